@@ -8,10 +8,10 @@ ARGS ?=
 DATABASE ?= sqlite:tideline.db
 
 # Seconds that `make test` may take in all, the build included, on two cores.
-TEST_LIMIT ?= 1200
+TEST_LIMIT ?= 2700
 
 # The same of `make check`, which builds three times: as it is, and for two sanitizers.
-CHECK_LIMIT ?= 2400
+CHECK_LIMIT ?= 3600
 
 # The seeds of `make worlds`: a count, or the first one and a count.
 SEEDS ?= 10000

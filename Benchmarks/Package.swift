@@ -1,7 +1,7 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// A package of its own, so that the products of the root carry no benchmark.
+// A separate package, so that the products of the root package do not contain benchmarks.
 let package = Package(
     name: "benchmarks",
     platforms: [.macOS(.v15)],

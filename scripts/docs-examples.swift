@@ -1,5 +1,5 @@
-// What the examples in doc comments of Sources/Tideline take for granted: scripts/docs compiles them
-// behind this file. Nothing of it runs.
+// The declarations that the examples in doc comments of Sources/Tideline need: scripts/docs compiles
+// the examples after this file. None of it runs.
 
 import Foundation
 import Tideline
@@ -45,7 +45,7 @@ let all: [Row] = given()
 let query: TableQuery = given()
 let schema: TableSchema = given()
 
-// Stand-ins for SwiftUI. A body that says `return` is no builder's.
+// Stand-ins for SwiftUI. A body with `return` does not use a result builder.
 
 @MainActor protocol View {
     associatedtype Body: View

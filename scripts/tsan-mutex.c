@@ -1,8 +1,8 @@
-// tsan-mutex: tells the thread sanitizer of the mutex of Swift's Synchronization on Linux.
+// tsan-mutex: makes the mutex of Swift's Synchronization on Linux known to the thread sanitizer.
 //
-// A mutex that is free is taken by an atomic instruction in our own code, which the sanitizer sees.
-// One that is held is waited for, and given on, by the kernel: two functions of the library, which
-// it does not see. `scripts/sanitize` has the linker put these two around them (--wrap).
+// A free mutex is acquired by an atomic instruction in our own code, which the sanitizer sees.
+// The kernel waits for a held mutex and passes it on, in two functions of the library that
+// the sanitizer does not see. `scripts/sanitize` makes the linker wrap them with these two (--wrap).
 
 #include <stdint.h>
 

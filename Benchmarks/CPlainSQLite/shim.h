@@ -1,4 +1,4 @@
-// SQLite itself, for what the client is compared with.
+// SQLite itself, which the client is compared with.
 
 #ifndef BENCH_CPLAINSQLITE_SHIM_H
 #define BENCH_CPLAINSQLITE_SHIM_H

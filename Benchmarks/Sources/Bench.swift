@@ -1,5 +1,5 @@
-// Bench: the words of the command. Each prints lines "name<TAB>value<TAB>unit", or what a
-// workload of wrk needs to know of the server.
+// Bench: the subcommands of `bench`. Each prints lines "name<TAB>value<TAB>unit", or the data
+// of the server that a wrk workload needs.
 
 import Foundation
 import Tideline
@@ -64,7 +64,7 @@ enum Bench {
                 let other = words.count > 4 ? words[4] : words[1]
                 let listeners = try Listeners(words[1], writesTo: other)
                 try listeners.open(Int(words[2]) ?? 0)
-                // Whoever measures the server's memory may do so now.
+                // The calling script may measure the server's memory now.
                 print("open")
                 fflush(nil)
                 _ = readLine()
@@ -81,7 +81,7 @@ enum Bench {
         exit(1)
     }
 
-    /// One figure, for scripts/bench.
+    /// Prints one figure for scripts/bench.
     static func report(_ name: String, _ value: Double, _ unit: String) {
         let digits = value < 10 ? 2 : value < 100 ? 1 : 0
         print("\(name)\t\(String(format: "%.\(digits)f", value))\t\(unit)")

@@ -1,4 +1,4 @@
-// CannedTable: a server that costs nothing: pages of a table, cut out of one prepared text.
+// CannedTable: a fake server without cost. It cuts the pages of a table out of one prepared text.
 
 import Foundation
 import Tideline
@@ -6,13 +6,13 @@ import Tideline
 struct CannedTable: Transport {
     enum Identifiers: String {
         case random
-        /// In the order of time, as the SDK and the server make them.
+        /// Ordered by time, as the SDK and the server create them.
         case v7
     }
 
-    /// The JSON of all rows, one behind the other, each with a comma behind it.
+    /// The JSON of all rows in sequence, each followed by a comma.
     private let text: [UInt8]
-    /// Where each row begins, and the end of the last.
+    /// The offset of each row, and the end of the last one.
     private let starts: [Int]
 
     init(rows: Int, _ identifiers: Identifiers) {
@@ -60,7 +60,7 @@ struct CannedTable: Transport {
         Date(timeIntervalSince1970: Double(milliseconds) / 1000).formatted(style)
     }
 
-    /// Whoever asks for the page from `at` on gets so many rows as he prefers.
+    /// Returns the page that starts at `at`, with the number of rows that the request prefers.
     func send(_ request: TransportRequest) async throws -> TransportResponse {
         let query = request.url.query ?? ""
         let rows = starts.count - 1

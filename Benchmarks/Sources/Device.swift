@@ -1,4 +1,4 @@
-// Device: a client with a store file, as an app has it.
+// Device: a client with a store file, like that of an app.
 
 import Foundation
 import Tideline
@@ -23,7 +23,7 @@ struct Device {
     let store: SQLiteStore
     let path: String
 
-    /// A new store in the directory; the server need not be there for local work.
+    /// Opens a new store in the directory; local work does not need the server.
     static func open(
         in directory: String,
         server: String = "http://127.0.0.1:9",
@@ -38,7 +38,7 @@ struct Device {
         )
     }
 
-    /// The store at a path.
+    /// Opens the store at a path.
     static func open(
         at path: String,
         server: String = "http://127.0.0.1:9",
@@ -58,14 +58,14 @@ struct Device {
         return Device(client: client, todos: todos, store: store, path: path)
     }
 
-    /// One that has so many rows of a server.
+    /// Returns a device with this number of rows from a server.
     static func filled(_ rows: Int, in directory: String) async throws -> Device {
         let device = try await open(in: directory, transport: CannedTable(rows: rows, .v7))
         try await device.todos.pull(queryID: "all")
         return device
     }
 
-    /// Leaves nothing behind.
+    /// Removes the store and its files.
     func remove() async throws {
         try await store.close()
         for suffix in ["", "-wal", "-shm"] {

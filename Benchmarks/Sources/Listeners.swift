@@ -1,11 +1,11 @@
-// Listeners: many callers of /$events in one process, and how long a commit takes to reach them.
+// Listeners: many callers of /$events in one process, to measure how long a commit takes to reach them.
 
 #if os(Linux)
 import CWatch
 import Foundation
 import Glibc
 
-/// Blocking sockets behind one epoll, so that ten thousand cost little beside the server.
+/// Blocking sockets watched by one epoll, so that ten thousand cost little compared with the server.
 final class Listeners {
     private let port: UInt16
     private let epoll = epoll_create1(0)
@@ -24,7 +24,7 @@ final class Listeners {
         return port
     }
 
-    /// Opens so many streams, and reads their openings.
+    /// Opens this number of streams, and reads their first bytes.
     func open(_ count: Int) throws {
         let request = Array("GET /$events?tables=TodoItem HTTP/1.1\r\nHost: a\r\n\r\n".utf8)
         var limit = rlimit(rlim_cur: 0, rlim_max: 0)
@@ -46,7 +46,7 @@ final class Listeners {
         }
     }
 
-    /// Writes now and then, and prints how long after the answer to a write its event came.
+    /// Writes at intervals, and prints the time from each write until its event arrived.
     func measure(commits: Int) throws {
         var times: [Double] = []
         for number in 0..<commits {
@@ -62,10 +62,12 @@ final class Listeners {
         }
     }
 
-    /// How long events may wait for this process, and wait less for its cores.
+    /// How long events may wait for this process, so that it takes fewer cores from the server.
     private static let restMicroseconds: UInt32 = 500
 
-    /// One row; from when it is sent the time of the events counts.
+    /// Writes one row.
+    ///
+    /// The time of its events counts from the moment it is sent.
     private func write(_ number: Int) throws {
         let body = "{\"text\":\"\(number)\"}"
         let request = Array(
@@ -94,13 +96,13 @@ final class Listeners {
             for event in events[..<Int(count)] {
                 let bytes = recv(event.data.fd, &buffer, buffer.count, 0)
                 guard bytes > 0 else { throw BenchError("a stream has ended") }
-                // A sign of life is three bytes.
+                // A keep-alive is three bytes.
                 guard bytes > 3 else { continue }
                 heard += 1
                 times.append((ContinuousClock.now - start).seconds)
             }
-            // Many callers are many machines: one that is woken for each event would take the
-            // server's cores.
+            // In production the callers are many machines. If this process woke up for each event, it would
+            // use the server's cores.
             if heard < sockets.count { usleep(Self.restMicroseconds) }
         }
         _ = try Self.text(writer, upTo: "\r\n\r\n")

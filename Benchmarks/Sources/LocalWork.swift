@@ -1,11 +1,11 @@
-// LocalWork: changes and reads of a store file, beside the same writes in SQLite alone.
+// LocalWork: changes and reads of a store file, compared with the same writes in plain SQLite.
 
 import Foundation
 import Tideline
 
 struct LocalWork {
     let directory: String
-    /// Of each kind of work.
+    /// The time for each kind of work.
     let time: Duration
 
     func measure() async throws {
@@ -17,7 +17,7 @@ struct LocalWork {
         try await compareLists()
     }
 
-    /// One call after the other.
+    /// Measures one call at a time.
     private func measureCalls() async throws {
         let device = try await Device.open(in: directory)
         let todos = device.todos
@@ -37,7 +37,7 @@ struct LocalWork {
         try await device.remove()
     }
 
-    /// A hundred lists are watched, of which an insert changes none, or one.
+    /// Measures inserts while a hundred lists are observed, of which an insert changes none or one.
     private func measureWatched() async throws {
         let device = try await Device.open(in: directory)
         let todos = device.todos
@@ -73,7 +73,7 @@ struct LocalWork {
 
     private static let tables = ["TodoItem", "MS_TableOperations"]
 
-    /// The rows that so many inserts leave in the store and in its queue.
+    /// Returns the rows that this number of inserts adds to the store and its queue.
     private func recorded(_ count: Int) async throws -> (Device, [PlainRows]) {
         let device = try await Device.open(in: directory)
         try await device.todos.insert((0..<count).map(TodoItem.numbered))
@@ -81,14 +81,14 @@ struct LocalWork {
         return (device, try Self.tables.map(file.rows))
     }
 
-    /// An empty file with the tables of a device.
+    /// Returns an empty file with the tables of a device.
     private func plainFile(like device: Device) throws -> PlainDatabase {
         let plain = try PlainDatabase("\(directory)/\(UUID().uuidString).plain")
         try plain.makeTables(like: try PlainDatabase(device.path), named: Self.tables)
         return plain
     }
 
-    /// One insert with its entry in the queue in a transaction, in turns of a hundred.
+    /// Compares single inserts, each in a transaction with its operation in the queue, in turns of a hundred.
     private func compareInserts() async throws {
         let count = 2000
         let (recorder, rows) = try await recorded(count)
@@ -121,12 +121,12 @@ struct LocalWork {
         try await device.remove()
     }
 
-    /// Ten thousand in one transaction.
+    /// Compares ten thousand inserts in one transaction.
     private func compareManyInserts() async throws {
         let count = 10_000
         let (recorder, rows) = try await recorded(count)
         let device = try await Device.open(in: directory)
-        // The statements of both are prepared, and their code is in memory.
+        // Prepares the statements of both and loads their code into memory.
         try await device.todos.insert((0..<100).map(TodoItem.numbered))
         let items = (0..<count).map(TodoItem.numbered)
         let usage = Usage()
@@ -159,7 +159,7 @@ struct LocalWork {
         try await device.remove()
     }
 
-    /// A list of a thousand rows, and the same when one of them was not pushed yet.
+    /// Compares lists of a thousand rows, with and without a row that is not pushed yet.
     private func compareLists() async throws {
         let device = try await Device.filled(1000, in: directory)
         let pushed = try await microseconds { _ = try await device.todos.read() }

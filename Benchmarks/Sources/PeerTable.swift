@@ -1,13 +1,13 @@
-// PeerTable: the whole table of another server, in the largest pages that it gives.
+// PeerTable: reads the whole table of another server, in the largest pages that it supports.
 
 import Foundation
 import Tideline
 
 struct PeerTable {
     private enum Kind: String {
-        /// Pages by number, 1000 rows at most; without the count of all rows, which is slower.
+        /// Numbered pages of at most 1000 rows, without the total count, which is slower.
         case pocketbase
-        /// Pages by a link in a header, 10,000 rows at most.
+        /// Pages of at most 10,000 rows, linked by a header.
         case kinto
     }
 
@@ -32,7 +32,7 @@ struct PeerTable {
         return response
     }
 
-    /// Rows are counted when the time has been taken.
+    /// Counts the rows after the time was measured.
     func readPages() async throws {
         let start = ContinuousClock.now
         let bodies =
@@ -48,7 +48,7 @@ struct PeerTable {
         Bench.report("pages: bytes per row", Double(bytes) / Double(max(rows, 1)), "B")
     }
 
-    /// Up to a page without rows.
+    /// Reads until a page has no rows.
     private func numberedPages() async throws -> [[UInt8]] {
         var bodies: [[UInt8]] = []
         repeat {
@@ -72,7 +72,7 @@ struct PeerTable {
         return bodies
     }
 
-    /// Each row has one member of this name.
+    /// Counts the rows of a page by a member that each row has once.
     private static func rows(_ body: [UInt8]) -> Int {
         String(decoding: body, as: UTF8.self).ranges(of: "\"id\":").count
     }

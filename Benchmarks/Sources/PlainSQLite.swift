@@ -1,4 +1,4 @@
-// PlainSQLite: the same tables and rows through SQLite alone, which the client is compared with.
+// PlainSQLite: the same tables and rows in plain SQLite, which the client is compared with.
 
 import Foundation
 import Tideline
@@ -9,7 +9,7 @@ import SQLite3
 import CPlainSQLite
 #endif
 
-/// One connection with the settings of the client's writer.
+/// A connection with the settings of the client's writer.
 final class PlainDatabase {
     fileprivate let handle: OpaquePointer
 
@@ -34,7 +34,7 @@ final class PlainDatabase {
         }
     }
 
-    /// Makes the tables and indexes of another file.
+    /// Creates the tables and indexes of another file.
     func makeTables(like other: PlainDatabase, named names: [String]) throws {
         let list = names.map { "'\($0)'" }.joined(separator: ", ")
         let sql = "SELECT sql FROM sqlite_master WHERE tbl_name IN (\(list)) AND sql IS NOT NULL"
@@ -42,7 +42,7 @@ final class PlainDatabase {
         while try definitions.step() { try execute(definitions.text(0)) }
     }
 
-    /// Reads a table whole, in the order in which its rows were stored.
+    /// Reads a whole table, in the order in which its rows were stored.
     func rows(of table: String) throws -> PlainRows {
         let statement = try PlainStatement(self, "SELECT * FROM \"\(table)\" ORDER BY rowid")
         var rows = PlainRows(columns: Int(sqlite3_column_count(statement.pointer)))
@@ -50,7 +50,7 @@ final class PlainDatabase {
         return rows
     }
 
-    /// The items in the order of their ids, as the client gives them.
+    /// Returns the items ordered by id, as the client returns them.
     func items(limit: Int = -1) throws -> [TodoItem] {
         let statement = try PlainStatement(
             self,
@@ -74,7 +74,7 @@ final class PlainDatabase {
         return items
     }
 
-    /// An insert of all columns of a table.
+    /// Prepares an insert of all columns of a table.
     func insert(into table: String, columns: Int) throws -> PlainStatement {
         let marks = Array(repeating: "?", count: columns).joined(separator: ", ")
         return try PlainStatement(self, "INSERT OR REPLACE INTO \"\(table)\" VALUES (\(marks))")
@@ -111,7 +111,7 @@ final class PlainStatement {
     func text(_ index: Int32) -> String { String(cString: sqlite3_column_text(pointer, index)) }
 }
 
-/// Rows in memory, as SQLite keeps them: integers, and texts one behind the other.
+/// Rows in memory, as SQLite stores them: integers, and texts in one buffer.
 struct PlainRows {
     private enum Cell {
         case null

@@ -1,4 +1,4 @@
-// Pulls: a table that comes into a store file, beside the same rows in SQLite alone.
+// Pulls: pulls of a table into a store file, compared with inserts of the same rows in plain SQLite.
 
 import Foundation
 import Tideline
@@ -7,7 +7,7 @@ struct Pulls {
     let directory: String
     let name: String
 
-    /// A pull into an empty store, and then the same rows into an empty file of SQLite.
+    /// Pulls into an empty store, and then inserts the same rows into an empty SQLite file.
     func measure(_ device: Device) async throws {
         let usage = Usage()
         let result = try await device.todos.pull(queryID: "all")
@@ -23,7 +23,7 @@ struct Pulls {
         try await device.remove()
     }
 
-    /// How many rows a transaction of SQLite alone has: as many as the largest page.
+    /// The rows in one transaction of plain SQLite: as many as in the largest page.
     private static let rowsAtOnce = 4000
 
     private func plainSeconds(_ device: Device) throws -> (seconds: Double, processor: Double) {
@@ -42,7 +42,7 @@ struct Pulls {
         return (usage.seconds, usage.processorSeconds)
     }
 
-    /// The most memory while a table comes.
+    /// Measures the peak memory of a pull.
     func measureMemory(_ device: Device) async throws {
         let before = Memory.megabytes()
         var rows = 0

@@ -1,4 +1,4 @@
-// Pushes: a queue of inserts on its way to the server.
+// Pushes: pushes of a queue of inserts to the server.
 
 import Foundation
 import Tideline
@@ -18,7 +18,7 @@ struct Pushes {
         return device
     }
 
-    /// `delay`: the milliseconds of a round trip.
+    /// Measures pushes over a link whose round trip takes `delay` milliseconds.
     func measure(delay: Int) async throws {
         let device = try await queue(delay)
         let usage = Usage()
@@ -30,7 +30,7 @@ struct Pushes {
         try await device.remove()
     }
 
-    /// The most memory while all of it is sent.
+    /// Measures the peak memory of a push of the whole queue.
     func measureMemory() async throws {
         let device = try await queue()
         let before = Memory.megabytes()
@@ -41,7 +41,7 @@ struct Pushes {
     }
 }
 
-/// A link whose round trip takes a time.
+/// A transport with a delay for each round trip.
 private struct SlowLink: Transport {
     private let inner: any Transport
     private let roundTrip: Duration

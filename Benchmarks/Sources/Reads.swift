@@ -1,4 +1,4 @@
-// Reads: large lists beside the same in SQLite alone, watched lists, and the opening of a store.
+// Reads: large lists compared with plain SQLite, observed lists, and the opening of a store.
 
 import Foundation
 import Synchronization
@@ -6,9 +6,9 @@ import Tideline
 
 struct Reads {
     let directory: String
-    /// Of the long list and of the store that is opened.
+    /// The rows of the long list and of the store that is opened.
     let rows: Int
-    /// Of each kind of work.
+    /// The time for each kind of work.
     let time: Duration
 
     func measure() async throws {
@@ -23,7 +23,7 @@ struct Reads {
 
     // MARK: - Lists
 
-    /// All records, in turns with the same from SQLite alone.
+    /// Reads all records, alternating with the same read in plain SQLite.
     private func compareLists(_ device: Device) async throws {
         let plain = try PlainDatabase(device.path)
         let name = "read: list of \(rows)"
@@ -52,7 +52,7 @@ struct Reads {
         Bench.report("\(name), memory at most", most, "MB PSS")
     }
 
-    /// A store that was closed, up to its first row.
+    /// Measures the time from opening a closed store to its first row.
     private func compareOpening(_ device: Device) async throws {
         try await device.store.close()
         var (ours, theirs, turns) = (0.0, 0.0, 0.0)
@@ -76,8 +76,10 @@ struct Reads {
 
     // MARK: - Watched lists
 
-    /// A list of a thousand rows is watched while ten of them change every 10 ms; the same changes
-    /// without a watcher tell what watching costs.
+    /// Observes a list of a thousand rows while ten of them change every 10 ms.
+    ///
+    /// The same changes
+    /// without an observer show the cost of observing.
     private func measureWatchedList() async throws {
         let device = try await Device.filled(1000, in: directory)
         let items = try await device.todos.read()
@@ -130,7 +132,7 @@ struct Reads {
         return changes
     }
 
-    /// Waits until watchers have shown their first lists.
+    /// Waits until the observers have received their first lists.
     private func wait(until isDone: () -> Bool) async throws {
         for _ in 0..<60_000 {
             if isDone() { return }
@@ -139,8 +141,8 @@ struct Reads {
         throw BenchError("no list was shown within a minute")
     }
 
-    /// Inserts beside a hundred watched lists, which an insert reaches or not, in turns with inserts
-    /// that nobody watches.
+    /// Compares inserts while a hundred lists are observed, which an insert affects or not, with
+    /// inserts without observers.
     private func measureObservers(_ name: String, reach: Bool) async throws {
         let device = try await Device.filled(1000, in: directory)
         let ready = Count()
@@ -193,7 +195,7 @@ struct Reads {
     }
 }
 
-/// A number that several tasks count up.
+/// A counter that several tasks increment.
 private final class Count: Sendable {
     private let state = Mutex(0)
 
@@ -205,7 +207,7 @@ private final class Count: Sendable {
 }
 
 extension Reads.Changes {
-    /// How much longer one of them takes than one of others.
+    /// Returns how much longer one of these changes takes than one of the others.
     fileprivate func cost(beyond others: Reads.Changes) -> Double {
         seconds / count - others.seconds / others.count
     }

@@ -1,4 +1,4 @@
-// ServerTable: the server's table as plain requests over the SDK's transport.
+// ServerTable: reads the server's table with plain requests over the SDK's transport.
 
 import Foundation
 import Tideline
@@ -24,7 +24,7 @@ struct ServerTable {
 
     init(_ root: String) { self.root = root }
 
-    /// One page in the datasync dialect, as bytes.
+    /// Returns one page in the datasync dialect, as bytes.
     private func get(
         _ query: String,
         pageSize: Int,
@@ -50,7 +50,7 @@ struct ServerTable {
         return try JSONDecoder().decode(Page.self, from: Data(bytes))
     }
 
-    /// When the row in the middle of the table changed, for the workload of pull pages.
+    /// Prints when the row in the middle of the table changed, for the workload of pull pages.
     func printMiddle() async throws {
         struct Count: Decodable {
             var count: Int
@@ -64,7 +64,7 @@ struct ServerTable {
         print(middle.items.first?.updatedAt ?? "1970-01-01T00:00:00.000Z")
     }
 
-    /// Paths and tags of the first rows, for the workload of conditional updates.
+    /// Prints the paths and ETags of the first rows, for the workload of conditional updates.
     func printTags(_ count: Int) async throws {
         var query = "$select=id,version"
         var left = count
@@ -79,14 +79,14 @@ struct ServerTable {
         }
     }
 
-    /// Follows the next links through the whole table; the rows are counted, not read.
+    /// Follows the next links through the whole table and counts the rows without decoding them.
     func readPages() async throws {
         let start = ContinuousClock.now
         var (query, rows, bytes) = ("$orderby=updatedAt&__includeDeleted=true", 0, 0)
         while true {
             let body = try await get(query, pageSize: Self.pageRows)
             bytes += body.count
-            // A page that has a next link is full: only the end of the text is of interest.
+            // A page with a next link is full, so only the end of the text matters.
             guard let link = Self.nextLink(body) else {
                 rows += try JSONDecoder().decode(Page.self, from: Data(body)).items.count
                 break
@@ -100,7 +100,7 @@ struct ServerTable {
         Bench.report("pages: bytes per row", Double(bytes) / Double(rows), "B")
     }
 
-    /// The next links to the second page of 50 rows, to the middle and to the last 1000 rows.
+    /// Prints the next links to the second page of 50 rows, to the middle and to the last 1000 rows.
     func printLinks(_ query: String) async throws {
         let begin = Self.nextLink(try await get(query, pageSize: 50))
         var links: [String] = []
@@ -113,7 +113,7 @@ struct ServerTable {
         print("begin\t\(begin)\nmiddle\t\(links[links.count / 2])\nend\t\(end)")
     }
 
-    /// The link to the changes after now, and the size of its answer.
+    /// Prints the link to later changes, and the size of its answer.
     func printDelta() async throws {
         var (query, link): (String?, String?) = ("$orderby=updatedAt", nil)
         while let next = query {
@@ -129,7 +129,7 @@ struct ServerTable {
 
     private static func nextLink(_ body: [UInt8]) -> String? { lastLink(body, "nextLink") }
 
-    /// The last member of a page, if it has this name.
+    /// Returns the last member of a page, if it has this name.
     private static func lastLink(_ body: [UInt8], _ name: String) -> String? {
         let end = String(decoding: body.suffix(2000), as: UTF8.self)
         guard end.hasSuffix("\"}"), let mark = end.range(of: "\"\(name)\":\"") else { return nil }

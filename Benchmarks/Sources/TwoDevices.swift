@@ -1,4 +1,4 @@
-// TwoDevices: how soon a change of one client is seen by another one that observes its list.
+// TwoDevices: measures how soon a client that observes a list sees a change of another client.
 
 import Foundation
 import Synchronization
@@ -8,7 +8,7 @@ struct TwoDevices {
     let server: String
     let directory: String
 
-    /// When each of the steps on the way first happened, since the push began.
+    /// The times at which each step first happened, since the push began.
     private final class Steps: Sendable {
         static let names = ["push returns", "pull starts", "page is stored", "observer has it"]
 
@@ -28,7 +28,7 @@ struct TwoDevices {
         func seconds(_ name: String) -> Double? { state.withLock { $0.seconds[name] } }
     }
 
-    /// The time from a push to the value that the other one's observer gets, and to the steps before.
+    /// Measures the time from a push to the other client's observed value, and to each step before it.
     func measure(changes: Int) async throws {
         let writer = try await Device.open(in: directory, server: server)
         let reader = try await Device.open(in: directory, server: server)
@@ -51,12 +51,12 @@ struct TwoDevices {
         }
         var texts = seen.stream.makeAsyncIterator()
         var times: [String: [Double]] = [:]
-        // Behind what an earlier run left in the table.
+        // Start after the rows that an earlier run left in the table.
         let first = Int(Date().timeIntervalSince1970) * 1000
         for number in 0..<changes {
             let item = TodoItem.numbered(first + number)
             try await writer.todos.insert(item)
-            // The first changes find streams that are being opened.
+            // During the first changes the streams are still being opened.
             steps.begin()
             async let push: Void = {
                 try await writer.client.syncContext.push()

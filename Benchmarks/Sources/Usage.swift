@@ -1,15 +1,15 @@
-// Usage: what this process took of the machine: time, processor time and memory.
+// Usage: the resources that this process used: time, processor time and memory.
 
 import Foundation
 
-/// Time and processor time from its making on.
+/// A measurement of time and processor time since it was created.
 struct Usage {
     private let start = ContinuousClock.now
     private let startProcessor = Usage.processorSeconds()
 
     var seconds: Double { (ContinuousClock.now - start).seconds }
 
-    /// Of all threads, in and outside the system.
+    /// The processor time of all threads, in user and system mode.
     var processorSeconds: Double { Self.processorSeconds() - startProcessor }
 
     private static func processorSeconds() -> Double {
@@ -19,9 +19,9 @@ struct Usage {
     }
 }
 
-/// The proportional memory of this process, looked at now and then while something runs.
+/// The proportional memory of this process, sampled while something runs.
 enum Memory {
-    /// The most that was seen while `body` ran, in MB; 0 where the system does not tell.
+    /// Returns the peak in MB while `body` ran, or 0 if the system does not report it.
     static func most(during body: () async throws -> Void) async throws -> Double {
         let watcher = Task.detached {
             var most = 0.0
@@ -41,7 +41,7 @@ enum Memory {
         return await watcher.value
     }
 
-    /// What the system counts now (PSS).
+    /// Returns the current proportional set size (PSS) in MB.
     static func megabytes() -> Double {
         guard
             let text = try? String(contentsOfFile: "/proc/self/smaps_rollup", encoding: .utf8),

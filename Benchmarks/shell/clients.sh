@@ -1,8 +1,8 @@
-# clients: the client's pulls and pushes against a server of their own. Sourced by scripts/bench.
+# clients: the client's pulls and pushes against a separate server. Sourced by scripts/bench.
 
 clients_config='{"tables": {"TodoItem": {"columns": {"text": "string", "complete": "boolean"}}}}'
 
-# Starts a server whose table has so many rows with such ids: name, rows, `random` or `v7`.
+# Starts a server with a filled table. Arguments: name, number of rows, kind of ids (`random` or `v7`).
 start_table() {
     printf '%s' "$clients_config" >"$directory/clients.json"
     start_server "$1" --config "$directory/clients.json"
@@ -11,13 +11,13 @@ start_table() {
     start_server "$1" --config "$directory/clients.json"
 }
 
-# Ends the server and removes its database.
+# Stops the server and removes its database.
 drop_table() {
     stop_server
     rm -f "$directory/$1.db"*
 }
 
-# Pulls over a socket and from pages in memory, and the memory of a large one.
+# Measures pulls over a socket and from pages in memory, and the memory of a large pull.
 measure_pulls() {
     local ids before
     for ids in random v7; do
@@ -35,7 +35,7 @@ measure_pulls() {
     drop_table pull
 }
 
-# A queue over a link of no and of 50 ms, and the memory of a large one.
+# Measures pushes of a queue over links of 0 and 50 ms, and the memory of a large push.
 measure_pushes() {
     start_server push
     client push "$url" "$directory" "$operations" 0
@@ -44,7 +44,7 @@ measure_pushes() {
     drop_table push
 }
 
-# A change of one client until another one's observer has it.
+# Measures the time from a change of one client until another client's observer gets it.
 measure_live_clients() {
     start_server heard
     client heard "$url" "$directory" "$((seconds * 20))"

@@ -1,14 +1,14 @@
-# depth: what a page costs by its depth and by the size of the table, for filters that an index
+# depth: the cost of a page by its depth and by the size of the table, for filters that an index
 # serves. Sourced by scripts/bench.
 #
-# A page is asked for again and again by the next link that leads to it: processor time is the
-# figure to look at, it counts the work of one page.
+# A page is requested repeatedly by the next link that leads to it. Processor time is the
+# figure that counts, because it measures the work of one page.
 
 depth_sizes=(10000 100000 1000000)
-# Two seconds of one core are 200 clock ticks: the processor time is exact to a percent.
+# Two seconds of one core are 200 clock ticks, so the processor time is exact to one percent.
 depth_seconds() { echo $((seconds < 5 ? 1 : seconds / 5)); }
 
-# The two queries: by the index that each table has, and by one of the configuration.
+# The two queries: one uses the index that each table has, the other one an index of the configuration.
 depth_queries=(
     "\$filter=(updatedAt%20ge%202000-01-01T00:00:00.000Z)&\$orderby=updatedAt&__includeDeleted=true"
     "\$filter=(complete%20eq%20false)"
@@ -44,7 +44,7 @@ measure_depth() {
     print_depth_ratios
 }
 
-# The dearest page against the cheapest one.
+# Prints the ratio of the most expensive page to the cheapest one.
 print_depth_ratios() {
     local query cell
     for query in 0 1; do

@@ -1,9 +1,9 @@
-# live: callers of /$events in a process of their own. Sourced by scripts/bench.
+# live: callers of /$events in a separate process. Sourced by scripts/bench.
 #
 # Reads `bench`, `url`, `directory` and `idle`, the memory of the server without listeners.
 
-# So many listeners: the memory that they cost while nothing happens, then how soon after a write was
-# sent, to another server where a second word names one, each has its event.
+# Measures a number of listeners: their memory while nothing happens, then how soon after a write each
+# has its event. A second argument names another server, which the write is sent to.
 measure_live() {
     local listeners=$1 line
     mkfifo "$directory/go"

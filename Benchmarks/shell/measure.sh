@@ -1,11 +1,11 @@
 # measure: figures of a running server, taken while wrk loads it. Sourced by scripts/bench.
 #
-# Reads `directory`, `seconds`, `runs`, `connections` and `servers`; what those processes started
-# counts as theirs.
+# Reads `directory`, `seconds`, `runs`, `connections` and `servers`; the child processes of the
+# servers count as theirs.
 
 median() { sort -n | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
 
-# The servers and all that descends from them, one process a line.
+# The servers and all their descendants, one process per line.
 server_processes() {
     ps -e -o pid=,ppid= | awk -v roots="${servers[*]}" '
         { children[$2] = children[$2] " " $1 }
@@ -19,18 +19,18 @@ server_processes() {
         }'
 }
 
-# The files of this name of all server processes; one may end meanwhile.
+# The files with this name of all server processes; a process may end in the meantime.
 server_files() { server_processes | sed "s|.*|/proc/&/$1|" | xargs cat 2>/dev/null || true; }
 
 # Proportional memory of the servers in MB.
 server_memory() { server_files smaps_rollup | awk '/^Pss:/ { sum += $2 } END { printf "%.1f", sum / 1024 }'; }
 
-# Clock ticks that the servers have used, and that the whole machine has been busy.
+# The clock ticks that the servers have used, and those that the whole machine was busy.
 server_ticks() { server_files stat | awk '{ sub(/.*\) /, ""); sum += $12 + $13 } END { print sum + 0 }'; }
 busy_ticks() { awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 + $9; exit }' /proc/stat; }
 ticks=$(getconf CLK_TCK)
 
-# One run of wrk. Appends a line to the file FIGURES: good answers a second, p50 and p99 in ms,
+# Runs wrk once. Appends a line to the file FIGURES: good answers per second, p50 and p99 in ms,
 # other answers, processor time of the servers for each request in us, their memory in MB, and the
 # share of the machine in % that neither they nor wrk used.
 measure() {
@@ -38,7 +38,7 @@ measure() {
     before_server=$(server_ticks)
     before_busy=$(busy_ticks)
     TIMEFORMAT='WRK %U %S'
-    # Behind the shell and waited for, so that a signal ends the run at once.
+    # In the background and waited for, so that a signal ends the run at once.
     { time {
         wrk -t1 "-c$connections" "-d${seconds}s" --timeout 30s \
             -s "$WRK_SCRIPTS/$script" "$address" >"$directory/wrk" &
@@ -72,7 +72,7 @@ load() {
     local title=$1 run column figures=()
     : >"$directory/figures"
     for ((run = 0; run < runs; run++)); do
-        # A fourth word makes ready what a run uses up.
+        # A fourth argument is a command that prepares the data that a run uses up.
         ${4:+"$4"}
         measure "$directory/figures" "$2" "$3"
     done
@@ -80,7 +80,7 @@ load() {
     printf '%-34s %9.0f %8.2f %8.2f %8.0f %9.1f %8.1f %5.0f%%\n' "$title" "${figures[@]}"
 }
 
-# One HTTP request without wrk: method, address, path, and a body of JSON. Prints the answer.
+# Sends one HTTP request without wrk: method, address, path, and a JSON body. Prints the answer.
 http() {
     local host=${2#http://} body=${4-}
     exec 3<>"/dev/tcp/${host%:*}/${host#*:}" || return 1

@@ -1,8 +1,8 @@
 # peers: the workloads of wrk and a full pull, side by side with PocketBase and Kinto. Sourced by
 # scripts/bench.
 #
-# Each server is alone on the machine while it is measured, and they take turns. What is installed
-# stays in .build/peers; a peer that cannot be installed is left out, and its `reason` printed.
+# Each server runs alone on the machine while it is measured, and they take turns. Installed programs
+# stay in .build/peers; a peer that cannot be installed is skipped, and its `reason` is printed.
 
 pocketbase_version=0.40.6
 peers_home=$root/.build/peers
@@ -15,7 +15,7 @@ reason=
 
 # MARK: installing
 
-# Fails with the last line of what a command said as the reason.
+# Runs a command; if it fails, the last line of its output is the reason.
 attempt() {
     "$@" >"$directory/install" 2>&1 && return
     reason="'${*##*/}' failed: $(tail -n 1 "$directory/install")"
@@ -45,7 +45,7 @@ install_kinto() {
         attempt cp "$requirements" "$venv/requirements.txt"
 }
 
-# Leaves in `postgres` where the programs of the newest PostgreSQL are.
+# Sets `postgres` to the folder with the programs of the newest PostgreSQL.
 find_postgres() {
     postgres=$(printf '%s\n' /usr/lib/postgresql/*/bin | sort -V | tail -n 1)
     [[ -x $postgres/initdb ]] && return
@@ -55,13 +55,13 @@ find_postgres() {
 
 # MARK: starting; each leaves its address in `url`
 
-# An address that is free now: unlike ours, the peers do not tell which port they have picked.
+# Picks a free address, because the peers, unlike our server, do not print the port that they use.
 pick_address() {
     url=http://127.0.0.1:$("$venv/bin/python" -c \
         'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 }
 
-# Until a path answers 200: path, log.
+# Waits until a path answers 200: path, log.
 wait_ready() {
     local try
     for ((try = 0; try < 300; try++)); do
@@ -84,7 +84,7 @@ start_pocketbase() {
     wait_ready /api/health "$directory/pocketbase.log"
 }
 
-# PostgreSQL refuses to be run by root.
+# PostgreSQL does not run as root.
 as_postgres() {
     if [[ $(id -u) == 0 ]]; then
         exec setpriv --reuid=postgres --regid=postgres --clear-groups "$@"
@@ -110,7 +110,7 @@ start_gunicorn() {
     pick_address
     "$venv/bin/gunicorn" --paste "$directory/kinto/kinto.ini" --bind "${url#http://}" \
         --workers 2 --threads 8 --log-level warning >"$directory/kinto.log" 2>&1 &
-    # It is stopped before PostgreSQL, which waits for its clients.
+    # This server is stopped before PostgreSQL, which waits for its clients.
     servers=($! "${servers[@]}")
     wait_ready /v1/ "$directory/kinto.log"
 }
@@ -142,7 +142,7 @@ prepare_kinto() {
     mkdir "$directory/kinto"
     cp "$root/Benchmarks/peers/kinto.ini" "$directory/kinto"
     if [[ $(id -u) == 0 ]]; then
-        # The other user has to get to its own directory.
+        # The other user needs access to its own directory.
         chmod 711 "$directory"
         chown postgres "$directory/kinto"
     fi
@@ -162,7 +162,7 @@ prepare_kinto() {
 
 # MARK: measuring
 
-# The addresses of the workloads, and lines "path etag" in the file `pool`.
+# Sets the addresses of the workloads, and writes lines "path etag" to the file `pool`.
 workloads_tideline() {
     created=$url/tables/Created
     list="$url/tables/TodoItem?\$filter=(complete%20eq%20false)&\$top=50"
@@ -191,7 +191,7 @@ WHERE parent_id = '$fill_path' AND NOT deleted ORDER BY id LIMIT $pool_rows
 SQL
 }
 
-# One turn of a server; each workload has a file of figures.
+# Runs one turn of a server; each workload has a file of figures.
 measure_peer() {
     local name=$1 figures=$directory/figures-$1 created list changes
     [[ $name != kinto ]] || export WRAP=1
@@ -208,7 +208,7 @@ measure_peer() {
     unset WRAP
 }
 
-# A line of the table: title, workload, decimals.
+# Prints a line of the table: title, workload, decimals.
 print_peers() {
     local name ours value
     printf '%-34s' "$1"
@@ -232,7 +232,7 @@ print_peers() {
     printf '\n'
 }
 
-# What makes figures doubtful: answers that were not good, and other load.
+# Prints reasons to doubt the figures: answers that were not good, and other load.
 print_doubts() {
     local name workload share other=0
     for name in "${peers[@]}"; do

@@ -1,5 +1,5 @@
 # postgres: the workloads of wrk and a full pull on PostgreSQL, with one server process and with two on
-# one database, beside pgbench's commits of single rows, the same reads on SQLite, and Kinto in the same run.
+# one database, compared with pgbench's commits of single rows, the same reads on SQLite, and Kinto in the same run.
 # Sourced by scripts/bench.
 #
 # PostgreSQL flushes each commit, as it does by default. Two servers share the connections of wrk: each
@@ -9,12 +9,12 @@ postgres_servers=()  # the addresses of the servers
 
 postgres_address() { printf 'postgres://postgres@/bench?host=%s' "$directory/pg"; }
 
-# Leaves PostgreSQL as the last of `servers`.
+# Starts PostgreSQL and makes it the last of `servers`.
 begin_postgres() {
     local try
     mkdir "$directory/pg"
     if [[ $(id -u) == 0 ]]; then
-        # The other user has to get to its own directory.
+        # The other user needs access to its own directory.
         chmod 711 "$directory"
         chown postgres "$directory/pg"
     fi
@@ -31,7 +31,7 @@ begin_postgres() {
     "$postgres/createdb" -h "$directory/pg" -U postgres bench
 }
 
-# Starts so many servers; PostgreSQL stays the last of `servers`.
+# Starts a number of servers; PostgreSQL stays the last of `servers`.
 begin_servers() {
     local number address try log
     postgres_servers=()
@@ -52,7 +52,7 @@ begin_servers() {
     url=${postgres_servers[0]}
 }
 
-# Ends the servers before PostgreSQL.
+# Stops the servers before PostgreSQL.
 end_servers() {
     local server
     for server in "${servers[@]:0:${#postgres_servers[@]}}"; do
@@ -68,7 +68,7 @@ own_ticks() {
     server_ticks
 }
 
-# One run on all servers together: a line of figures as `measure` has it; rates are summed, the worst
+# Runs on all servers together: appends a line of figures like `measure`; rates are summed, and the worst
 # of the latencies counts. Figures, script, path.
 measure_servers() {
     local figures=$1 script=$2 path=$3 number loaders=() before_server after_server
@@ -77,7 +77,7 @@ measure_servers() {
     before_server=$(server_ticks)
     before_own=$(own_ticks)
     for ((number = 0; number < count; number++)); do
-        # Each has rows of its own to change.
+        # Each server has its own rows to change.
         SHARE=$number POOL=${POOL:+$POOL-$number} wrk -t1 "-c$share" "-d${seconds}s" --timeout 30s -s "$WRK_SCRIPTS/$script" \
             "${postgres_servers[number]}$path" >"$directory/wrk-$number" &
         loaders+=($!)
@@ -101,7 +101,7 @@ measure_servers() {
     rm -f "$directory"/wrk-?
 }
 
-# Title, script, path, and what makes a run ready.
+# Arguments: title, script, path, and a command that prepares a run.
 load_servers() {
     local title=$1 run column figures=()
     : >"$directory/figures"
@@ -114,13 +114,13 @@ load_servers() {
     rate=${figures[0]} own_cost=${figures[4]} cost=${figures[5]}
 }
 
-# A figure as a multiple of another one: title, figure, of what, other figure.
+# Prints a figure as a multiple of another one: title, figure, name of the other figure, other figure.
 ratio_line() {
     awk -v title="$1" -v figure="$2" -v what="$3" -v other="$4" \
         'BEGIN { if (other > 0) printf "%-34s %9.2f times %s\n", title, figure / other, what }'
 }
 
-# What the reads cost on SQLite: leaves it in `sqlite_list` and `sqlite_page`.
+# Measures the reads on SQLite and sets `sqlite_list` and `sqlite_page`.
 measure_sqlite_reads() {
     start_server beside
     stop_server
@@ -137,7 +137,7 @@ measure_sqlite_reads() {
 }
 
 # pgbench's single rows into tables: `raw` with the same columns and indexes, and the table itself, whose
-# triggers stamp them. Leaves the last rate in `raw_rate`.
+# triggers set their timestamps. Sets `raw_rate` to the last rate.
 measure_pgbench() {
     local table run
     for table; do
@@ -164,13 +164,13 @@ fill_pool() {
     done
 }
 
-# What a row of a batch costs the servers, of the last line of `load_servers`.
+# Prints the servers' cost for each row of a batch, from the last line of `load_servers`.
 row_line() {
     awk -v title="$1" -v cost="$own_cost" 'BEGIN { printf "%-34s %9.1f us of a server\n", title, cost / 1000 }'
 }
 
-# One transaction of somebody else with many rows: how long its INSERT and its COMMIT take, and how long
-# it is from then until the first page of them is in a device's delta.
+# Measures one transaction of an external writer with many rows: the time of its INSERT and its COMMIT, and
+# the time from then until a device's delta has the first page of them.
 measure_foreign() {
     local count=$1 link start times
     IFS=$'\t' read -r link _ < <("$bench" delta "$url")
@@ -193,7 +193,7 @@ SQL
     }'
 }
 
-# Kinto on a PostgreSQL of its own with the same work, and Tideline's rates of one server beside.
+# Measures Kinto on its own PostgreSQL with the same work, and prints Tideline's rates of one server next to it.
 measure_kinto() {
     local kinto_database created list changes pool_rows=$((rows < 10000 ? rows : 10000)) name
     local -A theirs=()

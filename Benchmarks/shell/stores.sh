@@ -1,4 +1,4 @@
-# stores: tables filled through their files, while no server is there. Sourced by scripts/bench.
+# stores: fills tables directly in their files, while no server runs. Sourced by scripts/bench.
 #
 # Row i of each is of the same text, the same instant (`fill_start` + 7 ms times i, long past) and
 # complete when i is odd, so that a filter finds as many rows in each server.
@@ -6,7 +6,7 @@
 fill_start=1577836800000  # ms, the begin of 2020
 fill_path=/buckets/b/collections/todo
 
-# The instant of the row in the middle of a table of so many rows, in the form of strftime.
+# The instant of the middle row of a table with this number of rows, in a format of strftime.
 middle_instant() {
     sqlite3 :memory: "SELECT strftime('$2', ($fill_start + $1 / 2 * 7) / 1000.0, 'unixepoch')"
 }
@@ -15,9 +15,9 @@ middle_instant() {
 sqlite_rows() { printf 'WITH RECURSIVE r(i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM r WHERE i < %s - 1)' "$1"; }
 item_text="printf('item %08d abcdefghijklmnopqrstuvwxyz', i)"
 
-# Fills a table of our own: file, table, rows, and further columns with their values.
-# Ids are in the order of time as those that the server makes, or `fill_ids` is random; versions are
-# stamps in us.
+# Fills a table of Tideline: file, table, rows, and further columns with their values.
+# Ids are ordered by time like those of the server, unless `fill_ids` is random; versions are
+# timestamps in us.
 fill_tideline() {
     local file=$1 table=$2 rows=$3 columns=${4:+, $4} values=${5:+, $5} time='ms >> 16, ms & 65535'
     [[ ${fill_ids-} != random ]] || time='random() & 4294967295, random() & 65535'
@@ -49,7 +49,7 @@ PRAGMA wal_checkpoint(TRUNCATE);
 SQL
 }
 
-# The trigger would give each row the time of now: the clock of the collection is set by hand.
+# The trigger would give each row the current time, so the timestamp of the collection is set by hand.
 fill_kinto() {
     psql -q -v ON_ERROR_STOP=1 "$1" <<SQL
 SET session_replication_role = replica;

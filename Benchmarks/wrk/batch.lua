@@ -1,6 +1,6 @@
 -- batch: 1000 new rows in each request; the server makes the ids. With GROUP set they are one group, of
--- which all or none is done. With NAMED set each row has a name of its own, by which the server would
--- know it again; else one text serves all requests.
+-- which all or none are written. With NAMED set each row has its own idempotency key, by which the server
+-- would recognize it; otherwise one text serves all requests.
 
 dofile(os.getenv('WRK_SCRIPTS') .. '/report.lua')
 
@@ -10,7 +10,7 @@ local name = '"headers":{"Repeatability-Request-ID":"%08x-%04x-4000-8000-%012x",
 local part = '{"id":"%d","method":"post","url":"tables/TodoItem",%s"body":{"text":"item %08d %s","complete":%s}}'
 if group then part = part:gsub('"method"', '"atomicityGroup":"g","method"') end
 local letters = 'abcdefghijklmnopqrstuvwxyz'
--- Names must differ from those of other runs, and of another wrk that runs beside.
+-- The keys must differ from those of other runs, and of another wrk that runs at the same time.
 local run = os.time()
 local share = tonumber(os.getenv('SHARE') or 0)
 local count = 0

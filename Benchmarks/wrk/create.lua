@@ -1,6 +1,6 @@
--- create: one new row per request. With ROWS set it stops after so many: that fills a table.
+-- create: one new row per request. With ROWS set it stops after that many, which fills a table.
 -- With WRAP set the row is a member `data` of the body, as Kinto has it. With NAMED set each request
--- has a name of its own, by which the server would know it again.
+-- has its own idempotency key, by which the server would recognize it.
 -- One thread only (-t1): the count is the thread's own.
 
 dofile(os.getenv('WRK_SCRIPTS') .. '/report.lua')
@@ -14,16 +14,16 @@ local body = '{"text":"item %08d %s","complete":%s}'
 if os.getenv('WRAP') then body = '{"data":' .. body .. '}' end
 local named = os.getenv('NAMED')
 local first_sent = os.date('!%a, %d %b %Y %H:%M:%S GMT')
--- Names must differ from those of other runs, and of another wrk that runs beside.
+-- The keys must differ from those of other runs, and of another wrk that runs at the same time.
 local run = os.time()
 local share = tonumber(os.getenv('SHARE') or 0)
 local letters = 'abcdefghijklmnopqrstuvwxyz'
--- wrk calls `request` once before it begins, to look at the text.
+-- wrk calls `request` once before it begins, to inspect the text.
 local asked, answered = -1, 0
 
 function request()
   asked = asked + 1
-  -- The requests that are under way when the last row is asked for must add none.
+  -- Requests that are in flight when the last row is requested must not add rows.
   if rows > 0 and asked > rows then return wrk.format('GET', '/health', nil, '') end
   local complete = asked % 2 == 0 and 'true' or 'false'
   if named then

@@ -1,5 +1,5 @@
--- get: the URL of the command line, again and again, as a classic client asks for it. With PAGE set
--- it asks as a datasync client that wants pages of so many rows. TOKENS is a file with a token per
+-- get: requests the URL of the command line repeatedly, like a classic client. With PAGE set
+-- it acts like a datasync client that prefers pages of that many rows. TOKENS is a file with a token per
 -- line: the users take turns.
 
 dofile(os.getenv('WRK_SCRIPTS') .. '/report.lua')

@@ -1,5 +1,5 @@
 -- update: PATCH with If-Match. The file POOL has a line "path etag" per row; each answer brings the
--- next tag. A row leaves the pool while its request is under way, so one thread only (-t1).
+-- next tag. A row is not in the pool while its request is in flight, so one thread only (-t1).
 -- Rows without a tag are updated without the check. With WRAP set the row is a member `data`.
 
 dofile(os.getenv('WRK_SCRIPTS') .. '/report.lua')
@@ -10,7 +10,7 @@ if os.getenv('WRAP') then body = '{"data":' .. body .. '}' end
 local letters = 'abcdefghijklmnopqrstuvwxyz'
 local pool, first, last = {}, 1, 0
 local count = 0
--- What stands before the id in the paths.
+-- The part of the paths before the id.
 local table_path
 
 function init()

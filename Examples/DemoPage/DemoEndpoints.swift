@@ -1,4 +1,4 @@
-// DemoEndpoints: the page and what it asks for, as endpoints of the server.
+// DemoEndpoints: the demo page and its requests, as endpoints of the server.
 
 import Foundation
 import Tideline
@@ -28,7 +28,7 @@ enum DemoEndpoints {
                 )
             },
             Endpoint("POST", "\(path)/act") { call in
-                // A form of another site cannot send this type.
+                // A form on another site cannot send this content type.
                 let type = call.request.headers["Content-Type"] ?? ""
                 guard type.hasPrefix("application/json"),
                     let action = try? JSONDecoder().decode(

@@ -1,7 +1,7 @@
 // demo-page: two phones and a server in one process, on a page to try them by hand.
 //
-// All of it is real: a server on a database file, two clients with stores of their own, requests over
-// the socket. The page only shows them and passes on what is clicked.
+// Everything is real: a server on a database file, two clients with stores of their own, requests over
+// the socket. The page only shows their state and forwards clicks.
 
 import Dispatch
 import Foundation
@@ -31,7 +31,7 @@ struct DemoPage {
         exit(code)
     }
 
-    /// A database that is just being closed takes its files away by itself, which may be meanwhile.
+    /// Retries, because a database that is being closed may remove its own files at the same time.
     private static func remove(_ folder: URL) async {
         for _ in 0..<100 {
             try? FileManager.default.removeItem(at: folder)
@@ -83,7 +83,7 @@ struct DemoPage {
         return configuration
     }
 
-    /// Opens the page where somebody sits before a screen; else they have read the address.
+    /// Opens the page in a browser if there is a display; otherwise the printed address has to do.
     private static func showInBrowser(_ address: String) {
         #if os(macOS)
         let opener = "open"
@@ -98,7 +98,7 @@ struct DemoPage {
         try? process.run()
     }
 
-    /// The port to listen on; nil where the arguments say something else.
+    /// Returns the port to listen on, or nil if the arguments are invalid.
     private static func port(in arguments: [String]) -> Int? {
         if arguments.isEmpty { return 0 }
         guard arguments.count == 2, arguments[0] == "--port", let port = Int(arguments[1]),
@@ -112,7 +112,7 @@ struct DemoPage {
     }
 }
 
-/// Ctrl-C and `kill`.
+/// The signals of Ctrl-C and `kill`.
 private final class EndSignals {
     private let stream: AsyncStream<Void>
     private let sources: [any DispatchSourceSignal]

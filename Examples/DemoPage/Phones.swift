@@ -34,7 +34,7 @@ struct Phone {
         try? await store.close()
     }
 
-    /// What the page shows of it.
+    /// Returns the state that the page shows.
     func state() async throws -> PhoneState {
         var queue: [PhoneState.Operation] = []
         for operation in try await client.syncContext.pendingOperations() {
@@ -85,7 +85,7 @@ struct Phone {
     }
 }
 
-/// What a page shows of a phone.
+/// The state of a phone, as the page shows it.
 struct PhoneState: Encodable, Sendable {
     struct Item: Encodable, Sendable {
         var id: String
@@ -95,7 +95,7 @@ struct PhoneState: Encodable, Sendable {
 
     struct Operation: Encodable, Sendable {
         var kind: String
-        /// Nil for a row that is not there any more.
+        /// Nil if the row no longer exists.
         var text: String?
         var isParked: Bool
     }
@@ -115,7 +115,7 @@ struct PhoneState: Encodable, Sendable {
     var conflicts: [Conflict]
 }
 
-/// What is clicked on the page.
+/// A click on the page.
 struct PhoneAction: Decodable, Sendable {
     enum Verb: String, Decodable {
         case add, rename, complete, delete, network, refresh, keepMine, takeTheirs
@@ -123,7 +123,7 @@ struct PhoneAction: Decodable, Sendable {
 
     var phone: Int
     var verb: Verb
-    /// Of an item, or of a conflict.
+    /// The id of an item or of a conflict.
     var id: String?
     var text: String?
     var isOn: Bool?
@@ -153,7 +153,7 @@ final class Phones {
         return states
     }
 
-    /// Does what was clicked; false where the phone, the item or the conflict is not there (any more).
+    /// Performs an action; returns false if the phone, the item or the conflict does not exist.
     func perform(_ action: PhoneAction) async -> Bool {
         guard phones.indices.contains(action.phone) else { return false }
         let list = phones[action.phone].list

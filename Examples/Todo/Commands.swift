@@ -1,4 +1,4 @@
-// Commands: what each word of the command line does.
+// Commands: runs the commands of the command line.
 
 import Foundation
 import Tideline
@@ -54,7 +54,7 @@ struct Commands {
         }
     }
 
-    /// Reads untyped rows, so that one that does not fit the type hides none of the others.
+    /// Reads untyped rows, so that a row that does not decode does not hide the others.
     private func list(all: Bool, remote: Bool) async throws {
         let order: [SortTerm<Row>] = [.ascending("text"), .ascending("id")]
         let name = TodoItem.tableName
@@ -127,7 +127,7 @@ struct Commands {
         Terminal.say("errors: \(errors.count)\(errors.isEmpty ? "" : ", see 'todo conflicts'")")
     }
 
-    /// Explains an item that is here, that waits to be deleted, or that has this id elsewhere.
+    /// Explains an item that is on this device, that waits to be deleted, or that has this id elsewhere.
     private func why(_ id: String) async throws {
         let waiting = Set(try await client.syncContext.pendingOperations().map(\.itemID))
             .filter { $0.hasPrefix(id) }
@@ -149,7 +149,7 @@ struct Commands {
         }
     }
 
-    /// The id that is this, or the only one that begins so.
+    /// Returns this id if an item has it, otherwise the only id that begins with it.
     private func find(_ id: String) async throws -> String {
         if try await isHere(id) { return id }
         let matches = try await matches(id)
@@ -164,7 +164,7 @@ struct Commands {
         try await client.syncTable(named: TodoItem.tableName).read(id: id) != nil
     }
 
-    /// The first items whose ids begin so.
+    /// Returns the first items whose ids begin with this text.
     private func matches(_ id: String) async throws -> [Row] {
         try await client.syncTable(named: TodoItem.tableName)
             .read(where: { $0["id", as: String.self].hasPrefix(id) }, limit: 2)

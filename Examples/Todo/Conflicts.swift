@@ -1,4 +1,4 @@
-// Conflicts: what the server rejected, and how it is settled.
+// Conflicts: shows the changes that the server rejected, and resolves them.
 
 import Tideline
 
@@ -24,12 +24,12 @@ struct Conflicts {
         }
     }
 
-    /// What the conflict is called here: an entry that does not say its item has an id of its own.
+    /// Returns the item's id, or the error's own id if the operation does not name its item.
     private static func name(_ error: TableOperationError) -> String {
         error.itemID.isEmpty ? error.id : error.itemID
     }
 
-    /// The name as people type it: as many letters as tell it apart.
+    /// Returns the name as people type it, with as many letters as make it unique.
     private static func typed(
         _ error: TableOperationError,
         among errors: [TableOperationError]
@@ -37,14 +37,14 @@ struct Conflicts {
         error.itemID.isEmpty ? error.id : ShortIDs(errors.map(name))[error.itemID]
     }
 
-    /// What happened, in words of this program.
+    /// Explains errors in the terms of this program.
     static func reasons(_ errors: [TableOperationError]) -> String {
         errors.map { reason($0, among: errors) }.joined(separator: " ")
     }
 
-    /// What happened to one change.
+    /// Explains the error of one change.
     ///
-    /// `keepsMine`: whether there is something of mine that may still be kept.
+    /// `keepsMine`: whether the local change can still be kept.
     static func reason(
         _ error: TableOperationError,
         among errors: [TableOperationError],
@@ -137,7 +137,7 @@ struct Conflicts {
         Terminal.say(lost.map { "dropped \(shown)  \($0)" } ?? "took theirs")
     }
 
-    /// The conflict whose id begins so; nil when its item only waits to be sent.
+    /// Returns the conflict whose id begins with this text, or nil if its item only waits to be sent.
     private func find(
         _ id: String,
         in errors: [TableOperationError]
@@ -159,10 +159,10 @@ struct Conflicts {
     }
 }
 
-/// As much of an id as people read and type.
+/// Returns the first letters of an id, which people read and type.
 func short(_ id: String) -> String { String(id.prefix(8)) }
 
-/// Ids as people read and type them, with as many more letters as tell them apart.
+/// Shortened ids for people to read and type, with as many letters as make each of them unique.
 struct ShortIDs {
     private var shortened: [String: String] = [:]
 

@@ -1,4 +1,4 @@
-// Terminal: lines for a person. Texts of rows and servers reach the terminal as text only.
+// Terminal: prints lines. Texts of rows and servers cannot send control characters to the terminal.
 
 import Foundation
 
@@ -11,8 +11,8 @@ enum Terminal {
         FileHandle.standardError.write(Data("todo: \(printable(line))\n".utf8))
     }
 
-    /// The text with everything spelled out that a terminal would obey: control characters, line
-    /// ends, and what turns the direction of writing.
+    /// Returns the text with everything escaped that a terminal would interpret: control characters, line
+    /// ends, and characters that change the writing direction.
     static func printable(_ text: String, keepingLines: Bool = false) -> String {
         var result = ""
         for scalar in text.unicodeScalars {

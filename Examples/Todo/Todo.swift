@@ -1,4 +1,4 @@
-// Todo: the quickstart app as a terminal program. Everything but `sync` works with no network.
+// Todo: the quickstart app as a terminal program. Everything except `sync` works without a network.
 
 import Foundation
 import Tideline
@@ -43,7 +43,7 @@ struct Todo {
 }
 
 extension PushError {
-    /// What became of the changes that were not taken.
+    /// Summarizes the errors of the changes that were not accepted.
     fileprivate var summary: String {
         let isRejected = errors.contains { $0.statusCode != nil }
         switch (errors.count, isRejected) {
@@ -56,7 +56,7 @@ extension PushError {
 }
 
 extension SyncError {
-    /// What happened, and what can be done here: the SDK's own remedies are calls in Swift.
+    /// The message with a remedy for users of this program, because the SDK's remedies are calls in Swift.
     var words: String {
         let remedy: String
         switch code {
@@ -70,17 +70,17 @@ extension SyncError {
     }
 }
 
-/// A command line that means nothing.
+/// An invalid command line.
 struct UsageError: Error {
     var message: String
 }
 
-/// A command that does not fit what is in the store.
+/// A command that cannot be applied to the contents of the store.
 struct Mistake: Error {
     var message: String
 }
 
-/// A sync whose push was rejected in part, and whose pull failed too.
+/// A sync whose push was partly rejected, and whose pull failed too.
 struct SyncFailure: Error {
     var rejected: PushError
     var pull: any Error

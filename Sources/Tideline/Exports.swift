@@ -1,3 +1,3 @@
-// Exports: the client's users get the core's values (Row, Value, TableSchema) with one import.
+// Exports: gives users of the client the core's values (Row, Value, TableSchema) with one import.
 
 @_exported public import TidelineCore

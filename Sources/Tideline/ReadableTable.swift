@@ -1,42 +1,42 @@
-// ReadableTable: the reads that tables on the device and on the server share: every form of
-// `where:` and `sortedBy:` becomes one `Query`.
+// ReadableTable: the reads that tables on the device and on the server share. Every overload with
+// `where:` or `sortedBy:` builds one `Query`.
 
 public import Foundation
 public import TidelineCore
 
-/// A table that can be asked for records: a ``SyncTable`` or a ``RemoteTable``.
+/// A table whose records can be read: a ``SyncTable`` or a ``RemoteTable``.
 public protocol ReadableTable<Record>: Sendable {
-    /// The type of its records.
+    /// The type of the table's records.
     associatedtype Record: Sendable
 
-    /// The records of a query, and their total count when the query asks for it.
+    /// Returns the records of a query, and their total count if the query asks for it.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what the table cannot be asked, and
-    ///   `rowDoesNotFit` for a row that does not decode, unless `onDecodingFailure` leaves it out. A table on
-    ///   the device adds `storeFailure`, a ``RemoteTable`` what its requests come to.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` if the table cannot run the query, and
+    ///   `rowDoesNotFit` for a row that does not decode, unless `onDecodingFailure` skips it. A table on
+    ///   the device also throws `storeFailure`, and a ``RemoteTable`` the errors of its requests.
     func read(
         _ query: Query<Record>,
         onDecodingFailure: DecodingFailurePolicy
     ) async throws -> Page<Record>
 
-    /// How many records a query has, without its window.
+    /// Returns the number of records that a query matches, ignoring its limit and offset.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery`; then as ``read(_:onDecodingFailure:)``.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`, and as ``read(_:onDecodingFailure:)``.
     func count(_ query: Query<Record>) async throws -> Int
 }
 
 extension ReadableTable {
-    /// The records of a query, and their total count when the query asks for it.
+    /// Returns the records of a query, and their total count if the query asks for it.
     ///
     /// - Throws: ``SyncError`` with code `rowDoesNotFit` for a row that does not decode.
     public func read(_ query: Query<Record>) async throws -> Page<Record> {
         try await read(query, onDecodingFailure: .throw)
     }
 
-    /// All records, or a window of them.
+    /// Returns all records, or those within a limit and offset.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a window below zero or an order
-    ///   without a column, `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a negative limit or offset or a sort term
+    ///   that is not a column, `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``.
     public func read(
         sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
@@ -47,25 +47,25 @@ extension ReadableTable {
         return try await read(query, onDecodingFailure: onDecodingFailure).items
     }
 
-    /// How many records there are.
+    /// Returns the number of records.
     ///
-    /// - Throws: ``SyncError`` with code `storeFailure` on the device; what its request comes to
+    /// - Throws: ``SyncError`` with code `storeFailure` on the device, and the errors of its request
     ///   for a ``RemoteTable``.
     public func count() async throws -> Int { try await count(Query<Record>()) }
 }
 
 extension ReadableTable where Record: SyncRecord {
-    /// The records for which a closure over the columns holds.
+    /// Returns the records that match a closure over the columns.
     ///
     /// ```swift
     /// let open = try await todos.read(where: { !$0.complete && $0.text.contains("milk") })
     /// ```
     ///
     /// - Parameters:
-    ///   - condition: What holds for the records; evaluated at once, and only to see what it asks.
-    ///   - order: The keys of the order; ties go by `id`.
-    ///   - limit: The most records.
-    ///   - offset: How many records to leave out first.
+    ///   - condition: The condition that the records meet. The closure is called once, right away, to build the query.
+    ///   - order: The sort terms. Records that compare equal are ordered by `id`.
+    ///   - limit: The largest number of records to return.
+    ///   - offset: The number of records to skip first.
     ///   - onDecodingFailure: What to do with a row that does not decode.
     /// - Returns: The records, in order.
     /// - Throws: ``SyncError`` with code `unsupportedQuery` or `rowDoesNotFit`.
@@ -84,10 +84,10 @@ extension ReadableTable where Record: SyncRecord {
         return try await read(query, onDecodingFailure: onDecodingFailure).items
     }
 
-    /// The records for which a closure over the columns holds, in the order of descriptors.
+    /// Returns the records that match a closure over the columns, in the order of sort descriptors.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form,
-    ///   `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``; what the closure throws.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form,
+    ///   `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``. Errors of the closure are rethrown.
     @_disfavoredOverload
     public func read(
         where condition: (Columns<Record>) throws -> Condition,
@@ -100,9 +100,9 @@ extension ReadableTable where Record: SyncRecord {
         return try await read(query, onDecodingFailure: onDecodingFailure).items
     }
 
-    /// The records for which a predicate holds.
+    /// Returns the records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form,
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form,
     ///   `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``.
     public func read(
         where predicate: Predicate<Record>,
@@ -119,9 +119,9 @@ extension ReadableTable where Record: SyncRecord {
         return try await read(query, onDecodingFailure: onDecodingFailure).items
     }
 
-    /// The records for which a predicate holds, in the order of descriptors.
+    /// Returns the records that match a predicate, in the order of sort descriptors.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form,
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form,
     ///   `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``.
     @_disfavoredOverload
     public func read(
@@ -135,10 +135,10 @@ extension ReadableTable where Record: SyncRecord {
         return try await read(query, onDecodingFailure: onDecodingFailure).items
     }
 
-    /// All records in the order of descriptors.
+    /// Returns all records in the order of sort descriptors.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a window below zero or a descriptor
-    ///   without a column, `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a negative limit or offset or a descriptor
+    ///   that is not a column, `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``.
     @_disfavoredOverload
     public func read(
         sortedBy order: [SortDescriptor<Record>],
@@ -150,21 +150,21 @@ extension ReadableTable where Record: SyncRecord {
         return try await read(query, onDecodingFailure: onDecodingFailure).items
     }
 
-    /// How many records a closure over the columns describes.
+    /// Returns the number of records that match a closure over the columns.
     ///
     /// ```swift
     /// let left = try await todos.count(where: { !$0.complete })
     /// ```
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, and as
-    ///   ``read(_:onDecodingFailure:)``; what the closure throws.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, and as
+    ///   ``read(_:onDecodingFailure:)``. Errors of the closure are rethrown.
     public func count(where condition: (Columns<Record>) throws -> Condition) async throws -> Int {
         try await count(Query(where: condition))
     }
 
-    /// How many records a predicate describes.
+    /// Returns the number of records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, and as
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, and as
     ///   ``read(_:onDecodingFailure:)``.
     public func count(where predicate: Predicate<Record>) async throws -> Int {
         try await count(Query(where: predicate))
@@ -172,14 +172,14 @@ extension ReadableTable where Record: SyncRecord {
 }
 
 extension ReadableTable where Record == Row {
-    /// The rows for which a closure over columns by name holds.
+    /// Returns the rows that match a closure over columns by name.
     ///
     /// ```swift
     /// let open = try await rows.read(where: { $0["complete"] == false })
     /// ```
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
-    ///   have, and as ``read(_:onDecodingFailure:)``; what the closure throws.
+    ///   have, and as ``read(_:onDecodingFailure:)``. Errors of the closure are rethrown.
     public func read(
         where condition: (Columns<Row>) throws -> Condition,
         sortedBy order: [SortTerm<Row>] = [],
@@ -195,10 +195,10 @@ extension ReadableTable where Record == Row {
         return try await read(query, onDecodingFailure: onDecodingFailure).items
     }
 
-    /// How many rows a closure over columns by name describes.
+    /// Returns the number of rows that match a closure over columns by name.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
-    ///   have, and as ``read(_:onDecodingFailure:)``; what the closure throws.
+    ///   have, and as ``read(_:onDecodingFailure:)``. Errors of the closure are rethrown.
     public func count(where condition: (Columns<Row>) throws -> Condition) async throws -> Int {
         try await count(Query(where: condition))
     }

@@ -1,15 +1,16 @@
-// RemoteTable: a table on the server: every verb is a request.
+// RemoteTable: a table on the server. Every method sends requests.
 
 import Foundation
 import TidelineCore
 
 /// A table on the server.
 ///
-/// Nothing goes through the local store or the queue, and every call fails offline. Errors are
-/// ``SyncError``. Those of every call: `offline` when no answer came, also for a certificate that is
-/// not trusted; `unauthorized`, `forbidden`, `tooManyRequests`, `serverError`, `badRequest` and
-/// `badResponse` as the answer was; `insecureEndpoint` before anything is sent; `cancelled`. After
-/// `offline` and `cancelled` the server may have acted: read before a change is repeated.
+/// Calls bypass the local store and the operation queue, so every call fails while the device is offline.
+/// All errors are ``SyncError``. Every call can throw these codes: `offline` if no response came, which
+/// includes an untrusted certificate; `unauthorized`, `forbidden`, `tooManyRequests`, `serverError`,
+/// `badRequest` and `badResponse`, depending on the response; `insecureEndpoint` before anything is sent;
+/// and `cancelled`. After `offline` and `cancelled` the server may have applied the change: read the record
+/// before you repeat it.
 ///
 /// ```swift
 /// let remote = client.table(TodoItem.self)
@@ -31,11 +32,13 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         self.coder = coder
     }
 
-    /// Stores a new record on the server; an empty id is replaced by a new lower-case UUID.
+    /// Stores a new record on the server.
     ///
-    /// - Throws: ``SyncError`` with code `conflict` when the server has a row with this id, which
-    ///   is the `serverItem`; `rowDoesNotFit` or `invalidID` before anything is sent; or as every
-    ///   call.
+    /// An empty id is replaced by a new lowercase UUID.
+    ///
+    /// - Throws: ``SyncError`` with code `conflict` if the server already has a row with this id, which
+    ///   is the error's `serverItem`; `rowDoesNotFit` or `invalidID` before anything is sent; or an error
+    ///   that every call can throw.
     @discardableResult
     @concurrent
     public func insert(_ record: Record) async throws -> Record {
@@ -50,16 +53,18 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         return try await item("POST", id: nil, body: body, coder, remote)
     }
 
-    /// Changes a record on the server; its `version`, where it has one, must be the server's.
+    /// Changes a record on the server.
     ///
-    /// Every column of the record is sent as the record has it. ``update(id:_:)`` sends only what differs.
-    /// If the record has nested values, the row is read first: members that the model does not know stay.
+    /// If the record has a `version`, it must match the server's.
+    ///
+    /// Every column is sent with the record's value. ``update(id:_:)`` sends only the columns that differ.
+    /// If the record has nested values, the row is read first, so that members unknown to the model are kept.
     /// A record of ``Query/selecting(_:)`` throws `partialRecord` if the row has other values in columns that
     /// were not read.
     ///
-    /// - Throws: ``SyncError`` with code `notFound`; `conflict` when the server has another
-    ///   version, which is the `serverItem`; `rowDoesNotFit` or `invalidID` before anything is
-    ///   sent; or as every call.
+    /// - Throws: ``SyncError`` with code `notFound`; `conflict` if the server has another
+    ///   version, which is the error's `serverItem`; `rowDoesNotFit` or `invalidID` before anything is
+    ///   sent; or an error that every call can throw.
     @discardableResult
     @concurrent
     public func update(_ record: Record) async throws -> Record {
@@ -100,7 +105,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
             } catch let error as SyncError
                 where error.code == .conflict && row.version == nil && attempts < Self.attemptsMax
             {
-                // Another caller changed the row since the read, and the record asks for no version.
+                // Another caller changed the row since the read, and the record does not require a version.
                 attempts += 1
             }
         }
@@ -108,12 +113,12 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
 
     private static var attemptsMax: Int { 5 }
 
-    /// Reads a record, changes it and stores it, unless somebody changed it in between.
+    /// Reads a record, changes it and stores it, unless another caller changed it in between.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` when the row is not there or deleted;
-    ///   `conflict` when somebody changed it in between, which a second call may settle;
-    ///   `rowDoesNotFit`; or as every call. What `change` throws; then nothing was sent but the
-    ///   read.
+    /// - Throws: ``SyncError`` with code `notFound` if the row does not exist or is deleted;
+    ///   `conflict` if another caller changed it in between, in which case a second call may succeed;
+    ///   `rowDoesNotFit`; or an error that every call can throw. Errors of `change` are rethrown, and
+    ///   then nothing was sent except the read.
     @discardableResult
     public func update(
         id: String,
@@ -125,7 +130,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         return try await send(record, over: before, stored)
     }
 
-    /// A record of the server, its row, and the record as it is encoded.
+    /// Reads a record from the server; returns it with its row and its encoded form.
     @concurrent
     private func decoded(_ id: String) async throws -> (read: Record, stored: Row, before: Row) {
         let (coder, remote) = (try coder(), try remote())
@@ -134,7 +139,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         return (record, stored, try coder.encode(record))
     }
 
-    /// Sends what of a record differs from the server's row.
+    /// Sends the columns in which a record differs from the server's row.
     @concurrent
     private func send(_ record: Record, over before: Row, _ stored: Row) async throws -> Record {
         let (coder, remote) = (try coder(), try remote())
@@ -156,10 +161,12 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         )
     }
 
-    /// Deletes a record on the server; its `version`, where it has one, must be the server's.
+    /// Deletes a record on the server.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` when the row is not there or deleted already;
-    ///   `conflict` when the server has another version; `invalidID`; or as every call.
+    /// If the record has a `version`, it must match the server's.
+    ///
+    /// - Throws: ``SyncError`` with code `notFound` if the row does not exist or is already deleted;
+    ///   `conflict` if the server has another version; `invalidID`; or an error that every call can throw.
     @concurrent
     public func delete(_ record: Record) async throws {
         let row = try coder().encode(record)
@@ -168,8 +175,8 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
 
     /// Deletes the record with an id, whatever its version.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` when the row is not there or deleted already;
-    ///   `invalidID`; or as every call.
+    /// - Throws: ``SyncError`` with code `notFound` if the row does not exist or is already deleted;
+    ///   `invalidID`; or an error that every call can throw.
     @concurrent
     public func delete(id: String) async throws { try await delete(id, version: nil) }
 
@@ -177,9 +184,9 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         let (coder, remote) = (try coder(), try remote())
         try ItemID.check(id)
         let response = try await send("DELETE", id: id, version: version, remote)
-        // An answer without a body is what servers give; a body must hold the row.
+        // The server answers without a body. A body, if there is one, must hold the row.
         if (200..<300).contains(response.status), response.body.isEmpty {
-            // So do portals: the list of the table shows whether the row is gone.
+            // Captive portals do so, too: the table's list shows whether the row is gone.
             if AnswerProof.isServers(response) { return }
             if try await isGone(id, coder, remote) { return }
             throw Self.unexpected(response, coder, remote)
@@ -187,7 +194,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         _ = try Self.checked(response, coder, remote)
     }
 
-    /// Whether the server's list of the table has no row with this id, or only a deleted one.
+    /// Returns whether the server's list of the table lacks a row with this id or has it only as deleted.
     private func isGone(
         _ id: String,
         _ coder: RecordCoder<Record>,
@@ -222,14 +229,14 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         )
     }
 
-    /// Brings a deleted record back.
+    /// Restores a deleted record.
     ///
     /// ```swift
     /// let item = try await client.table(TodoItem.self).undelete(id: milk.id)
     /// ```
     ///
-    /// - Throws: ``SyncError`` with code `notFound` when the server never had the row, or does not
-    ///   keep deleted ones; `conflict`; `invalidID`; or as every call.
+    /// - Throws: ``SyncError`` with code `notFound` if the server never had the row or does not
+    ///   keep deleted rows; `conflict`; `invalidID`; or an error that every call can throw.
     @discardableResult
     @concurrent
     public func undelete(id: String) async throws -> Record {
@@ -252,10 +259,10 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         return try coder.decode(try Self.checked(answer.response, coder, remote))
     }
 
-    /// The record with an id; nil when it is not there or deleted.
+    /// Returns the record with an id, or nil if it does not exist or is deleted.
     ///
-    /// - Throws: ``SyncError`` with code `rowDoesNotFit`, `invalidID`, or as every call; never
-    ///   `notFound`.
+    /// - Throws: ``SyncError`` with code `rowDoesNotFit`, `invalidID`, or an error that every call can
+    ///   throw; never `notFound`.
     @concurrent
     public func read(id: String) async throws -> Record? {
         let (coder, remote) = (try coder(), try remote())
@@ -263,19 +270,19 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         let response = try await send("GET", id: id, remote)
         if response.status == 404 || response.status == 410 {
             if AnswerProof.isServers(response) { return nil }
-            // A proxy that knows no such path says the same.
+            // A proxy that does not know the path answers with the same status.
             if try await isGone(id, coder, remote) { return nil }
             throw Self.unexpected(response, coder, remote)
         }
         return try coder.decode(try Self.checked(response, coder, remote))
     }
 
-    /// The records of a query; every page is followed.
+    /// Returns the records of a query, from all pages.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what the server has no words for;
-    ///   `rowDoesNotFit`, unless `onDecodingFailure` leaves such rows out; `notFound` where the server does
-    ///   not have the table; `badResponse`, also for a link to another origin; or as every call.
-    ///   The pages that came before are lost with it.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` if the query cannot be written as OData;
+    ///   `rowDoesNotFit`, unless `onDecodingFailure` skips such rows; `notFound` if the server does
+    ///   not have the table; `badResponse`, also for a link to another origin; or an error that every call
+    ///   can throw. The pages read before an error are discarded.
     @concurrent
     public func read(
         _ query: Query<Record>,
@@ -295,7 +302,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
             else {
                 throw Self.noPage(response, coder, remote)
             }
-            // The original Node server takes a limit of zero for none.
+            // The original Node server treats a limit of zero as no limit.
             let rows = Array(page.rows.prefix(pages.rowsLeft))
             items += try coder.decode(rows, onDecodingFailure: onDecodingFailure)
             projected.handOut(rows, selecting: query.table.select, coder)
@@ -305,10 +312,10 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         return Page(items: items, totalCount: total)
     }
 
-    /// How many records a query has, without its window.
+    /// Returns the number of records that a query matches, ignoring its limit and offset.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery`; `notFound` where the server does not
-    ///   have the table; `badResponse` where it sends no count; or as every call.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`; `notFound` if the server does not
+    ///   have the table; `badResponse` if it sends no count; or an error that every call can throw.
     @concurrent
     public func count(_ query: Query<Record>) async throws -> Int {
         var counting = Query<Record>(TableQuery(filter: query.filter))
@@ -370,7 +377,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         }
     }
 
-    /// The row of a successful answer; other answers are errors.
+    /// Returns the row of a successful response; throws an error for any other.
     private static func checked(
         _ response: TransportResponse,
         _ coder: RecordCoder<Record>,
@@ -416,7 +423,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
             || AnswerProof.wantsSignIn(response)
     }
 
-    /// What is wrong with an answer that is no page of rows.
+    /// Returns the error for a response that is not a page of rows.
     private static func noPage(
         _ response: TransportResponse,
         _ coder: RecordCoder<Record>,
@@ -425,7 +432,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         do {
             _ = try checked(response, coder, remote)
         } catch var error as SyncError where error.code == .notFound {
-            // A list has no row that could be missing: it is the table, or the whole server.
+            // A list cannot miss a single row: the table is missing, or the whole server.
             error.message = AnswerOutline(response).message(
                 from: remote.endpoint.name,
                 to: "the request to table '\(coder.table.name)'"

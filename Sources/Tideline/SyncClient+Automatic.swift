@@ -1,13 +1,13 @@
-// SyncClient: automatic sync, and one sync within a bound for background tasks.
+// SyncClient: automatic sync, and a single sync with a deadline for background tasks.
 
 import Synchronization
 
 extension SyncClient {
-    /// Syncs by itself: after local changes, on schedule, when the network returns and when the
-    /// server tells of changes.
+    /// Starts automatic sync: after local changes, on a schedule, when the network returns and when the
+    /// server reports changes.
     ///
-    /// Nothing depends on it: ``SyncContext/push()`` and `pull` do the same, and may be called
-    /// beside it. Called again, it goes on with the new policy. Watch ``syncStatus``.
+    /// Automatic sync is optional: ``SyncContext/push()`` and `pull` do the same work, and an app may call them
+    /// while it runs. Another call continues with the new policy. ``syncStatus`` reports its progress.
     ///
     /// ```swift
     /// try client.startSyncing()
@@ -18,22 +18,24 @@ extension SyncClient {
         automatic.start(try syncContext.engine(), policy)
     }
 
-    /// Syncs by itself until the task is cancelled: for simulated time, whose tasks are its own.
+    /// Runs automatic sync until the task is cancelled, for simulated time, which runs its own tasks.
     package func runSyncing(_ policy: SyncPolicy) async throws {
         await SyncRunner(try syncContext.engine(), policy) { _ in }.run()
     }
 
-    /// Ends what ``startSyncing(_:)`` began; what it has stored stays.
+    /// Stops the sync that ``startSyncing(_:)`` started.
+    ///
+    /// Everything that it has stored is kept.
     public func stopSyncing() { automatic.stop() }
 
-    /// Tells automatic sync that somebody signed in, so that it goes on.
+    /// Resumes automatic sync after a sign-in.
     public func resumeSyncing() { automatic.tell(.token) }
 
-    /// Says that the signed-in account, its token or its rights have changed, such as by a new role.
+    /// Reports that the signed-in account, its token or its rights have changed, for example by a new role.
     ///
-    /// The token that the client keeps is forgotten, so the next request of any push or pull asks
-    /// ``Authentication/token(refreshing:)`` for another one. Automatic sync syncs everything at once, and opens
-    /// the server's events with the new token.
+    /// The client discards its cached token, so the next request of any push or pull asks
+    /// ``Authentication/token(refreshing:)`` for a new one. Automatic sync syncs everything right away, and opens
+    /// the server's event stream with the new token.
     ///
     /// ```swift
     /// await client.accountChanged()
@@ -44,21 +46,21 @@ extension SyncClient {
         automatic.tell(.accountChanged)
     }
 
-    /// Why the last automatic sync did not come to its end; nil after one that did.
+    /// The error that ended the last automatic sync, or nil if it succeeded.
     ///
-    /// With ``SyncBlock/signIn`` its message has the server's reason, such as "The token has expired".
+    /// With ``SyncBlock/signIn``, the message contains the server's reason, such as "The token has expired".
     public var lastSyncError: SyncError? { automatic.lastError }
 
-    /// What automatic sync is doing now.
+    /// The current state of automatic sync.
     ///
-    /// While it does not run, this is what the last ``syncOnce(deadline:_:)`` left, or ``SyncStatus/busy(until:)``
-    /// while the server asks for a wait.
+    /// While automatic sync is not running, this is the status after the last ``syncOnce(deadline:_:)``, or
+    /// ``SyncStatus/busy(until:)`` while the server asks clients to wait.
     public var currentSyncStatus: SyncStatus {
         if !automatic.isRunning, let until = try? remote().busyUntil { return .busy(until: until) }
         return automatic.statuses.current
     }
 
-    /// What automatic sync is doing: now, and after every change.
+    /// The states of automatic sync: the current one, and every change from then on.
     ///
     /// ```swift
     /// for await status in client.syncStatus {
@@ -67,26 +69,27 @@ extension SyncClient {
     /// ```
     public var syncStatus: some AsyncSequence<SyncStatus, Never> { automatic.statuses.stream() }
 
-    /// Pushes and pulls once and ends by the deadline; for background tasks.
+    /// Pushes and pulls once and ends by the deadline, for background tasks.
     ///
-    /// It may be cut anywhere: what it has stored stays, and the next sync goes on from there.
+    /// The sync may be interrupted at any point: everything that it has stored is kept, and the next sync
+    /// continues from there.
     ///
     /// ```swift
     /// let isDone = try await client.syncOnce(deadline: .seconds(20))
     /// ```
     ///
-    /// If the server asked for a wait (`Retry-After`), nothing is pushed before that time, and the pulls are
-    /// sent all the same: if they succeed, the wait is over.
+    /// If the server asked for a wait (`Retry-After`), nothing is pushed before that time. Pulls are
+    /// sent anyway; if they succeed, the wait is over.
     ///
     /// Rejected operations are not an error: ``SyncContext/operationErrors()`` returns them, and
-    /// ``currentSyncStatus`` names them unless automatic sync runs.
+    /// ``currentSyncStatus`` names them unless automatic sync is running.
     ///
     /// - Parameters:
-    ///   - deadline: How long it may take.
-    ///   - policy: What it pulls.
-    /// - Returns: Whether it came to its end.
-    /// - Throws: ``PushError`` or ``SyncError``, as push and pull do, also when the task is cancelled:
-    ///   then with the status or code `cancelled`.
+    ///   - deadline: The longest time that the sync may take.
+    ///   - policy: The policy that says what to pull.
+    /// - Returns: Whether the sync finished before the deadline.
+    /// - Throws: ``PushError`` or ``SyncError``, as push and pull do. If the task is cancelled, the error has
+    ///   the status or code `cancelled`.
     @discardableResult
     public func syncOnce(
         deadline: Duration,
@@ -105,7 +108,7 @@ extension SyncClient {
                         try await engine.environment.sleep(deadline.clampedForTimers)
                         return false
                     } catch is CancellationError {
-                        // The sync says what it left.
+                        // The task that syncs returns the result or throws the error.
                         return nil
                     }
                 }
@@ -133,21 +136,21 @@ extension SyncEngine {
                 pushesFirst: false
             )
         }
-        // What was changed meanwhile, and what a pull released.
+        // Sends changes made during the pulls, and operations that a pull released.
         if let left = try await pushBeforePull() { throw left }
         return UnacceptedRows(parked: try await operationErrors())
     }
 }
 
-/// The one automatic sync of a client.
+/// The automatic sync of a client, one for each.
 final class AutomaticSync: Sendable {
     private struct State {
-        /// Which start the runner is of: a runner that was stopped shows nothing any more.
+        /// The number of the runner's start: a runner that was stopped no longer publishes.
         var start = 0
         var runner: SyncRunner?
         var task: Task<Void, Never>?
         var lastError: SyncError?
-        /// What to run, also while it rests.
+        /// The engine and policy to run, kept while automatic sync is suspended.
         var work: (engine: SyncEngine, policy: SyncPolicy)?
         var isSuspended = false
     }
@@ -186,7 +189,7 @@ final class AutomaticSync: Sendable {
         state.withLock { if $0.isSuspended, $0.work == nil { $0.work = work } }
     }
 
-    /// Starts what ran before ``suspend()``.
+    /// Restarts the runner that ``suspend()`` stopped.
     func resume() {
         let work = state.withLock { state in
             defer { state.isSuspended = false }
@@ -200,14 +203,14 @@ final class AutomaticSync: Sendable {
             state.start += 1
             state.work = nil
             defer { (state.runner, state.task) = (nil, nil) }
-            // Held: what a runner publishes meanwhile comes before, or not at all.
+            // Under the lock: a runner publishes its status either before this one or not at all.
             statuses.publish(.idle)
             return state.task
         }
         task?.cancel()
     }
 
-    /// Shows what one sync left, unless automatic sync shows what it does.
+    /// Publishes the result of a single sync, unless automatic sync publishes its own status.
     func publish(rejected: UnacceptedRows) {
         state.withLock { state in
             guard state.runner == nil else { return }
@@ -221,7 +224,7 @@ final class AutomaticSync: Sendable {
 
     func tell(_ event: SyncMachine.Event) { state.withLock { $0.runner }?.tell(event) }
 
-    /// Why the last sync did not come to its end.
+    /// The error that ended the last sync.
     var lastError: SyncError? { state.withLock { $0.lastError } }
 
     private func note(_ error: SyncError?, of start: Int) {
@@ -239,7 +242,9 @@ final class AutomaticSync: Sendable {
     deinit { state.withLock { $0.task }?.cancel() }
 }
 
-/// The status and whoever watches it; each sees the latest.
+/// A broadcaster of the sync status.
+///
+/// Each listener receives the latest one.
 final class SyncStatuses: Sendable {
     private struct State {
         var current = SyncStatus.idle

@@ -1,12 +1,12 @@
-// open: a client and its store in one step.
+// open: creates a client and opens its store in one step.
 
 public import Foundation
 public import TidelineCore
 
 extension SyncClient {
-    /// Makes a client and opens its store in one step.
+    /// Creates a client and opens its store in one step.
     ///
-    /// The parameters are those of the initialiser and of
+    /// The parameters are those of the initializer and of
     /// ``SyncContext/initialize(store:tables:schemas:conflicts:tableConflicts:lostRows:)``.
     ///
     /// ```swift
@@ -17,9 +17,9 @@ extension SyncClient {
     /// )
     /// ```
     ///
-    /// - Throws: ``SyncError`` with code `invalidModel`, `unknownTable` for conflicts of a table that is
-    ///   not given, `newerStore`, `storeFailure` or `cancelled`. A bad `endpoint` is told by the first
-    ///   call that uses it.
+    /// - Throws: ``SyncError`` with code `invalidModel`, `unknownTable` for conflict rules of a table that is
+    ///   not in `tables` or `schemas`, `newerStore`, `storeFailure` or `cancelled`. An invalid `endpoint` is
+    ///   reported by the first call that uses it.
     public static func open(
         endpoint: URL,
         store: any LocalStore,

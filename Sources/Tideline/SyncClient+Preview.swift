@@ -1,23 +1,22 @@
-// SyncClient: a client for previews and tests: a store in memory, and no network.
+// SyncClient: a client for previews and tests, with a store in memory and no network.
 
 import Foundation
 
 extension SyncClient {
-    /// A client with a store in memory and without a network, a fresh one for each call: for previews
-    /// of views, and for tests.
+    /// Creates a client with a new store in memory and no network, for previews of views and for tests.
     ///
     /// ```swift
     /// let client = try await SyncClient.preview(seed: [TodoItem(text: "Buy milk")])
     /// let todos = try client.syncTable(TodoItem.self)
     /// ```
     ///
-    /// What the app changes is queued as ever; a push fails as one without a network.
+    /// Changes by the app are queued as usual. A push fails as it does without a network.
     ///
     /// - Parameters:
-    ///   - seed: The records that are there, as if the server had given them; nothing is queued.
-    ///   - tables: The record types; those of the seed need not be named.
-    /// - Returns: A client whose context is initialised.
-    /// - Throws: ``SyncError`` when a schema cannot be derived, or a record cannot be stored.
+    ///   - seed: The records that the store starts with, as if the server had sent them; nothing is queued.
+    ///   - tables: The record types. Those of the seed need not be named.
+    /// - Returns: A client whose context is initialized.
+    /// - Throws: ``SyncError`` if a schema cannot be derived or a record cannot be stored.
     public static func preview(
         seed: [any SyncRecord] = [],
         tables: [any SyncRecord.Type] = []
@@ -49,7 +48,7 @@ extension SyncClient {
 }
 
 extension SyncRecord {
-    /// The record as the server would have given it.
+    /// Returns the record's row as the server would have sent it.
     fileprivate func rowOfServer(_ client: SyncClient, _ engine: SyncEngine) throws -> Row {
         var row = try client.syncTable(Self.self).coder.encode(self)
         row = try NewRow(row, table: Self.tableName, engine.environment).row
@@ -58,7 +57,7 @@ extension SyncRecord {
     }
 }
 
-/// Carries nothing.
+/// A transport that carries nothing.
 private struct NoNetwork: Transport {
     func send(_ request: TransportRequest) async throws -> TransportResponse {
         throw TransportError(.cannotConnect, "A preview has no network.", outcomeIsUnknown: false)

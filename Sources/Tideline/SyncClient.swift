@@ -12,40 +12,42 @@ public import TidelineCore
 /// let todos = try client.syncTable(TodoItem.self)
 /// ```
 public final class SyncClient: Sendable {
-    /// Where the server is: scheme, host, port, and a path before `/tables` if there is one.
+    /// The server's URL: scheme, host, port, and a path before `/tables` if there is one.
     public let endpoint: URL
 
-    /// Store, queue, push and pull.
+    /// The store and the operation queue, with push and pull.
     public let syncContext: SyncContext
 
     let remote: @Sendable () throws -> RemoteService
 
     private let projected: ProjectedRows
 
-    /// What ``startSyncing(_:)`` began.
+    /// The automatic sync that ``startSyncing(_:)`` starts.
     let automatic = AutomaticSync()
 
-    /// The waits for answers, tokens and timers.
+    /// The calls that wait for responses, tokens and timers.
     let calls: OutsideCalls
 
     let tokens: TokenKeeper?
 
-    /// Makes a client; nothing is sent.
+    /// Creates a client.
+    ///
+    /// Nothing is sent.
     ///
     /// - Parameters:
-    ///   - endpoint: The server's URL. Plain http is refused unless it leads to this machine: what
-    ///     would send something throws ``SyncError`` `insecureEndpoint`. Local work needs no server.
-    ///   - generation: Which generation of server is behind the endpoint; learned unless given.
-    ///   - transport: What carries requests; the platform's own when nil.
-    ///   - authentication: Who is signed in, and the token; nil sends none.
+    ///   - endpoint: The server's URL. Plain http is rejected unless it leads to this machine: calls that
+    ///     would send something throw ``SyncError`` `insecureEndpoint`. Local work needs no server.
+    ///   - generation: The generation of server at the endpoint. If nil, the client detects it.
+    ///   - transport: The transport that carries requests. If nil, the platform's own.
+    ///   - authentication: The signed-in account and its token. If nil, requests have no token.
     ///   - limits: The bounds of push, pull and requests.
-    ///   - log: Is told what the client does; nil: nobody is.
-    ///   - appName: What `User-Agent` calls the app; nil: its bundle identifier, or the name of the
+    ///   - log: Receives messages about the client's work. If nil, nothing is logged.
+    ///   - appName: The app's name in `User-Agent`. If nil, its bundle identifier, or the name of the
     ///     process.
-    ///   - appVersion: The version of the app; nil: the one in its bundle. After an update, operations that
-    ///     the server refused for a missing table, column or right are retried once.
+    ///   - appVersion: The version of the app. If nil, the one in its bundle. After an update, operations that
+    ///     the server rejected because of a missing table, column or right are retried once.
     ///   - allowsInsecureEndpoint: Whether plain http may leave this machine.
-    ///   - environment: Clock, ids, chance and sleep; tests give their own.
+    ///   - environment: The wall clock, ids, randomness and sleep. Tests pass their own.
     public init(
         endpoint: URL,
         generation: ServerGeneration = .automatic,
@@ -110,7 +112,9 @@ public final class SyncClient: Sendable {
         )
     }
 
-    /// The table of a record type on the server: every call is a request, and fails offline.
+    /// Returns the table of a record type on the server.
+    ///
+    /// Every call is a request, and fails offline.
     ///
     /// ```swift
     /// let done = try await client.table(TodoItem.self).read(where: { $0.complete })
@@ -119,7 +123,7 @@ public final class SyncClient: Sendable {
         RemoteTable(remote: remote, projected: projected) { try RecordCoder.model(for: type) }
     }
 
-    /// A table on the server by name, with untyped rows.
+    /// Returns a table on the server by name, with untyped rows.
     public func table(named name: String) -> RemoteTable<Row> {
         let schema = syncContext.schema(name) ?? TableSchema(name: name, columns: [])
         return RemoteTable(remote: remote, projected: projected) {
@@ -127,7 +131,9 @@ public final class SyncClient: Sendable {
         }
     }
 
-    /// The table of a record type on the device; needs no network.
+    /// Returns the table of a record type on the device.
+    ///
+    /// It works without a network.
     ///
     /// ```swift
     /// let todos = try client.syncTable(TodoItem.self)
@@ -135,7 +141,7 @@ public final class SyncClient: Sendable {
     ///
     /// - Throws: ``SyncError`` with code `storeNotInitialized` before
     ///   ``SyncContext/initialize(store:tables:schemas:conflicts:tableConflicts:lostRows:)``, or
-    ///   `unknownTable` when the type was not among its tables.
+    ///   `unknownTable` if the type was not among its tables.
     public func syncTable<Record: SyncRecord>(_ type: Record.Type) throws -> SyncTable<Record> {
         let engine = try syncContext.engine()
         guard let schema = engine.catalog.schema(Record.tableName) else {
@@ -150,7 +156,7 @@ public final class SyncClient: Sendable {
         )
     }
 
-    /// A table on the device by name, with untyped rows.
+    /// Returns a table on the device by name, with untyped rows.
     ///
     /// ```swift
     /// let rows = try client.syncTable(named: "TodoItem")

@@ -5,7 +5,7 @@ public import TidelineCore
 
 /// The store of a client and its operation queue.
 ///
-/// Pushes that overlap are one push; pulls of different tables run beside each other; a purge waits
+/// Pushes that overlap share one run, pulls of different tables run concurrently, and a purge waits
 /// for both. Local reads and changes never wait for the network.
 public actor SyncContext {
     private let remote: @Sendable () throws -> RemoteService
@@ -16,7 +16,7 @@ public actor SyncContext {
     private nonisolated let opened = Mutex<SyncEngine?>(nil)
     private nonisolated let broadcast: SyncEvents
     private let projected: ProjectedRows
-    /// Of the context, so that tables of an earlier `initialize` wait for those of a later one.
+    /// The gate of the context, so that tables of an earlier `initialize` wait for those of a later one.
     private let gate: SyncGate
 
     init(
@@ -38,9 +38,11 @@ public actor SyncContext {
         self.limits = limits
     }
 
-    /// Opens the store and makes its tables; to be called once, before any sync table is asked for.
+    /// Opens the store and creates its tables.
     ///
-    /// What an earlier run of the app left in the queue is there again.
+    /// Call this once, before you ask for a sync table.
+    ///
+    /// Operations that an earlier run of the app left in the queue are still there.
     ///
     /// ```swift
     /// try await client.syncContext.initialize(
@@ -51,17 +53,17 @@ public actor SyncContext {
     /// ```
     ///
     /// - Parameters:
-    ///   - store: Where rows and queue are kept; see ``SQLiteStore``.
-    ///   - tables: The record types to synchronise.
+    ///   - store: The store that keeps the rows and the queue; see ``SQLiteStore``.
+    ///   - tables: The record types to synchronize.
     ///   - schemas: Tables without a type, and declared columns and defaults for tables with one.
-    ///   - conflicts: Who wins a conflict.
-    ///   - tableConflicts: Who wins in single tables, by table name.
+    ///   - conflicts: The policy that resolves conflicts.
+    ///   - tableConflicts: The policies of single tables, by table name.
     ///   - lostRows: Whether rows that a restored server lost wait for the app.
     /// - Throws: ``SyncError`` with code `invalidModel` for a type whose columns cannot be found and
     ///   for merge rules of columns that their table does not have, `defaultRequired` for a property that was
     ///   added to a table with rows and whose default is not known, `newerStore` or `storeFailure` for a
-    ///   store that cannot be opened, `cancelled` when the task is cancelled while rows are brought into
-    ///   the columns of other models; nothing is changed then, and another call begins anew.
+    ///   store that cannot be opened, and `cancelled` if the task is cancelled while rows are moved to
+    ///   the columns of a changed model; then nothing is changed, and another call restarts the move.
     public func initialize(
         store: any LocalStore,
         tables: [any SyncRecord.Type],
@@ -132,20 +134,20 @@ public actor SyncContext {
         await engine.takeOverRenamedTables()
         await engine.recallServer()
         opened.withLock { $0 = engine }
-        // A suspension that came before could not tell the store.
+        // A suspension before this call did not have the store yet.
         if calls.isSuspended {
             await store.suspend()
             if !calls.isSuspended { store.resume() }
         }
     }
 
-    /// Whether ``initialize(store:tables:schemas:conflicts:tableConflicts:lostRows:)`` has ended well.
+    /// Whether ``initialize(store:tables:schemas:conflicts:tableConflicts:lostRows:)`` has succeeded.
     public var isInitialized: Bool { opened.withLock { $0 != nil } }
 
     /// Sends the pending operations of all tables, in their order.
     ///
-    /// What the server accepts leaves the queue in the same transaction in which its answer enters
-    /// the store. A rejected operation is parked and those of other rows go on.
+    /// An accepted operation is removed from the queue in the same transaction that stores the server's
+    /// answer. A rejected operation is parked, and those of other rows continue.
     ///
     /// ```swift
     /// do {
@@ -155,23 +157,23 @@ public actor SyncContext {
     /// }
     /// ```
     ///
-    /// - Throws: ``PushError`` when something stayed behind; ``SyncError`` with code
-    ///   `storeNotInitialized`, or `insecureEndpoint` when there is something to send and the
+    /// - Throws: ``PushError`` if an operation could not be sent or was rejected; ``SyncError`` with code
+    ///   `storeNotInitialized`, or `insecureEndpoint` if there is something to send and the
     ///   endpoint may not be used.
     @discardableResult
     public func push() async throws -> PushResult { try await engine().push() }
 
-    /// How many operations of the account that is signed in wait in the queue, the parked ones too.
+    /// The number of queued operations of the account that is signed in, including parked ones.
     ///
     /// Without a signed-in account, and in an app without accounts, these are the operations that belong to
-    /// no account. ``pendingOperationCounts`` has those of other accounts, too.
+    /// no account. ``pendingOperationCounts`` includes those of other accounts.
     ///
     /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`.
     public var pendingOperationCount: Int {
         get async throws { try await pendingOperationCounts.own }
     }
 
-    /// How many operations wait in the queue, by the account that they belong to.
+    /// The numbers of queued operations, by the account that they belong to.
     ///
     /// ```swift
     /// let counts = try await client.syncContext.pendingOperationCounts
@@ -183,9 +185,9 @@ public actor SyncContext {
         get async throws { try await engine().read { try $0.pendingCounts() } }
     }
 
-    /// The operations in the queue, in order.
+    /// Returns the operations in the queue, in order.
     ///
-    /// They are those of all accounts; the parked ones are among them.
+    /// The result includes operations of all accounts, and parked ones.
     ///
     /// ```swift
     /// for operation in try await client.syncContext.pendingOperations() {
@@ -198,9 +200,9 @@ public actor SyncContext {
         try await engine().read { try $0.operations().map(\.pending) }
     }
 
-    /// The operations that the server rejected, or that cannot be sent, and nobody has settled.
+    /// Returns the operations that the server rejected, or that cannot be sent, and that await the app's decision.
     ///
-    /// They are durable. Operations of a table that the app does not name are among them.
+    /// They are stored durably, and include operations of tables that the app does not name.
     ///
     /// ```swift
     /// for error in try await client.syncContext.operationErrors() {
@@ -209,22 +211,22 @@ public actor SyncContext {
     /// }
     /// ```
     ///
-    /// - Returns: The errors, in the order of the queue; those of other accounts are left out.
+    /// - Returns: The errors, in the order of the queue, without those of other accounts.
     /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`.
     public func operationErrors() async throws -> [TableOperationError] {
         try await engine().operationErrors()
     }
 
-    /// Sends parked operations again with the next push, unchanged.
+    /// Sends parked operations again, unchanged, with the next push.
     ///
     /// ```swift
     /// let count = try await client.syncContext.retryParked { $0.table == "TodoItem" }
     /// ```
     ///
-    /// - Parameter condition: Which errors are retried; all if it is left out.
-    /// - Returns: How many operations were released.
-    /// - Throws: What the condition throws, and ``SyncError`` with code `storeNotInitialized` or
-    ///   `storeFailure`; nothing is changed then.
+    /// - Parameter condition: Returns whether to retry an error's operation; by default, all are retried.
+    /// - Returns: The number of operations that were released.
+    /// - Throws: The errors of the condition, and ``SyncError`` with code `storeNotInitialized` or
+    ///   `storeFailure`. On an error, nothing is changed.
     @discardableResult
     public func retryParked(
         where condition: (TableOperationError) throws -> Bool = { _ in true }
@@ -234,9 +236,9 @@ public actor SyncContext {
         return try await engine.retry(errors)
     }
 
-    /// Takes over what was done while nobody was signed in, for the account that is signed in now.
+    /// Assigns the changes made without a signed-in account to the account that is signed in now.
     ///
-    /// Without this call such operations stay in the queue, and are sent for nobody.
+    /// Without this call, such operations stay in the queue and are sent only without an account.
     ///
     /// ```swift
     /// try await signIn()
@@ -244,20 +246,21 @@ public actor SyncContext {
     /// try await client.syncContext.push()
     /// ```
     ///
-    /// - Parameter anonymousWork: False drops it: the rows become what the server is known to have.
-    /// - Returns: How many operations there were.
-    /// - Throws: ``SyncError`` with code `unauthorized` while nobody is signed in.
+    /// - Parameter anonymousWork: Whether to keep these changes. If false, they are discarded, and the rows
+    ///   return to the server's last known state.
+    /// - Returns: The number of these operations.
+    /// - Throws: ``SyncError`` with code `unauthorized` if no account is signed in.
     @discardableResult
     public func adopt(anonymousWork: Bool = true) async throws -> Int {
         try await engine().adopt(anonymousWork)
     }
 
-    /// Removes what is on the device for an account, whether it is signed in or not.
+    /// Removes an account's data from the device, whether the account is signed in or not.
     ///
-    /// The positions of its pulls go, its operations, and every row that no other account's query
-    /// holds and that no other account has changed; what an account without pulls by query id has
-    /// here comes again with its next pull. ``SQLiteStore`` overwrites what goes, and empties its log unless
-    /// that is in use.
+    /// This removes the cursors of its pulls, its operations, and every row that no other account's query
+    /// holds and that no other account has changed. If a row belonged to an account that pulls without query
+    /// ids, that account's next pull fetches it again. ``SQLiteStore`` overwrites the removed data and truncates
+    /// its write-ahead log unless another connection uses the log.
     ///
     /// ```swift
     /// try await client.syncContext.purge(account: "anna", force: true)
@@ -265,16 +268,16 @@ public actor SyncContext {
     ///
     /// - Parameters:
     ///   - account: An ``Authentication/accountID``.
-    ///   - force: Drops its pending operations too. Without it they are an error.
-    /// - Throws: ``SyncError`` with code `pendingOperations`, or `cancelled` when the task is cancelled
-    ///   before all are gone; nothing is removed then.
+    ///   - force: Whether to discard the account's pending operations. If false, they are an error.
+    /// - Throws: ``SyncError`` with code `pendingOperations`, or `cancelled` if the task is cancelled
+    ///   before everything is removed. On an error, nothing is removed.
     public func purge(account: String, force: Bool = false) async throws {
         try await engine().purge(account: account, force: force)
     }
 
-    /// Why a row is on this device as it is, is missing, is old, or was not sent.
+    /// Explains why a row is on this device in its state, is missing, is outdated, or was not sent.
     ///
-    /// It asks nothing of the server and changes nothing.
+    /// Sends nothing to the server and changes nothing.
     ///
     /// ```swift
     /// print(try await client.syncContext.explain(table: "TodoItem", id: milk.id))
@@ -289,8 +292,9 @@ public actor SyncContext {
         return try await engine.explain(id, in: schema.name)
     }
 
-    /// Progress of push, pull, verification, purge, check and long changes, from now on; each use is a listener of
-    /// its own.
+    /// The progress of push, pull, verification, purge, check and long changes, from now on.
+    ///
+    /// Each use is a separate listener.
     ///
     /// A listener that does not keep up loses the oldest events.
     ///

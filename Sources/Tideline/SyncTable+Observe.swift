@@ -1,4 +1,4 @@
-// observe: the records of a query now and after every change of its table.
+// observe: emits the records of a query now and after every change of its table.
 
 public import Foundation
 import TidelineCore
@@ -23,7 +23,9 @@ extension SyncTable {
         engine.observe { ObservedCount(self, try query.get().filter) }
     }
 
-    /// The records of a query, now and after every change: what every other form comes to.
+    /// Emits the records of a query, now and after every change.
+    ///
+    /// Every other overload calls this one.
     ///
     /// ```swift
     /// let query = try Query<TodoItem>(where: { !$0.complete }).sorted(by: .ascending(\.text))
@@ -36,7 +38,7 @@ extension SyncTable {
         observe(Result { query.table }, onDecodingFailure)
     }
 
-    /// The record with an id, now and after every change; nil while it is not here or does not decode.
+    /// Emits the record with an id, now and after every change; nil while it does not exist here or does not decode.
     ///
     /// ```swift
     /// for try await item in todos.observe(id: milk.id) { show(item) }
@@ -47,7 +49,7 @@ extension SyncTable {
         return observe(Result { [query] in query }, .skip).map { $0.first }
     }
 
-    /// How many records a query has, without its window, now and whenever it is another number.
+    /// Emits the number of records that a query matches, ignoring its limit and offset, now and when it changes.
     ///
     /// ```swift
     /// for try await count in todos.observeCount() { show(count) }
@@ -58,16 +60,16 @@ extension SyncTable {
         observeCount(of: .success(query))
     }
 
-    /// All records, now and after every change.
+    /// Emits all records, now and after every change.
     ///
-    /// A sequence may be iterated any number of times: each begins with the records as they are then, and
-    /// the query runs for as long as somebody iterates.
+    /// A sequence may be iterated any number of times. Each iteration begins with the current records, and
+    /// the query runs as long as the iteration lasts.
     ///
-    /// A change that leaves the result as it was gives no value; a listener that does not keep up
-    /// gets the newest result only. The first change is shown at once; while others follow without a
-    /// pause, the query runs once each ``SyncLimits/observeInterval``, and the newest state comes last.
-    /// A row that does not decode is left out until it changes; with `onDecodingFailure: .throw` it ends the
-    /// iteration with ``SyncError`` `rowDoesNotFit`, and another iteration begins with the rows as they are then.
+    /// A change that does not affect the result emits no value. A listener that does not keep up
+    /// gets only the newest result. The first change is emitted at once. While more changes follow without a
+    /// pause, the query runs once every ``SyncLimits/observeInterval``, and the newest state comes last.
+    /// A row that does not decode is skipped until it changes. With `onDecodingFailure: .throw` it ends the
+    /// iteration with ``SyncError`` `rowDoesNotFit`; a new iteration begins with the rows of that time.
     public func observe(
         sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
@@ -81,7 +83,7 @@ extension SyncTable {
 }
 
 extension SyncTable where Record: SyncRecord {
-    /// All records in the order of descriptors, now and after every change.
+    /// Emits all records in the order of sort descriptors, now and after every change.
     @_disfavoredOverload
     public func observe(
         sortedBy order: [SortDescriptor<Record>],
@@ -94,21 +96,21 @@ extension SyncTable where Record: SyncRecord {
         )
     }
 
-    /// How many records a closure over the columns describes, now and whenever it is another number.
+    /// Emits the number of records that match a closure over the columns, now and when it changes.
     public func observeCount(
         where condition: (Columns<Record>) throws -> Condition
     ) -> some AsyncSequence<Int, any Error> {
         observeCount(of: Result { try Query(where: condition) })
     }
 
-    /// How many records a predicate describes, now and whenever it is another number.
+    /// Emits the number of records that match a predicate, now and when it changes.
     public func observeCount(
         where predicate: Predicate<Record>
     ) -> some AsyncSequence<Int, any Error> {
         observeCount(of: Result { try Query(where: predicate) })
     }
 
-    /// The records for which a closure over the columns holds, now and after every change.
+    /// Emits the records that match a closure over the columns, now and after every change.
     ///
     /// ```swift
     /// for try await items in todos.observe(where: { !$0.complete }) { show(items) }
@@ -127,7 +129,7 @@ extension SyncTable where Record: SyncRecord {
         )
     }
 
-    /// The records for which a closure over the columns holds, in the order of descriptors.
+    /// Emits the records that match a closure over the columns, in the order of sort descriptors.
     @_disfavoredOverload
     public func observe(
         where condition: (Columns<Record>) throws -> Condition,
@@ -141,7 +143,7 @@ extension SyncTable where Record: SyncRecord {
         )
     }
 
-    /// The records for which a predicate holds, now and after every change.
+    /// Emits the records that match a predicate, now and after every change.
     public func observe(
         where predicate: Predicate<Record>,
         sortedBy order: [SortTerm<Record>] = [],
@@ -156,7 +158,7 @@ extension SyncTable where Record: SyncRecord {
         )
     }
 
-    /// The records for which a predicate holds, in the order of descriptors.
+    /// Emits the records that match a predicate, in the order of sort descriptors.
     @_disfavoredOverload
     public func observe(
         where predicate: Predicate<Record>,
@@ -172,7 +174,7 @@ extension SyncTable where Record: SyncRecord {
 }
 
 extension SyncTable where Record == Row {
-    /// The rows that a closure describes, now and after every change.
+    /// Emits the rows that match a closure, now and after every change.
     public func observe(
         where condition: (Columns<Row>) throws -> Condition,
         sortedBy order: [SortTerm<Row>] = [],
@@ -187,7 +189,7 @@ extension SyncTable where Record == Row {
         )
     }
 
-    /// How many rows a closure describes, now and whenever it is another number.
+    /// Emits the number of rows that match a closure, now and when it changes.
     public func observeCount(
         where condition: (Columns<Row>) throws -> Condition
     ) -> some AsyncSequence<Int, any Error> {

@@ -5,49 +5,48 @@ import Synchronization
 import TidelineCore
 
 extension SyncTable {
-    /// Brings what others changed.
+    /// Pulls the changes that were made on the server.
     ///
-    /// Pushes first: a push that fails for another reason than parked operations ends the pull with
-    /// its ``PushError``. With a query id only what changed since the last pull of that id comes;
-    /// with nil everything comes, every time. Rows with pending operations stay as they are. A page
-    /// and its cursor are one transaction, so that a pull that is cut goes on where it was.
+    /// Pushes first: if the push fails for any reason other than parked operations, the pull ends with
+    /// its ``PushError``. With a query id, only rows that changed since the last pull of that id are sent;
+    /// with nil, all rows are sent every time. Rows with pending operations keep their local values. A page
+    /// and its cursor are stored in one transaction, so an interrupted pull resumes where it stopped.
     ///
     /// ```swift
     /// try await todos.pull(queryID: "openItems", where: { !$0.complete })
     /// ```
     ///
     /// - Parameter queryID: 1 to 50 letters, digits, `-` or `_`, or nil. Another filter under the
-    ///   same id starts anew.
-    /// - Returns: How many rows were stored and removed, and how many requests it took.
+    ///   same id restarts the pull from the beginning.
+    /// - Returns: The number of rows stored and removed, and the number of requests.
     /// - Throws: ``PushError``, or ``SyncError`` with code `offline`, `unauthorized`, `forbidden`,
     ///   `tooManyRequests`, `serverError`, `badResponse`, `insecureEndpoint`, `cancelled`,
-    ///   `invalidQueryID` or `unsupportedQuery`; what was stored stays.
+    ///   `invalidQueryID` or `unsupportedQuery`. Pages stored before the error are kept.
     @discardableResult
     public func pull(queryID: String?) async throws -> PullResult {
         try await pull(queryID: queryID, Query<Record>())
     }
 
-    /// Pushes everything and brings what others changed: what pull-to-refresh waits for.
+    /// Pushes all pending operations and pulls the changes, as pull-to-refresh needs.
     ///
-    /// When it returns, everything that was changed here before the call is on the server, and
-    /// everything that was there is here.
+    /// When it returns, every change made on the device before the call is on the server, and
+    /// every change that was on the server is on the device.
     ///
     /// ```swift
     /// try await todos.caughtUp(queryID: "openItems", where: { !$0.complete })
     /// ```
     ///
-    /// - Throws: ``PushError`` when an operation stayed behind, also one that is parked; then what the
-    ///   server has is here all the same, where it could be reached. Else as ``pull(queryID:)``.
+    /// - Throws: ``PushError`` if an operation could not be sent, or is parked; even then the changes of a
+    ///   reachable server have been pulled. Otherwise as ``pull(queryID:)``.
     @discardableResult
     public func caughtUp(queryID: String?) async throws -> PullResult {
         try await caughtUp(queryID: queryID, Query<Record>())
     }
 
-    /// Pushes everything and brings what others changed among the records of a query.
+    /// Pushes all pending operations and pulls the changes of the records of a query.
     ///
-    /// - Throws: ``PushError`` when an operation stayed behind, also one that is parked; then what
-    ///   the server has is here all the same, where it could be reached. Else as
-    ///   ``pull(queryID:_:)``.
+    /// - Throws: ``PushError`` if an operation could not be sent, or is parked; even then the changes of a
+    ///   reachable server have been pulled. Otherwise as ``pull(queryID:_:)``.
     @discardableResult
     @concurrent
     public func caughtUp(queryID: String?, _ query: Query<Record>) async throws -> PullResult {
@@ -62,20 +61,20 @@ extension SyncTable {
         return result
     }
 
-    /// Brings what others changed among the records of a query.
+    /// Pulls the changes of the records of a query.
     ///
     /// - Throws: ``PushError``, or ``SyncError`` as ``pull(queryID:)``: `unsupportedQuery` for a query with
-    ///   fields, for one with an order or a window under a query id, and for what the server has no words
-    ///   for; what was stored stays.
+    ///   selected fields, for one with an order, a limit or an offset under a query id, and for one that cannot be
+    ///   written as OData. Pages stored before the error are kept.
     @discardableResult
     @concurrent
     public func pull(queryID: String?, _ query: Query<Record>) async throws -> PullResult {
         try await engine.pull(query.table, queryID: queryID, in: name)
     }
 
-    /// When the last pull of this table ended, by this device's clock; nil before the first.
+    /// The time when the last pull of this table ended, by this device's wall clock; nil before the first.
     ///
-    /// After a restart of the app it is that of the last pull that brought something.
+    /// After a restart of the app it is the time of the last pull that received rows.
     public var lastPull: Date? {
         get async throws {
             if let last = engine.lastPulls.withLock({ $0[name] }) { return last }
@@ -86,10 +85,10 @@ extension SyncTable {
 
     /// Compares the records that a query id pulled with the server's, in a few small requests.
     ///
-    /// Proves that device and server hold the same rows in the same versions, and finds what
-    /// differs where they do not; changes since the last pull differ, too. Rows with pending
-    /// operations count with the state that the server gave last. A value that something else changed
-    /// in the file of a ``SQLiteStore`` counts as different, also under an unchanged version.
+    /// A matching result proves that the device and the server hold the same rows in the same versions;
+    /// otherwise the result has the differences, which include changes since the last pull. Rows with pending
+    /// operations are compared by the state that the server sent last. If another program changed a value
+    /// in the file of a ``SQLiteStore``, the row counts as different even if its version is unchanged.
     ///
     /// ```swift
     /// let result = try await todos.verify(queryID: "openItems", repair: true)
@@ -97,8 +96,8 @@ extension SyncTable {
     ///
     /// - Parameters:
     ///   - queryID: The id of a pull; nil compares the whole table.
-    ///   - repair: Brings what differs, and removes what the server does not have any more.
-    /// - Returns: What was found, and how much of it was repaired.
+    ///   - repair: Whether to fetch the rows that differ and remove those that the server no longer has.
+    /// - Returns: The differences that were found, and how many of them were repaired.
     /// - Throws: ``SyncError`` as ``pull(queryID:)``, or with code `invalidQueryID` for an id that was
     ///   never pulled.
     @discardableResult
@@ -109,16 +108,18 @@ extension SyncTable {
         }
     }
 
-    /// Removes all local records; the server keeps them, and the next pull brings them again.
+    /// Removes all local records.
+    ///
+    /// The server keeps them, and the next pull fetches them again.
     ///
     /// ```swift
     /// try await todos.purge(force: true)
     /// try await todos.pull(queryID: "all")
     /// ```
     ///
-    /// - Parameter force: Drops pending operations too. Without it they are an error.
-    /// - Throws: ``SyncError`` with code `pendingOperations`, or `cancelled` when the task is cancelled
-    ///   before all are gone; nothing is removed then.
+    /// - Parameter force: Whether to discard pending operations. If false, pending operations are an error.
+    /// - Throws: ``SyncError`` with code `pendingOperations`, or `cancelled` if the task is cancelled
+    ///   before all records are removed. On an error, nothing is removed.
     public func purge(force: Bool = false) async throws {
         try await engine.purge(nil, force: force, in: name)
     }
@@ -130,10 +131,10 @@ extension SyncTable {
     /// ```
     ///
     /// - Parameters:
-    ///   - query: A condition alone.
-    ///   - force: Drops pending operations of these records too. Without it they are an error.
+    ///   - query: A query with only a condition.
+    ///   - force: Whether to discard pending operations of these records. If false, they are an error.
     /// - Throws: ``SyncError`` with code `pendingOperations`, `cancelled`, or `unsupportedQuery` for a
-    ///   query with an order, a window or fields; nothing is removed then.
+    ///   query with an order, a limit, an offset or selected fields. On an error, nothing is removed.
     public func purge(_ query: Query<Record>, force: Bool = false) async throws {
         let table = query.table
         guard table.order.isEmpty, table.limit == nil, table.offset == 0, table.select == nil else {
@@ -150,10 +151,10 @@ extension SyncTable {
 }
 
 extension SyncTable where Record: SyncRecord {
-    /// Brings what others changed among the records that a closure describes.
+    /// Pulls the changes of the records that match a closure.
     ///
     /// - Throws: ``PushError``, or ``SyncError`` as ``pull(queryID:)``, or with code
-    ///   `unsupportedQuery` for what has no column form; what the closure throws.
+    ///   `unsupportedQuery` for an expression that has no column form. Errors of the closure are rethrown.
     @discardableResult
     public func pull(
         queryID: String?,
@@ -162,10 +163,10 @@ extension SyncTable where Record: SyncRecord {
         try await pull(queryID: queryID, Query(where: condition))
     }
 
-    /// Pushes everything and brings what others changed among the records that a closure describes.
+    /// Pushes all pending operations and pulls the changes of the records that match a closure.
     ///
-    /// - Throws: As ``caughtUp(queryID:)``, or ``SyncError`` with code `unsupportedQuery` for what
-    ///   has no column form; what the closure throws.
+    /// - Throws: As ``caughtUp(queryID:)``, or ``SyncError`` with code `unsupportedQuery` for an expression
+    ///   that has no column form. Errors of the closure are rethrown.
     @discardableResult
     public func caughtUp(
         queryID: String?,
@@ -174,10 +175,10 @@ extension SyncTable where Record: SyncRecord {
         try await caughtUp(queryID: queryID, Query(where: condition))
     }
 
-    /// Brings what others changed among the records that a predicate describes.
+    /// Pulls the changes of the records that match a predicate.
     ///
     /// - Throws: ``PushError``, or ``SyncError`` as ``pull(queryID:)``, or with code
-    ///   `unsupportedQuery` for what has no column form.
+    ///   `unsupportedQuery` for an expression that has no column form.
     @discardableResult
     public func pull(
         queryID: String?,
@@ -186,10 +187,10 @@ extension SyncTable where Record: SyncRecord {
         try await pull(queryID: queryID, Query(where: predicate))
     }
 
-    /// Pushes everything and brings what others changed among the records that a predicate describes.
+    /// Pushes all pending operations and pulls the changes of the records that match a predicate.
     ///
-    /// - Throws: As ``caughtUp(queryID:)``, or ``SyncError`` with code `unsupportedQuery` for what
-    ///   has no column form.
+    /// - Throws: As ``caughtUp(queryID:)``, or ``SyncError`` with code `unsupportedQuery` for an expression
+    ///   that has no column form.
     @discardableResult
     public func caughtUp(
         queryID: String?,
@@ -198,10 +199,10 @@ extension SyncTable where Record: SyncRecord {
         try await caughtUp(queryID: queryID, Query(where: predicate))
     }
 
-    /// Removes the local records that a closure describes.
+    /// Removes the local records that match a closure.
     ///
-    /// - Throws: ``SyncError`` with code `pendingOperations`, `cancelled`, or `unsupportedQuery` for what
-    ///   has no column form, and what the closure throws; nothing is removed then.
+    /// - Throws: ``SyncError`` with code `pendingOperations`, `cancelled`, or `unsupportedQuery` for an expression
+    ///   that has no column form, and the errors of the closure. On an error, nothing is removed.
     public func purge(
         where condition: (Columns<Record>) throws -> Condition,
         force: Bool = false
@@ -209,19 +210,19 @@ extension SyncTable where Record: SyncRecord {
         try await purge(Query(where: condition), force: force)
     }
 
-    /// Removes the local records that a predicate describes.
+    /// Removes the local records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` with code `pendingOperations`, `cancelled`, or `unsupportedQuery` for what
-    ///   has no column form; nothing is removed then.
+    /// - Throws: ``SyncError`` with code `pendingOperations`, `cancelled`, or `unsupportedQuery` for an expression
+    ///   that has no column form. On an error, nothing is removed.
     public func purge(where predicate: Predicate<Record>, force: Bool = false) async throws {
         try await purge(Query(where: predicate), force: force)
     }
 }
 
 extension SyncTable where Record == Row {
-    /// Brings what others changed among the rows that a closure describes.
+    /// Pulls the changes of the rows that match a closure.
     ///
-    /// - Throws: ``PushError``, or ``SyncError`` as ``pull(queryID:)``; what the closure throws.
+    /// - Throws: ``PushError``, or ``SyncError`` as ``pull(queryID:)``. Errors of the closure are rethrown.
     @discardableResult
     public func pull(
         queryID: String?,
@@ -230,9 +231,9 @@ extension SyncTable where Record == Row {
         try await pull(queryID: queryID, Query(where: condition))
     }
 
-    /// Pushes everything and brings what others changed among the rows that a closure describes.
+    /// Pushes all pending operations and pulls the changes of the rows that match a closure.
     ///
-    /// - Throws: As ``caughtUp(queryID:)``; what the closure throws.
+    /// - Throws: As ``caughtUp(queryID:)``. Errors of the closure are rethrown.
     @discardableResult
     public func caughtUp(
         queryID: String?,
@@ -241,10 +242,10 @@ extension SyncTable where Record == Row {
         try await caughtUp(queryID: queryID, Query(where: condition))
     }
 
-    /// Removes the local rows that a closure describes.
+    /// Removes the local rows that match a closure.
     ///
     /// - Throws: ``SyncError`` with code `pendingOperations`, `cancelled`, or `unsupportedQuery` for a
-    ///   column that the table does not have, and what the closure throws; nothing is removed then.
+    ///   column that the table does not have, and the errors of the closure. On an error, nothing is removed.
     public func purge(
         where condition: (Columns<Row>) throws -> Condition,
         force: Bool = false

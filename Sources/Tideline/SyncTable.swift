@@ -1,12 +1,12 @@
-// SyncTable: a table on the device: every verb works with no network.
+// SyncTable: a table on the device. Reads and changes work without a network.
 
 import TidelineCore
 
-/// A synchronised table on the device.
+/// A synchronized table on the device.
 ///
-/// Reads and changes go to the local store; each change and its entry in the operation queue are
-/// one transaction. Only ``pull(queryID:)`` and its forms use the network. The reads by closures and
-/// predicates are those of ``ReadableTable``.
+/// Reads and changes go to the local store. Each change and its operation in the queue are
+/// one transaction. Only ``pull(queryID:)``, its overloads and the other sync methods use the network.
+/// The reads with closures and predicates are those of ``ReadableTable``.
 public struct SyncTable<Record: Sendable>: ReadableTable {
     let engine: SyncEngine
     let coder: RecordCoder<Record>
@@ -15,7 +15,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
 
     /// Stores a new record and queues its insert.
     ///
-    /// An empty id is replaced by a new lower-case UUID. Dates are rounded to milliseconds.
+    /// An empty id is replaced by a new lowercase UUID. Dates are rounded to milliseconds.
     ///
     /// ```swift
     /// let milk = try await todos.insert(TodoItem(text: "Buy milk"))
@@ -23,7 +23,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     ///
     /// - Returns: The record as stored.
     /// - Throws: ``SyncError`` with code `alreadyExists`, `invalidID`, `rowDoesNotFit` or
-    ///   `storeFailure`; nothing is changed then.
+    ///   `storeFailure`. On an error, nothing is changed.
     @discardableResult
     @concurrent
     public func insert(_ record: Record) async throws -> Record {
@@ -34,7 +34,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
 
     /// Stores new records and queues their inserts, in order: all of them or none.
     ///
-    /// One transaction for all: far quicker than one call for each.
+    /// All inserts share one transaction, which is much faster than one call for each record.
     ///
     /// ```swift
     /// try await todos.insert(lines.map { TodoItem(text: $0) })
@@ -42,7 +42,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     ///
     /// - Returns: The records as stored.
     /// - Throws: ``SyncError`` as ``insert(_:)-(Record)`` for the first record that cannot be stored, or
-    ///   with code `cancelled` when the task is cancelled before all are; nothing is changed then.
+    ///   with code `cancelled` if the task is cancelled before all are stored. On an error, nothing is changed.
     @discardableResult
     @concurrent
     public func insert(_ records: [Record]) async throws -> [Record] {
@@ -60,16 +60,16 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
 
     /// Changes a record and queues the update.
     ///
-    /// Only what the app changed is written. The record's `version`, else its `updatedAt`, tells the
-    /// state that the app saw. A state that only pushes of this device replaced since counts as the
-    /// present one; where somebody else replaced it, the update is based on that older version, and
-    /// the push meets a conflict. Without both properties a field counts as edited where it differs
-    /// from the present row; where somebody else changed that field since the oldest copy that the
-    /// app may hold, it is a conflict, too.
+    /// Only the columns that the app changed are written. The record's `version`, or else its `updatedAt`,
+    /// identifies the state that the app read. If only pushes of this device replaced that state since, it
+    /// counts as the current one. If another device replaced it, the update is based on the older version, and
+    /// the push reports a conflict. Without both properties, a column counts as edited if it differs
+    /// from the current row; if another device changed that column since the oldest copy that the
+    /// app may hold, this is a conflict, too.
     ///
-    /// A record of ``Query/selecting(_:)`` has nil or defaults in the properties that were not read. Where the
-    /// row has other values, such an update throws ``SyncError`` with code `partialRecord`: use
-    /// ``update(id:_:)``.
+    /// A record of ``Query/selecting(_:)`` has nil or defaults in the properties that were not read. If the
+    /// row has other values there, the update throws ``SyncError`` with code `partialRecord`: use
+    /// ``update(id:_:)`` instead.
     ///
     /// ```swift
     /// var item = milk
@@ -78,7 +78,8 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// ```
     ///
     /// - Returns: The record as stored.
-    /// - Throws: ``SyncError`` with code `notFound` when the record is not here.
+    /// - Throws: ``SyncError`` with code `notFound` if the device does not have the record, `partialRecord` or
+    ///   `rowDoesNotFit`.
     @discardableResult
     @concurrent
     public func update(_ record: Record) async throws -> Record {
@@ -98,9 +99,11 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         )
     }
 
-    /// Reads a record, changes it and stores it, in one step: what the documentation recommends.
+    /// Reads a record, changes it and stores it, in one step.
     ///
-    /// Nothing that a pull or another task stored in between is overwritten: then `change` is
+    /// This is the recommended way to update.
+    ///
+    /// A change that a pull or another task stored in between is never overwritten: `change` is
     /// called again with the newer record.
     ///
     /// ```swift
@@ -108,8 +111,9 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// ```
     ///
     /// - Returns: The record as stored.
-    /// - Throws: ``SyncError`` with code `notFound` when the record is not here, `rowDoesNotFit` or
-    ///   `otherAccount`, and what `change` throws; nothing is changed then.
+    /// - Throws: ``SyncError`` with code `notFound` if the device does not have the record, `invalidID` if
+    ///   `change` gives it another id, `rowDoesNotFit`, `otherAccount` or `cancelled`, and the errors of `change`.
+    ///   On an error, nothing is changed.
     @discardableResult
     public func update(
         id: String,
@@ -130,7 +134,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         }
     }
 
-    /// A stored row, as a record, and as that is encoded.
+    /// Reads a stored row; returns it with its record and that record's encoded form.
     @concurrent
     private func decoded(_ id: String) async throws -> (stored: Row, read: Record, before: Row) {
         let table = name
@@ -140,10 +144,12 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         return (row, record, try coder.encode(record))
     }
 
-    /// Removes a record and queues the delete; one that is not here is left alone.
+    /// Removes a record and queues the delete.
     ///
-    /// A record of an older state is deleted as that one: the push meets a conflict where somebody
-    /// else changed the row since.
+    /// Does nothing if the device does not have the record.
+    ///
+    /// A record of an older state is deleted as of that state: the push reports a conflict if another
+    /// device changed the row since.
     ///
     /// - Throws: ``SyncError`` with code `otherAccount` or `storeFailure`.
     @concurrent
@@ -152,7 +158,9 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         try await engine.delete(row, in: name, identity: coder.identity)
     }
 
-    /// Removes the record with an id and queues the delete; an unknown id is left alone.
+    /// Removes the record with an id and queues the delete.
+    ///
+    /// Does nothing if the id is unknown.
     ///
     /// ```swift
     /// try await todos.delete(id: milk.id)
@@ -164,7 +172,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         try await engine.delete(id, in: name)
     }
 
-    /// The record with an id; nil when it is not here.
+    /// Returns the record with an id, or nil if the device does not have it.
     ///
     /// ```swift
     /// let item = try await todos.read(id: milk.id)
@@ -178,12 +186,12 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         return try row.map(hand)
     }
 
-    /// The records of a query, and their total count when the query asks for it.
+    /// Returns the records of a query, and their total count if the query asks for it.
     ///
-    /// Runs beside the caller: a long list must not hold up the main actor.
+    /// Runs off the caller's actor, so that a long list does not block the main actor.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
-    ///   have or a window below zero; `rowDoesNotFit`, unless `onDecodingFailure` leaves such rows out; or
+    ///   have or a negative limit or offset; `rowDoesNotFit`, unless `onDecodingFailure` skips such rows; or
     ///   `storeFailure`.
     @concurrent
     public func read(
@@ -205,7 +213,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         )
     }
 
-    /// How many records a query has, without its window.
+    /// Returns the number of records that a query matches, ignoring its limit and offset.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` or `storeFailure`.
     @concurrent
@@ -240,7 +248,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         engine.projected.projection(of: row, coder, engine.catalog)
     }
 
-    /// Remembers what goes out without a version or a time, which an update is measured against.
+    /// Remembers the records returned without a version or a time, which later updates are compared with.
     private func remember(_ records: [Record], among rows: [Row]) {
         engine.seen.handedOut(coder.silent(records, among: rows), table: name)
     }

@@ -1,4 +1,4 @@
-// Arguments+Commands: what each command takes.
+// Arguments+Commands: the arguments of each command.
 
 import Foundation
 import TidelineServer
@@ -184,7 +184,7 @@ extension Arguments {
         return .doctor(doctor, isJSON: words.isJSON)
     }
 
-    /// The text of the file with a token.
+    /// Returns the text of the file with a token.
     private static func token(_ words: Words) throws -> String? {
         guard let path = words.options["--token"] else { return nil }
         guard let data = FileManager.default.contents(atPath: path) else {
@@ -194,7 +194,8 @@ extension Arguments {
             .trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// A file with certificates that can be read: the library of the requests tells of no other.
+    /// Returns a file whose certificates can be read: the HTTP client library does not report a bad
+    /// file.
     private static func authority(_ words: Words) throws -> String? {
         guard let path = words.options["--authority"] else { return nil }
         do throws(ConfigurationError) {
@@ -389,7 +390,7 @@ extension Arguments {
         }
     }
 
-    /// Why the file cannot be read.
+    /// Returns why the file cannot be read.
     private static func reason(_ path: String) -> String {
         var isFolder = ObjCBool(false)
         guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) else {

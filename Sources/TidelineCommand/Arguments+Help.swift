@@ -1,7 +1,7 @@
 // Arguments+Help: the part of the usage that is about one command.
 
 extension Arguments {
-    /// The synopsis and the section of a command, and what all commands have in common.
+    /// Returns the synopsis and the section of a command, and the part that all commands share.
     static func usage(of command: String) -> String {
         let lines = usage.split(separator: "\n", omittingEmptySubsequences: false)
         let end = lines.firstIndex(of: "") ?? lines.endIndex
@@ -29,7 +29,7 @@ extension Arguments {
         return found
     }
 
-    /// A section begins at the margin with its name, and ends where the next one begins.
+    /// A section begins at the margin with its name, and ends at the next one.
     private static func section(of command: String, _ lines: ArraySlice<Substring>) -> [Substring] {
         let start = lines.firstIndex { line in
             !line.hasPrefix(" ") && line.split(separator: " ").first == command[...]

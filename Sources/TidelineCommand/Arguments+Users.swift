@@ -1,4 +1,4 @@
-// Arguments+Users: what the commands about the data of one user take.
+// Arguments+Users: the arguments of the commands for the data of one user.
 
 import TidelineServer
 
@@ -27,7 +27,7 @@ extension Arguments {
 
     static func owners(_ words: [String]) throws -> Arguments {
         var rest = words
-        // `--rename` takes two values; Words knows options of one value only.
+        // `--rename` takes two values; Words supports only options with one value.
         var name: String?
         if let place = rest.firstIndex(of: "--rename"), place + 2 < rest.count {
             name = rest.remove(at: place + 2)

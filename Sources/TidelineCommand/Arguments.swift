@@ -1,4 +1,5 @@
-// Arguments: the words after `tideline`, read strictly. A fault names the word and what is allowed.
+// Arguments: the words after `tideline`, parsed strictly. An error names the word and the allowed
+// ones.
 
 import TidelineServer
 import TidelineServerCore
@@ -15,11 +16,11 @@ struct UsageError: Error, CustomStringConvertible {
 
 enum Arguments: Sendable {
     case help
-    /// Of one command.
+    /// The help of one command.
     case helpOf(String)
     case version
     case serve(ServerConfiguration)
-    /// The mistakes of the configuration; empty when there are none.
+    /// The mistakes of the configuration; empty if there are none.
     case check(ServerConfiguration, mistakes: [String], isJSON: Bool)
     case certificate(hosts: [String], directory: String, isJSON: Bool)
     case token(ServerConfiguration, subject: String, lifetime: Duration, isJSON: Bool)

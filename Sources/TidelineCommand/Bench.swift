@@ -1,8 +1,9 @@
-// Bench: a small load on a server, and how it bears it.
+// Bench: puts a small load on a server, and measures how it responds.
 //
-// Each caller has a connection and sends one request behind the other, reads and writes of one table.
-// The times are those of whole requests, as a caller sees them: made here, so on the machine of the
-// server they take from it. At the end what was written is deleted, also when the end comes early.
+// Each caller has a connection and sends one request after the other, reads and writes of one
+// table. The times are those of whole requests, as a caller sees them: on the server's machine,
+// this client takes processor time from the server. At the end the rows that were written are
+// deleted, also after an early end.
 
 import Foundation
 import Tideline
@@ -19,18 +20,18 @@ struct Bench: Sendable {
     let authority: String?
     var connections = 8
     var seconds = 10
-    /// How many of a hundred requests write.
+    /// The percentage of requests that write.
     var writes = 20
 
-    /// What became of requests; times are microseconds.
+    /// The outcomes of requests; times are microseconds.
     private struct Tally: Sendable {
         var reads: [Int] = []
         var writes: [Int] = []
-        /// The rows that were made.
+        /// The rows that were created.
         var ids: [String] = []
         var refused = 0
         var failed = 0
-        /// Why the first one was.
+        /// The reason for the first one.
         var reason: String?
 
         mutating func add(_ other: Tally) {
@@ -43,15 +44,15 @@ struct Bench: Sendable {
         }
     }
 
-    /// Behind what was not done: who comes again at once loads nobody but himself.
+    /// After a request that was not served: a caller that retries immediately only loads itself.
     private static let pause: Duration = .milliseconds(100)
 
-    /// How many rows are deleted with one request.
+    /// The number of rows that are deleted with one request.
     private static let deletedAtOnce = 100
 
     /// Loads the server, until the time is over or `stop` is raised.
     ///
-    /// Whether every request was done is told beside the report.
+    /// Returns the report, and whether every request was served.
     func run(stop: StopFlag) async throws -> (report: Report, isClean: Bool) {
         var limits = TransportLimits()
         limits.callsMax = connections
@@ -91,7 +92,7 @@ struct Bench: Sendable {
 
     private static func report(_ kind: String, _ times: [Int], _ time: Int) -> Report {
         let sorted = times.sorted()
-        /// The time within which so many of a thousand requests were answered.
+        /// Returns the time within which this share of a thousand requests was answered.
         func within(_ share: Int) -> Report.Item {
             guard !sorted.isEmpty else { return .none }
             let place = (sorted.count * share + 999) / 1000 - 1
@@ -118,7 +119,7 @@ struct Bench: Sendable {
     ) async throws -> Tally {
         var tally = Tally()
         let (list, row) = ("\(try path())?$top=50", try path())
-        // Not all write at once.
+        // So that the callers do not all write at the same time.
         var number = caller * 100 / connections
         while ContinuousClock.now < end, !stop.isRaised {
             number += 1
@@ -144,7 +145,7 @@ struct Bench: Sendable {
             } catch {
                 tally.failed += 1
                 tally.reason = tally.reason ?? "\(error)"
-                // It may have been done.
+                // The write may have taken effect.
                 if isWrite { tally.ids.append(id) }
                 try await Task.sleep(for: Self.pause)
             }
@@ -152,7 +153,7 @@ struct Bench: Sendable {
         return tally
     }
 
-    /// Deletes rows, many with one request; returns how many are left.
+    /// Deletes rows, many with one request; returns how many remain.
     private func remove(_ ids: [String], by transport: CurlTransport) async throws -> Int {
         var left = 0
         let row = String(try path().dropFirst())
@@ -202,7 +203,7 @@ struct Bench: Sendable {
         return try await transport.send(request)
     }
 
-    /// What the server says of a refusal.
+    /// Returns the server's reason for a rejection.
     private static func reason(_ answer: TransportResponse) -> String {
         let object = (try? JSONSerialization.jsonObject(with: Data(answer.body))) as? [String: Any]
         let said = object?["error"] as? String

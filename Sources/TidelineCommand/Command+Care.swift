@@ -1,10 +1,10 @@
-// Command+Care: what an operator does beside serving: certificates, and the database as a file.
+// Command+Care: maintenance by an operator: certificates, and the database as a file.
 
 import Foundation
 import TidelineServer
 import TidelineServerCore
 
-/// What was not done, and why.
+/// A task that failed, and the reason.
 struct Failure: Error {
     var task: String
     var cause: any Error
@@ -64,7 +64,7 @@ extension Command {
         try tell("backup in \(file), \(bytes) bytes")
     }
 
-    /// Says how a database in PostgreSQL is backed up; the exit code tells whether that is set up.
+    /// Explains how to back up a PostgreSQL database; the exit code says whether that is set up.
     private static func advise(_ database: ServerDatabase, _ isJSON: Bool) throws {
         let advice = try naming("Nothing is known of backups") { try database.backupAdvice() }
         guard let advice else { throw UsageError("backup needs FILE; see tideline --help.") }
@@ -207,7 +207,7 @@ extension Command {
         try tell(isJSON ? report.json : report.text)
     }
 
-    /// What an empty answer may come from; nil where what is asked for is kept.
+    /// Returns why an answer may be empty; nil if the requested table is audited.
     private static func missingAudit(
         _ table: String?,
         _ configuration: ServerConfiguration
@@ -239,7 +239,7 @@ extension Command {
         } catch {
             throw Failure(task: "The server was not loaded", cause: error)
         }
-        // Until here: nobody else has the handlers.
+        // Kept alive until here: these signals are the only owner of the handlers.
         withExtendedLifetime(signals) {}
         try tell(isJSON ? report.json : report.text)
         if !isClean { exit(1) }

@@ -16,7 +16,7 @@ extension Command {
         }
     }
 
-    /// Prints what the database has of a user, and removes it if that is wanted.
+    /// Prints the data of a user in the database, and removes it if requested.
     static func forget(
         _ configuration: ServerConfiguration,
         _ user: String,
@@ -28,7 +28,7 @@ extension Command {
         }
     }
 
-    /// Prints what the database has of a user, and gives it to another one if that is wanted.
+    /// Prints the data of a user in the database, and transfers it to another user if requested.
     static func renameOwner(
         _ configuration: ServerConfiguration,
         _ user: String,

@@ -1,4 +1,4 @@
-// Command: what `tideline` does, and its exit codes: 0, 1 for what failed, 2 for bad arguments.
+// Command: runs the commands of `tideline`; exit codes: 0, 1 for a failure, 2 for bad arguments.
 
 import Dispatch
 import Foundation
@@ -69,7 +69,7 @@ enum Command {
         }
     }
 
-    /// Prints a line, or a text of several.
+    /// Prints one or several lines.
     static func tell(_ text: String) throws(Failure) {
         do {
             try Output.print(text)
@@ -98,7 +98,7 @@ enum Command {
         try tell(isJSON ? Report(["token": .text(token)]).json : token)
     }
 
-    /// Prints each mistake on a line; exit code 2 when there is one.
+    /// Prints each mistake on a line; exit code 2 if there is one.
     private static func check(
         _ configuration: ServerConfiguration,
         _ mistakes: [String],
@@ -125,16 +125,16 @@ enum Command {
         _ configuration: ServerConfiguration,
         _ words: [String]
     ) async throws {
-        // A reader of the output or the log that leaves is no reason to end the server.
+        // A closed output or log must not end the server.
         signal(SIGPIPE, SIG_IGN)
-        // A write beyond a limit on file sizes fails like one on a full disk.
+        // A write beyond a file size limit fails like one on a full disk.
         signal(SIGXFSZ, SIG_IGN)
         let environment = ProcessInfo.processInfo.environment
         let supervisor = Supervisor(environment: environment)
         let signals = Signals()
         let server = TidelineServer(configuration: configuration)
         let url = try await server.start(on: HandedSockets(environment: environment)).absoluteString
-        // The log says it, too: no reason to end a server that others reach.
+        // The log reports it, too: not a reason to end a server that other machines reach.
         do {
             try tell("listening on \(url)\ndatabase \(configuration.databasePlace)")
         } catch {

@@ -1,7 +1,7 @@
-// Doctor+Clocks: whether clocks of tables are ahead of the server's wall clock.
+// Doctor+Clocks: checks whether table clocks are ahead of the server's wall clock.
 //
-// A wall clock that was ahead for a moment leaves that behind: all later changes of a table are dated
-// behind the last one.
+// A wall clock that was ahead for a moment has a lasting effect: all later changes of a table are
+// dated after the last one.
 
 import Foundation
 import Tideline
@@ -11,8 +11,8 @@ import TidelineServerCore
 extension Doctor {
     /// Names tables whose changes are dated in the future.
     ///
-    /// An operator is told by the server; for the tables of a store the newest row that the caller may
-    /// see is read.
+    /// The server reports them to an operator; for the tables of a store the newest row that the
+    /// caller may see is read.
     func checkTableClocks(
         _ tables: ServerTables?,
         _ store: Report?,
@@ -38,7 +38,8 @@ extension Doctor {
         }
     }
 
-    /// How many seconds the newest row is ahead of the server's clock; nil if it cannot be read.
+    /// Returns how many seconds the newest row is ahead of the server's clock; nil if it cannot be
+    /// read.
     private func newestAhead(_ name: String, _ asker: Asker) async -> Int? {
         let allowed = CharacterSet.urlPathAllowed.subtracting(CharacterSet(charactersIn: "/"))
         guard let path = name.addingPercentEncoding(withAllowedCharacters: allowed),

@@ -1,15 +1,15 @@
-// Doctor+Conditions: whether `If-Match` reaches the server. A proxy that drops it turns a conditional
-// write into one that overwrites.
+// Doctor+Conditions: checks whether `If-Match` reaches the server. A proxy that drops it turns a
+// conditional write into one that overwrites.
 
 import Foundation
 import Tideline
 import TidelineCore
 
 extension Doctor {
-    /// How many tables are searched for a row to ask for.
+    /// The most tables that are searched for a row to read.
     private static let searchedTablesMax = 20
 
-    /// Asks for a row on a condition that does not hold: the server has to refuse.
+    /// Reads a row with a condition that does not hold: the server has to reject it.
     func checkConditions(_ names: [String], _ asker: Asker, _ findings: inout Findings) async {
         var empty: String?
         for name in names.prefix(Self.searchedTablesMax) {
@@ -38,7 +38,7 @@ extension Doctor {
             }
             return
         }
-        // Without a row: a list of tags that is not closed is refused, if it arrives.
+        // Without a row: an unterminated list of tags is rejected, if it arrives.
         guard let empty else { return }
         let answer = try? await asker.get(
             "/tables/\(empty)/tideline-doctor",
@@ -59,7 +59,7 @@ extension Doctor {
         )
     }
 
-    /// A name as one segment of a path.
+    /// Returns a name as one segment of a path.
     private static func segment(_ name: String) -> String? {
         let allowed = CharacterSet.urlPathAllowed.subtracting(CharacterSet(charactersIn: "/"))
         return name.addingPercentEncoding(withAllowedCharacters: allowed)

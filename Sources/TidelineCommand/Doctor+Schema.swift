@@ -1,7 +1,7 @@
-// Doctor+Schema: whether the server's tables have what a device's have, and whether an index is missing
-// for the pulls that are seen.
+// Doctor+Schema: checks whether the server's tables have the columns of a device's tables, and
+// whether an index is missing for observed pulls.
 //
-// The columns are asked for as any caller may, by $select; the indexes are told to operators only.
+// The columns are read as any caller may, by $select; the indexes are reported only to operators.
 
 import Foundation
 import Tideline
@@ -9,31 +9,31 @@ import TidelineCore
 import TidelineServer
 import TidelineServerCore
 
-/// What `/$admin/overview` tells an operator of the tables.
+/// The tables as `/$admin/overview` reports them to an operator.
 struct ServerTables: Sendable {
     struct Table: Sendable {
         var name: String
         var columns: [String]
-        /// The first column of each.
+        /// The first column of each index.
         var indexed: Set<String>
-        /// How far the clock of the table is ahead of the server's wall clock.
+        /// How far the table clock is ahead of the server's wall clock.
         var clockAhead: Int
     }
 
-    /// A pull that took long, without the values of its filter.
+    /// A slow pull, without the values of its filter.
     struct SlowPull: Hashable, Sendable {
         var table: String
         var filter: String
     }
 
-    /// By their names in lower case.
+    /// The tables by their names in lower case.
     private(set) var tables: [String: Table] = [:]
     private(set) var isDynamic = false
     private(set) var slow: [SlowPull] = []
-    /// The checks on the database that do not work, in the words of the server.
+    /// The database checks that failed, in the words of the server.
     private(set) var warnings: [String] = []
 
-    /// nil for what is no such answer.
+    /// Returns nil if the body is not such an answer.
     init?(_ body: [UInt8]) {
         let object = (try? JSONSerialization.jsonObject(with: Data(body))) as? [String: Any]
         guard let object, let tables = object["tables"] as? [[String: Any]] else { return nil }
@@ -63,7 +63,7 @@ struct ServerTables: Sendable {
         }
     }
 
-    /// What stands behind `$filter=` in the shape of a query.
+    /// Returns the text after `$filter=` in the shape of a query.
     static func filter(in query: String) -> String? {
         query.split(separator: "&").lazy.compactMap { option -> String? in
             guard option.lowercased().hasPrefix("$filter=") else { return nil }
@@ -71,7 +71,7 @@ struct ServerTables: Sendable {
         }.first
     }
 
-    /// The columns that a filter names, when no index begins with one of them.
+    /// Returns the columns that a filter names, if no index begins with one of them.
     func unindexed(_ table: String, _ filter: String) -> [String]? {
         guard let table = tables[table.lowercased()] else { return nil }
         let words = Set(
@@ -88,7 +88,7 @@ struct ServerTables: Sendable {
 }
 
 extension Doctor {
-    /// Names indexes that are missing for pulls that took long, and for those of a store.
+    /// Reports missing indexes for slow pulls, and for those of a store.
     func checkIndexes(_ tables: ServerTables, _ store: Report?, _ findings: inout Findings) {
         var told: Set<String> = []
         func tell(_ table: String, _ filter: String, _ who: String) {
@@ -113,7 +113,7 @@ extension Doctor {
         }
     }
 
-    /// Names the columns of a device's table that the server's has not.
+    /// Reports columns of a device's table that the server's table lacks.
     func checkColumns(
         _ table: Report,
         _ path: String,
@@ -153,7 +153,7 @@ extension Doctor {
         }
     }
 
-    /// Whether the server knows no such column; an answer that says nothing of it is no refusal.
+    /// Whether the server lacks such a column; an unrelated answer does not count as a rejection.
     private func isRefused(_ columns: [String], _ path: String, _ asker: Asker) async -> Bool {
         let names = columns.joined(separator: ",")
         let allowed = CharacterSet.alphanumerics
@@ -169,10 +169,10 @@ extension Doctor {
 
 extension Doctor {
     private static let daySeconds = 86_400
-    /// What renews certificates does so a month before their end.
+    /// Tools that renew certificates do so a month before they expire.
     private static let warningDays = 14
 
-    /// Until when the certificate holds that the server shows, whoever signed it.
+    /// Reports when the certificate that the server presents expires, whoever signed it.
     func checkCertificate(_ findings: inout Findings) async {
         guard server.scheme == "https", let host = server.host else { return }
         let port = server.port ?? 443

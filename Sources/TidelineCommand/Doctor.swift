@@ -1,6 +1,6 @@
-// Doctor: asks a server what a device would ask, and says what stands against syncing.
+// Doctor: asks a server what a device would ask, and reports problems that prevent syncing.
 //
-// It only reads. What it finds are sentences with what to do.
+// It only reads. Its findings are sentences that say what to do.
 
 import Foundation
 import Tideline
@@ -14,7 +14,7 @@ struct Doctor: Sendable {
     let store: String?
     let authority: String?
 
-    /// Beyond it a server takes no name of a write (docs/PROTOCOL.md).
+    /// If the difference is larger, a server accepts no name of a write (docs/PROTOCOL.md).
     private static let clockFault = 300.0
     private static let clockWarning = 60.0
     private static let tries = 3
@@ -28,7 +28,7 @@ struct Doctor: Sendable {
         let transport = CurlTransport(certificateAuthorities: authority)
         let asker = Asker(server: server, token: token, transport: transport)
         let isReached = await reach(asker, &findings)
-        // Its end may be why nobody is reached.
+        // An expired certificate may be why the server cannot be reached.
         await checkCertificate(&findings)
         guard isReached else { return findings }
         await checkReadiness(asker, &findings)
@@ -65,7 +65,7 @@ struct Doctor: Sendable {
 
     // MARK: - The server
 
-    /// Whether there is an answer at all; tells the way there and back, and the clock.
+    /// Returns whether there is an answer at all; reports the round-trip time, and the clock.
     private func reach(_ asker: Asker, _ findings: inout Findings) async -> Bool {
         var best = Int64.max
         var answer: TransportResponse?
@@ -117,8 +117,8 @@ struct Doctor: Sendable {
         return true
     }
 
-    /// What to do when the port speaks TLS and was asked without it, or the other way round; nil when
-    /// it does not.
+    /// Returns what to do if the port speaks TLS and was asked without it, or the other way round;
+    /// nil if neither is the case.
     private func speaksOtherScheme(_ asker: Asker) async -> String? {
         guard var parts = URLComponents(url: server, resolvingAgainstBaseURL: false),
             let host = server.host
@@ -178,7 +178,7 @@ struct Doctor: Sendable {
         }
     }
 
-    /// A table that nobody has: a bad token is refused before anybody looks for it.
+    /// Reads a table that does not exist: a bad token is rejected before the table is looked up.
     private func checkToken(_ asker: Asker, _ findings: inout Findings) async {
         guard token != nil else { return }
         do {
@@ -221,7 +221,7 @@ struct Doctor: Sendable {
         }
     }
 
-    /// The name of the table in an address, when it is served.
+    /// Checks the table that an address names, if it is served.
     private func checkTable(
         _ name: String,
         _ cursors: [Report],
@@ -275,7 +275,7 @@ struct Doctor: Sendable {
     }
 }
 
-/// Sends what the doctor asks.
+/// Sends the doctor's requests.
 struct Asker: Sendable {
     let server: URL
     let token: String?
@@ -301,13 +301,13 @@ struct Asker: Sendable {
         return try await transport.send(request)
     }
 
-    /// Whether an answer is what `/health` says, and not the page of some other server.
+    /// Whether an answer comes from `/health`, and is not the page of some other server.
     func isHealth(_ answer: TransportResponse) -> Bool {
         let object = try? JSONSerialization.jsonObject(with: Data(answer.body))
         return (object as? [String: Any])?["status"] as? String == "ok"
     }
 
-    /// What the server says of a refusal.
+    /// Returns the server's reason for a rejection.
     func reason(_ answer: TransportResponse) -> String {
         let data = Data(answer.body)
         let object = (try? JSONSerialization.jsonObject(with: data)) as? [String: Any]
@@ -315,7 +315,7 @@ struct Asker: Sendable {
         return reason ?? "status \(answer.status)."
     }
 
-    /// A sentence with the server's reason; empty when it gives none.
+    /// Returns a sentence with the server's reason; empty if it gives none.
     func said(_ answer: TransportResponse) -> String {
         let reason = reason(answer)
         return reason == "status \(answer.status)." ? "" : " The server says: \(reason)"

@@ -1,4 +1,4 @@
-// Findings: what the doctor found, for people and for scripts. Pure.
+// Findings: the findings of the doctor, for people and for scripts. Pure.
 
 import TidelineServerCore
 
@@ -10,7 +10,7 @@ struct Findings: Sendable {
     }
 
     private var reports: [Report] = []
-    /// Whether something stands against syncing.
+    /// Whether a finding prevents syncing.
     private(set) var hasFault = false
 
     mutating func add(_ name: String, _ state: State, _ text: String) {

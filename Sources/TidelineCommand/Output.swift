@@ -1,8 +1,8 @@
-// Output: what a command prints on standard output, and that it is not lost unseen.
+// Output: writes to standard output, and reports when that fails.
 
 import Foundation
 
-/// Standard output did not take what was printed.
+/// An error of standard output, which did not accept the text.
 struct OutputError: Error, CustomStringConvertible {
     var reason: String
 
@@ -13,9 +13,9 @@ struct OutputError: Error, CustomStringConvertible {
 }
 
 enum Output {
-    /// Writes a line, the whole of it.
+    /// Writes a complete line.
     ///
-    /// - Throws: ``OutputError`` when standard output is closed, full, or a pipe without a reader.
+    /// - Throws: ``OutputError`` if standard output is closed, full, or a pipe without a reader.
     static func print(_ text: String) throws(OutputError) {
         var rest = Array((text + "\n").utf8)[...]
         while !rest.isEmpty {
@@ -28,14 +28,14 @@ enum Output {
         }
     }
 
-    /// Takes the numbers of standard streams that are closed, so that no file gets one of them and is
+    /// Occupies the numbers of closed standard streams, so that no file gets one of them and is
     /// written to by mistake.
     ///
     /// Writes to them fail as before.
     static func guardStreams() {
         for stream in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO]
         where fcntl(stream, F_GETFD) < 0 {
-            // The lowest number that is free, so this one: those below are taken.
+            // `open` returns the lowest free number, which is this one: those below are taken.
             _ = open("/dev/null", O_RDONLY)
         }
     }

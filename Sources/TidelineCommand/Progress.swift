@@ -1,6 +1,7 @@
-// Progress: how far long work is, as one line on standard error that is written over, on a terminal only.
+// Progress: shows the progress of long work in one line on standard error, only on a terminal.
 //
-// The order of the calls is init -> take* -> end. The line is gone at the end, whatever became of the work.
+// The order of the calls is init -> take* -> end. The line is removed at the end, whatever the
+// result of the work.
 
 import Foundation
 import Synchronization
@@ -8,7 +9,7 @@ import TidelineServer
 import TidelineServerCore
 
 final class Progress: Sendable {
-    /// How far the work is; `whole` is nil where nobody knows how much there is.
+    /// The progress of the work; `whole` is nil if the total is unknown.
     struct Mark: Sendable {
         var part = ""
         var done: Int64 = 0
@@ -29,9 +30,9 @@ final class Progress: Sendable {
 
     private static let interval: TimeInterval = 0.2
 
-    /// Begins to show a task, nil where nobody would see it: a script reads, or there is no terminal.
+    /// Begins to show a task; nil if the output is read by a script, or not shown in a terminal.
     ///
-    /// `look` is asked again and again; without it the work tells by `take`.
+    /// `look` is called again and again; without it the work reports by `take`.
     init?(_ task: String, isJSON: Bool, look: (@Sendable () -> Mark?)? = nil) {
         guard !isJSON, isatty(STDERR_FILENO) == 1 else { return nil }
         self.task = task
@@ -42,7 +43,7 @@ final class Progress: Sendable {
         }
     }
 
-    /// A piece more of a part is done.
+    /// Adds a piece of a part that is done.
     func take(_ part: String, _ count: Int) {
         state.withLock { state in
             if state.mark.part != part { state.mark = Mark(part: part) }
@@ -78,7 +79,7 @@ final class Progress: Sendable {
         guard let whole = mark.whole, whole > 0 else {
             return mark.done > 0 ? "\(part) \(mark.done)\(unit)" : part
         }
-        // What is copied may grow on the way.
+        // The source of a copy may grow meanwhile.
         let percent = min(99, mark.done * 100 / whole)
         return "\(part) \(percent) % of \(whole)\(unit)"
     }
@@ -90,7 +91,7 @@ final class Progress: Sendable {
 }
 
 extension Progress {
-    /// Of a backup of a file; nil for PostgreSQL, whose backups are others' work.
+    /// Returns the progress of a file's backup; nil for PostgreSQL, which other tools back up.
     static func ofBackup(
         _ configuration: ServerConfiguration,
         to file: String,
@@ -100,7 +101,7 @@ extension Progress {
         return ofCopy("backup", isJSON: isJSON, of: path, to: file + ".partial-\(getpid())")
     }
 
-    /// Of a restore of a file, likewise.
+    /// Returns the progress of a file's restore; nil for PostgreSQL.
     static func ofRestore(
         _ configuration: ServerConfiguration,
         from backup: String,
@@ -111,7 +112,7 @@ extension Progress {
         return ofCopy("restore", isJSON: isJSON, of: backup, to: copy)
     }
 
-    /// A copy that grows to about the size of a file.
+    /// Returns the progress of a copy that grows to about the size of a file.
     private static func ofCopy(
         _ task: String,
         isJSON: Bool,

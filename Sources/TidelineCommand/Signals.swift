@@ -1,4 +1,4 @@
-// Signals: what the system and an operator tell a server that runs.
+// Signals: the signals that the system and an operator send to a running server.
 
 import Dispatch
 import Foundation
@@ -29,8 +29,8 @@ final class Signals {
         hangUp.setEventHandler(handler: body)
     }
 
-    /// Raises a flag at the first of them, SIGHUP too, and then calls `body`; the second one ends the
-    /// process.
+    /// Raises a flag at the first signal, including SIGHUP, and then calls `body`; the second one
+    /// ends the process.
     func raise(_ flag: StopFlag, _ body: @escaping @Sendable () -> Void) {
         for source in sources + [hangUp] {
             source.setEventHandler {
@@ -45,13 +45,13 @@ final class Signals {
     }
 }
 
-/// Whether work is to end before its time.
+/// A flag that ends work early.
 final class StopFlag: Sendable {
     private let state = Mutex(false)
 
     var isRaised: Bool { state.withLock { $0 } }
 
-    /// Whether it was raised before.
+    /// Raises the flag; returns whether it was raised before.
     func raise() -> Bool {
         state.withLock { state in
             defer { state = true }

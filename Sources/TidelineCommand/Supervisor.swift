@@ -1,18 +1,18 @@
-// Supervisor: what a server tells the one who started it (sd_notify(3)): that it is ready, alive, stops.
+// Supervisor: notifies the supervisor of a server (sd_notify(3)): ready, alive, stopping.
 //
-// Without NOTIFY_SOCKET nothing is told.
+// Without NOTIFY_SOCKET nothing is sent.
 
 import Foundation
 
 struct Supervisor: Sendable {
     private let address: String?
-    /// How often it wants to hear that the server is alive; nil when it does not.
+    /// The interval in which it expects a sign that the server is alive; nil if it expects none.
     let watchdog: Duration?
 
     init(environment: [String: String]) {
         let address = environment["NOTIFY_SOCKET"] ?? ""
         self.address = address.hasPrefix("/") || address.hasPrefix("@") ? address : nil
-        // Without a process named it is meant for whoever has the variable.
+        // Without a process ID it is meant for any process that has the variable.
         let process = environment["WATCHDOG_PID"].flatMap { Int32($0) }
         let isMeant = process == nil || process == getpid()
         let microseconds = environment["WATCHDOG_USEC"].flatMap { Int64($0) } ?? 0
@@ -23,7 +23,8 @@ struct Supervisor: Sendable {
 
     func stopping() { tell("STOPPING=1") }
 
-    /// Says that the server is alive, each time that `pulse` has returned; until it is cancelled.
+    /// Reports that the server is alive, each time that `pulse` has returned; until it is
+    /// cancelled.
     func keepTelling(_ pulse: () async -> Void) async {
         guard let watchdog else { return }
         while !Task.isCancelled {
@@ -33,7 +34,7 @@ struct Supervisor: Sendable {
         }
     }
 
-    /// The configuration is read anew; `ready` says that it was.
+    /// The configuration is being reloaded; `ready` reports the end of that.
     func reloading() {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
@@ -49,7 +50,7 @@ struct Supervisor: Sendable {
         defer { close(socket) }
         var name = sockaddr_un()
         name.sun_family = sa_family_t(AF_UNIX)
-        // One that begins with '@' is no file; the system wants a NUL in the place of it.
+        // A name that begins with '@' is not a file; the system wants a NUL instead of it.
         var path = Array(address.utf8)
         if path.first == UInt8(ascii: "@") { path[0] = 0 }
         let fits = withUnsafeMutableBytes(of: &name.sun_path) { room in

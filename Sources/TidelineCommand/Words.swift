@@ -1,18 +1,18 @@
-// Words: the words behind a command, taken apart into options, flags and names.
+// Words: the words after a command, split into options, flags and names.
 
 struct Words {
     private(set) var options: [String: String] = [:]
     private(set) var flags: Set<String> = []
-    /// The words that are no options, in their order.
+    /// The words that are not options, in their order.
     private(set) var names: [String] = []
     private(set) var wantsHelp = false
 
-    /// Whether a script reads what is printed.
+    /// Whether the output is meant for a script.
     var isJSON: Bool { flags.contains("--json") }
 
     /// Reads the words of a command.
     ///
-    /// - Throws: ``UsageError`` for an option that is unknown, comes twice or lacks its value.
+    /// - Throws: ``UsageError`` for an option that is unknown, repeated or lacks its value.
     init(
         of command: String,
         _ words: [String],

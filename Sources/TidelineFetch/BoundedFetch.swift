@@ -1,9 +1,9 @@
-// BoundedFetch: reads one small document over HTTPS, with bounds on size, time and redirects.
+// BoundedFetch: reads one small document over HTTPS, with limits on size, time and redirects.
 
 import CCurl
 import Foundation
 
-/// Why a document was not fetched.
+/// An error that says why a document was not fetched.
 package struct FetchError: Error, Hashable, Sendable, CustomStringConvertible {
     package let description: String
 
@@ -12,11 +12,11 @@ package struct FetchError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// The bounds of a fetch.
+/// A fetch with limits.
 package struct BoundedFetch: Sendable {
     /// The largest document.
     package var bytesMax = 512 * 1024
-    /// For all of it: lookup of the name, connection, redirects, document.
+    /// The time for everything: name lookup, connection, redirects, document.
     package var timeMax: Duration = .seconds(10)
     /// The most redirects, which lead to the same origin only.
     package var redirectsMax = 3
@@ -27,7 +27,7 @@ package struct BoundedFetch: Sendable {
 
     // MARK: - Addresses
 
-    /// Why nothing is fetched from an address; nil when it is https, or http on this machine.
+    /// Returns why an address is not fetched from; nil if it is https, or http on this machine.
     package static func mistake(in text: String) -> String? {
         guard let url = URL(string: text), let host = url.host, !host.isEmpty,
             url.scheme == "https" || url.scheme == "http" && isLoopback(host)

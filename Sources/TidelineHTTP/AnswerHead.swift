@@ -4,7 +4,7 @@ import TidelineCore
 import TidelineServerCore
 
 struct AnswerHead {
-    /// What the connection does behind the answer, as far as it has to be said.
+    /// The connection's next step after the answer, if the head has to say it.
     enum Connection {
         case lasts
         case lastsInVersion10
@@ -13,15 +13,15 @@ struct AnswerHead {
 
     var status: Int
     var fields: HTTPFields
-    /// The length to announce; nil where there is none (RFC 9110 section 8.6).
+    /// The length to announce, or nil if the answer announces none (RFC 9110 section 8.6).
     var contentLength: Int?
     var connection: Connection
     /// The value of the Date field.
     var date: [UInt8]
 
-    /// Writes the head, with the empty line behind it.
+    /// Writes the head and the empty line after it.
     ///
-    /// A field that would add another, or say again what is said here, is left out.
+    /// Leaves out a field that would add another line or repeat a field of the head itself.
     func write(to bytes: inout [UInt8]) {
         bytes += "HTTP/1.1 ".utf8
         Self.append(status, &bytes)
@@ -74,7 +74,7 @@ struct AnswerHead {
         bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: number % 10))
     }
 
-    /// For people; programs go by the status (RFC 9110 section 15).
+    /// For people; programs use the status (RFC 9110 section 15).
     private static func reason(_ status: Int) -> String {
         switch status {
         case 200: "OK"

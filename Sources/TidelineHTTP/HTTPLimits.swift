@@ -1,92 +1,92 @@
-// HTTPLimits: every bound of the HTTP server, with its unit and its reason.
+// HTTPLimits: all limits of the HTTP server, each with its unit and its reason.
 
-/// The bounds of an ``HTTPServer``.
+/// The limits of an ``HTTPServer``.
 ///
 /// Times are checked twice a second, so a limit may be overstepped by up to half a second.
 public struct HTTPLimits: Sendable, Hashable {
     /// The most bytes of a request body.
     ///
     /// Bodies are held in memory. A larger one is answered with 413 as soon as its length, or that
-    /// of a chunk, tells.
+    /// of a chunk, shows that.
     public var bodyBytesMax = 4 << 20
 
-    /// The most bytes of a request head, and of the trailers behind a chunked body.
+    /// The most bytes of a request head, and of the trailers after a chunked body.
     ///
-    /// A larger head is answered with 431, or 414 if it is the target that is too long. A next link
-    /// has the filter of its list, and the keys of a row, so it is longer than the request.
+    /// A larger head is answered with 431, or with 414 if the target is too long. A next link
+    /// contains the filter of its list and the keys of a row, so it is longer than the request.
     public var headerBytesMax = 32 << 10
 
     /// The most fields of a request head.
     ///
-    /// One with more is answered with 431: each field costs more memory than its bytes, and is looked
-    /// through for each name that is asked for. Browsers behind proxies send some thirty.
+    /// A head with more is answered with 431: each field costs more memory than its bytes, and each
+    /// lookup by name goes through all fields. Browsers behind proxies send some thirty.
     public var headerFieldsMax = 100
 
     /// The most bytes of bodies and large heads that are held in memory at a time, for all
     /// connections.
     ///
-    /// What would go beyond is answered with 503, so that many callers with large requests do not
-    /// take the memory of the machine. The first 4 KiB of a request are not counted. Never less
-    /// than ``bodyBytesMax``.
+    /// A request that would exceed it is answered with 503, so that many callers with large
+    /// requests do not use up the memory of the machine. The first 4 KiB of a request are not
+    /// counted. Never less than ``bodyBytesMax``.
     public var bodiesBytesMax = 256 << 20
 
     /// The most bytes of answers that are held in memory at a time, for all connections.
     ///
-    /// Where there is no room the making of a large answer waits, and callers that have read nothing
-    /// for a second are cut, those first that have stood still for the longest time. While half of
-    /// it is taken, callers that read more slowly than ``answerRateMin`` are cut, those with the most
-    /// to read first.
+    /// If there is not enough memory left, a large answer waits before it is built, and callers
+    /// that have read nothing for a second are disconnected, those that have been idle longest
+    /// first. While half of the memory is used, callers that read more slowly than
+    /// ``answerRateMin`` are disconnected, those with the most left to read first.
     public var answersBytesMax = 64 << 20
 
     /// The bytes per second that a caller has to read while memory for answers is short.
     ///
-    /// A phone in a poor network reads faster.
+    /// A phone on a poor network reads faster.
     public var answerRateMin = 16 << 10
 
     /// The most connections open at a time.
     ///
-    /// For a further one the connection makes room on which nothing was asked for the longest time. If
-    /// something is asked on each, further ones are answered with 503, but for `/health`, or wait in the
-    /// backlog of the kernel. Each costs a file descriptor: the soft limit
-    /// of the process is raised to fit, and where the hard one is lower (`ulimit -Hn`), fewer are
-    /// accepted, so that the database still gets its files.
+    /// For a further one the server closes the connection that has been idle longest. If each
+    /// connection has a request, further ones are answered with 503, except for `/health`, or wait
+    /// in the backlog of the kernel. Each costs a file descriptor: the soft limit of the process is
+    /// raised to fit, and if the hard limit is lower (`ulimit -Hn`), fewer are accepted, so that
+    /// the database still gets its files.
     public var connectionsMax = 10_000
 
     /// The most callers that listen for changes at a time; they do not count as connections.
     ///
-    /// Further ones are answered with 503. Each costs a file descriptor, too: where there are not
+    /// Further ones are answered with 503. Each costs a file descriptor, too: if there are not
     /// enough for both, they are shared.
     public var listenersMax = 10_000
 
-    /// The most connections of one address, of IPv6 of one network of 64 bits; 0 for no bound.
+    /// The most connections of one address, or for IPv6 of one 64-bit network; 0 for no limit.
     ///
-    /// A request on a further one is answered with 429, and ends it. Proxies that are trusted have no
-    /// such bound.
+    /// A request on a further one is answered with 429, and the connection is closed. Trusted
+    /// proxies have no such limit.
     public var callerConnectionsMax = 0
 
-    /// The most streams of changes of one caller; 0 for no bound.
+    /// The most streams of changes of one caller; 0 for no limit.
     ///
     /// A caller is a user or, without a token, an address. A further one is answered with 429.
     public var callerListenersMax = 0
 
-    /// How long a stream of changes is silent until a sign of life is sent.
+    /// How long a stream of changes is silent until a heartbeat is sent.
     ///
-    /// Shorter than the patience of usual proxies, which is a minute.
+    /// Shorter than the timeout of usual proxies, which is a minute.
     public var eventsHeartbeat: Duration = .seconds(25)
 
-    /// The longest time for a handshake of TLS.
+    /// The longest time for a TLS handshake.
     ///
-    /// It needs two ways there and back at most, over a slow mobile network, too.
+    /// It needs at most two round trips, including those over a slow mobile network.
     public var handshakeTimeMax: Duration = .seconds(10)
 
     /// The longest time for a request head to arrive.
     ///
-    /// Counted from the start of the connection, or from the first byte of a later request.
-    /// It cuts off those who send a byte now and then to occupy the server: with 408, or without
-    /// an answer if no byte came.
+    /// Counted from the start of the connection, or from the first byte of a later request. It
+    /// disconnects callers that send a byte now and then to occupy the server: with 408, or without
+    /// an answer if no byte arrived.
     public var headerTimeMax: Duration = .seconds(10)
 
-    /// The longest time for a whole request to arrive, head and body.
+    /// The longest time for a complete request to arrive, head and body.
     ///
     /// Long enough for ``bodyBytesMax`` over a slow mobile network.
     public var requestTimeMax: Duration = .seconds(60)
@@ -94,36 +94,36 @@ public struct HTTPLimits: Sendable, Hashable {
     /// The longest silence between two requests of a connection, or of a peer that reads an answer.
     public var idleTimeMax: Duration = .seconds(60)
 
-    /// The longest time for a handler to make an answer.
+    /// The longest time for a handler to build an answer.
     ///
-    /// Then its task is cancelled and the caller gets 503, so that a database that hangs does
-    /// not keep callers waiting for ever.
+    /// After that its task is cancelled and the caller gets 503, so that a database that hangs does
+    /// not keep callers waiting forever.
     public var handlerTimeMax: Duration = .seconds(30)
 
     /// The longest time for a peer to read an answer.
     ///
-    /// Who reads a byte now and then would hold an answer in memory for ever otherwise. Long enough
-    /// for a page of 4 MB over a slow mobile network.
+    /// Without it a caller that reads a byte now and then would keep an answer in memory forever.
+    /// Long enough for a page of 4 MB over a slow mobile network.
     public var answerTimeMax: Duration = .seconds(300)
 
-    /// The longest time for a peer to take note of the answer that ends its connection.
+    /// The longest time for a peer to receive the answer that ends its connection.
     ///
-    /// What it still sends is read and dropped meanwhile: closing at once would make the kernel
-    /// throw away an answer that the peer has not read (RFC 9112 section 9.6).
+    /// Bytes that it still sends are read and dropped meanwhile: closing immediately would make the
+    /// kernel discard an answer that the peer has not read (RFC 9112 section 9.6).
     public var lingerTimeMax: Duration = .seconds(1)
 
-    /// The most bytes that are read and dropped then.
+    /// The most bytes that are read and dropped in that time.
     public var lingerBytesMax = 16 << 20
 
-    /// How long a server that is stopped goes on as before, but for its readiness.
+    /// How long a server that is being stopped continues as before, except for its readiness.
     ///
-    /// Whoever spreads requests over servers asks for it now and then, and sends nothing more
-    /// meanwhile. Zero drains at once.
+    /// A load balancer polls the readiness now and then, and stops sending requests once it sees
+    /// the change. Zero drains immediately.
     public var drainNoticeTime: Duration = .zero
 
-    /// The longest time for requests under way to end once the server is drained.
+    /// The longest time for current requests to end once the server is drained.
     ///
-    /// Shorter than the patience of the usual supervisors, which kill after 30 to 90 seconds.
+    /// Shorter than the timeout of the usual supervisors, which kill after 30 to 90 seconds.
     public var drainTimeMax: Duration = .seconds(25)
 
     /// The limits for a public server with small bodies.

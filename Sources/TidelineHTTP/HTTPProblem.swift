@@ -4,7 +4,7 @@ import TidelineCore
 import TidelineServerCore
 
 enum HTTPProblem {
-    /// What a caller is told whose request did not come as far as a handler.
+    /// Returns the answer to a request that did not reach a handler.
     static func answer(to fault: RequestFault, limits: HTTPLimits) -> ServerResponse {
         switch fault {
         case .noRequest:
@@ -45,7 +45,7 @@ enum HTTPProblem {
         }
     }
 
-    /// The handler was too slow.
+    /// The handler timed out.
     static func timedOut(_ parser: RequestParser) -> ServerResponse {
         gaveUp("The server took too long to answer.", parser.request.method)
     }
@@ -71,7 +71,7 @@ enum HTTPProblem {
         )
     }
 
-    /// What is asked on a connection that is beyond a limit.
+    /// Returns the answer to a request on a connection that exceeds a limit.
     static func answer(to excess: HTTPConnection.Excess) -> ServerResponse {
         switch excess {
         case .connections:

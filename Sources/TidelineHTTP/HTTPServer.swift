@@ -1,7 +1,7 @@
 // HTTPServer: an HTTP/1.1 server of a few event loop threads that share one port.
 //
-// It knows requests and answers as values and nothing of tables. HTTP/2 is the business of a reverse
-// proxy in front of it.
+// It handles requests and answers as values and knows nothing of tables. HTTP/2 is left to a
+// reverse proxy in front of it.
 
 import Glibc
 import Synchronization
@@ -47,12 +47,12 @@ public final class HTTPServer: Sendable {
     private let handler: @Sendable (ServerRequest) async -> ServerResponse
     private let state = Mutex(State())
 
-    /// Makes a server that does nothing until it is started.
+    /// Creates a server that does nothing until it is started.
     ///
     /// - Parameters:
     ///   - host: An IPv4 or IPv6 address of this machine, or `localhost` for 127.0.0.1.
     ///   - port: The port, or 0 to have one picked.
-    ///   - limits: What requests, connections and waits may cost.
+    ///   - limits: The limits for requests, connections and waits.
     ///   - loops: The number of threads that serve connections, at least one.
     ///   - handler: Answers a request. It is cancelled after `handlerTimeMax`.
     public convenience init(
@@ -74,12 +74,12 @@ public final class HTTPServer: Sendable {
         )
     }
 
-    /// Makes a server whose requests have names, and which speaks TLS where it has `tls`.
+    /// Creates a server whose requests have IDs, and which speaks TLS if `tls` is given.
     ///
-    /// Each request has a name of `ids` when it comes to the handler; `refused` hears of those
-    /// that do not come there, and of those whose handler was too slow. What `proxies` say of where
-    /// a request comes from is believed. Where sockets are handed over it listens on them, and not on
-    /// `host` and `port`.
+    /// Each request gets an ID from `ids` before it reaches the handler; `refused` is notified of
+    /// those that do not reach it, and of those whose handler was too slow. The `proxies` are
+    /// trusted to say where a request comes from. If sockets are passed, it listens on them, and
+    /// not on `host` and `port`.
     package init(
         host: String,
         port: Int,
@@ -107,7 +107,7 @@ public final class HTTPServer: Sendable {
 
     /// Listens, and serves from then on until the server is drained.
     ///
-    /// A server is started once, also when it could not start for want of threads.
+    /// A server is started only once, even if it could not start for lack of threads.
     ///
     /// - Returns: The port that was bound.
     /// - Throws: ``HTTPServerError``, with code `alreadyStarted` for a second start. If the address
@@ -136,10 +136,10 @@ public final class HTTPServer: Sendable {
         }
     }
 
-    /// Ends the server: refuses new connections, lets requests under way finish, closes the rest.
+    /// Ends the server: refuses new connections, lets current requests finish, closes the rest.
     ///
-    /// Returns when all is done, at the latest after `drainTimeMax`: requests that are not
-    /// answered by then get 503 where it can be sent at once. May be called more than once; each
+    /// Returns when everything is done, at the latest after `drainTimeMax`: requests that are not
+    /// answered by then get 503 if it can be sent immediately. May be called more than once; each
     /// call waits for the end.
     public func drain() async {
         let workers = state.withLock { state in
@@ -161,9 +161,9 @@ public final class HTTPServer: Sendable {
         Task(executorPreference: worker.loop) { worker.beginDrain() }
     }
 
-    /// The most connections and listeners that there are descriptors for.
+    /// Returns the most connections and listeners that there are descriptors for.
     ///
-    /// The limit of the process is raised as far as it may be; some are left for files.
+    /// The limit of the process is raised as far as possible; some descriptors are left for files.
     private static func sockets(_ limits: HTTPLimits) -> (connections: Int, listeners: Int) {
         let (connections, listeners) = (max(0, limits.connectionsMax), max(0, limits.listenersMax))
         let wanted = rlim_t(connections) + rlim_t(listeners) + rlim_t(filesReserved)
@@ -181,13 +181,14 @@ public final class HTTPServer: Sendable {
         return (min(connections, available - listening), listening)
     }
 
-    /// So many connections come before listeners where there are descriptors for a few only.
+    /// The number of connections that have priority over listeners if there are only few
+    /// descriptors.
     private static let connectionsWanted = 1000
 
     /// Descriptors for the database, its sorts, and whatever else the process opens.
     private static let filesReserved = 64
 
-    /// The listening sockets of each event loop, and the port.
+    /// Returns the listening sockets of each event loop, and the port.
     private func listen() throws -> (sockets: [[Int32]], port: Int) {
         guard let handed else {
             let (sockets, port) = try ListenSocket.open(host: host, port: port, count: loops)

@@ -2,7 +2,7 @@
 
 /// The reason why an ``HTTPServer`` could not start.
 public struct HTTPServerError: Error, Sendable, CustomStringConvertible {
-    /// What kind of reason it is.
+    /// A code for the kind of reason.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String, Sendable {
             case addressInUse
@@ -32,9 +32,9 @@ public struct HTTPServerError: Error, Sendable, CustomStringConvertible {
         public var description: String { kind.rawValue }
     }
 
-    /// What kind of reason it is.
+    /// The kind of reason.
     public var code: Code
-    /// What happened, and what to do about it.
+    /// The description of the error, with what to do about it.
     public var message: String
 
     /// The message.

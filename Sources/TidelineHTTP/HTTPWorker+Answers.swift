@@ -1,4 +1,4 @@
-// HTTPWorker+Answers: how an answer leaves: its head, its bytes, and who takes them too slowly.
+// HTTPWorker+Answers: sends answers: the head, the bytes, and the handling of slow callers.
 
 import CEpoll
 import Glibc
@@ -25,7 +25,7 @@ extension HTTPWorker {
             contentLength: hasNoBody || answer.stream != nil ? nil : answer.body.count,
             connection
         )
-        // What came behind the request stays.
+        // Bytes that arrived after the request stay.
         _ = hold(connection.unread.count, for: connection)
         connection.turn += 1
         connection.task = nil
@@ -54,14 +54,14 @@ extension HTTPWorker {
         .write(to: &head)
     }
 
-    /// False if the peer has to read first.
+    /// Sends more of the answer; false if the peer has to read first.
     func sendSome(_ connection: HTTPConnection) -> Bool {
         guard push(connection) else { return false }
         finish(connection)
         return true
     }
 
-    /// Sends what waits; false if not all of it went.
+    /// Sends the output that waits; false if not all of it was sent.
     func push(_ connection: HTTPConnection) -> Bool {
         guard var output = connection.output else { return false }
         while output.left > 0 {
@@ -87,7 +87,7 @@ extension HTTPWorker {
         return true
     }
 
-    /// What waits for its peer is counted, and what was sent of it is let go.
+    /// Counts the bytes that wait for the peer, and releases those that were sent.
     private func keep(_ output: inout HTTPConnection.Output, _ socket: Int32) {
         if output.sent >= output.head.count, output.sent >= output.left {
             output.dropped += output.sent
@@ -104,14 +104,14 @@ extension HTTPWorker {
         if output.pace == nil { output.pace = ReadPace(taken: taken(output, socket), now: now) }
     }
 
-    /// How many bytes of the answer the peer's system has taken.
+    /// Returns how many bytes of the answer the peer's system has taken.
     private func taken(_ output: HTTPConnection.Output, _ socket: Int32) -> Int {
         output.dropped + output.sent - Int(tideline_untaken(socket))
     }
 
     // MARK: - Callers that do not read
 
-    /// Takes note of how the peer takes its answer; false when nothing waits for it.
+    /// Records how fast the peer reads its answer; false when nothing waits for it.
     func lookAtPace(_ connection: HTTPConnection) -> Bool {
         guard let output = connection.output, output.pace != nil else { return false }
         connection.output?.pace?.look(
@@ -122,10 +122,11 @@ extension HTTPWorker {
         return true
     }
 
-    /// Ends connections whose peers hold memory for answers and do not read, or too slowly.
+    /// Closes connections whose peers use memory for answers and do not read, or read too slowly.
     ///
-    /// Where somebody waits for room, those go first that have taken nothing for the longest time. Who
-    /// takes a little goes only while memory is short without them, those first that hold the most.
+    /// If an answer waits for memory, connections that have been idle longest go first. A peer that
+    /// reads a little is disconnected only while memory is short without the idle ones, those with
+    /// the most bytes first.
     func cut(_ waiting: [HTTPConnection], for answers: AnswerMemory) {
         let idle = waiting.filter { $0.output?.pace?.isIdle(now: now) == true }
         var isCut = false
@@ -133,7 +134,7 @@ extension HTTPWorker {
             cut(connection)
             isCut = true
         }
-        // What became free is used first.
+        // Memory that was just released is used first.
         if isCut && !answers.isWanted { return }
         let slow = waiting.filter { $0.output?.pace?.isSlow == true }
         for connection in slow.sorted(by: { $0.bytesLeft > $1.bytesLeft }) where answers.isShort {
@@ -154,7 +155,7 @@ extension HTTPWorker {
 
     // MARK: - Sending
 
-    /// Head and body in one call, so that they leave in one packet where they fit.
+    /// Writes head and body in one call, so that they are sent in one packet if they fit.
     private static func write(
         _ output: HTTPConnection.Output,
         from sent: Int,
@@ -195,7 +196,7 @@ extension HTTPWorker {
         )
     }
 
-    /// The answer is gone: the next request, or the end.
+    /// Ends an answer that was sent: the next request follows, or the end of the connection.
     func finish(_ connection: HTTPConnection) {
         guard connection.isLast else {
             connection.startOver(now: now, limits: limits)
@@ -206,12 +207,12 @@ extension HTTPWorker {
         connection.phase = .lingering
         connection.deadline = now + limits.lingerTimeMax
         connection.tls?.close()
-        // What still comes is dropped as it is.
+        // Bytes that still arrive are dropped unread.
         connection.tls = nil
         shutdown(connection.socket, Int32(SHUT_WR))
     }
 
-    /// Reads what nobody wants, until the peer closes; false if there is nothing now.
+    /// Reads and drops bytes until the peer closes; false if there are none now.
     func dropSome(_ connection: HTTPConnection) -> Bool {
         switch receive(connection) {
         case .wait: return false

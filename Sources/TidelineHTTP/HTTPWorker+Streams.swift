@@ -1,13 +1,13 @@
-// HTTPWorker+Streams: answers that go on: connections that listen for changes.
+// HTTPWorker+Streams: answers without an end: connections that listen for changes.
 //
-// A listener has no task and no queue: a commit sets bits, and what they stand for is written when
-// the socket takes it. All listeners of a loop share one wake-up for a commit.
+// A listener has no task and no queue: a commit sets bits, and the events for them are written when
+// the socket takes them. All listeners of a loop share one wake-up for a commit.
 
 import Glibc
 import TidelineServerCore
 
 extension HTTPWorker {
-    /// Begins a stream in the place of an answer with a body.
+    /// Begins a stream instead of an answer with a body.
     func begin(_ stream: EventStream, _ answer: ServerResponse, on connection: HTTPConnection) {
         if isDraining {
             return send(named(HTTPProblem.stopping(connection.parser), connection), on: connection)
@@ -52,10 +52,10 @@ extension HTTPWorker {
         acceptIfPossible()
     }
 
-    /// What the system holds for a listener that does not read.
+    /// The bytes that the system buffers for a listener that does not read.
     ///
-    /// An event that it takes is told, however late it is read; what waits here is told once for each
-    /// table.
+    /// An event in that buffer is delivered, however late it is read; events that wait here are
+    /// merged into one for each table.
     private static let listenerBufferBytes: Int32 = 16 << 10
 
     private func keepShort(_ socket: Int32) {
@@ -66,7 +66,7 @@ extension HTTPWorker {
     /// Longer than a process lives.
     private static let withoutEnd: Duration = .seconds(1 << 32)
 
-    /// Goes on until the peer has its turn, or there is nothing to tell; true when it is over.
+    /// Continues until the peer has its turn, or no event is left; true when the stream is over.
     func streamSome(_ connection: HTTPConnection) -> Bool {
         while connection.phase == .streaming {
             if connection.isGone {
@@ -82,7 +82,7 @@ extension HTTPWorker {
                 connection.listener = listener
                 connection.output = HTTPConnection.Output(head: [], body: events, sent: 0)
             } else if connection.isEnding, !connection.wasAsked {
-                // It may have left; then what is sent now is answered with a reset.
+                // The peer may have disconnected; then it answers the bytes sent now with a reset.
                 connection.wasAsked = true
                 beat(connection)
             } else {
@@ -92,7 +92,8 @@ extension HTTPWorker {
         return true
     }
 
-    /// The deadline of a listener: of one that does not read, of its token, or of the silence.
+    /// Handles the deadline of a listener: of one that does not read, of its token, or of the
+    /// silence.
     func streamTimedOut(_ connection: HTTPConnection) {
         if connection.output != nil {
             end(connection)
@@ -112,7 +113,7 @@ extension HTTPWorker {
         )
     }
 
-    /// Ends a stream in good order; one whose peer does not read ends as it is.
+    /// Ends a stream in good order; if its peer does not read, closes the connection as it is.
     func dismiss(_ connection: HTTPConnection) {
         guard connection.phase == .streaming else { return }
         guard connection.output == nil else { return end(connection) }
@@ -128,7 +129,7 @@ extension HTTPWorker {
         proceed(connection)
     }
 
-    /// Counts a listener out.
+    /// Removes a listener from the counts.
     func stopListening(_ connection: HTTPConnection) {
         guard connection.listener != nil else { return }
         connection.listener = nil
@@ -137,8 +138,8 @@ extension HTTPWorker {
         traffic.callerListeners.end(connection.listensFor)
     }
 
-    /// Ends the stream of this loop that was begun first, of the caller with the most streams, if the new
-    /// caller has fewer.
+    /// Ends the oldest stream on this loop of the caller with the most streams, if the new caller
+    /// has fewer.
     private func makeRoom(forListenerOf caller: String) {
         guard let most = traffic.callerListeners.most,
             most.count > traffic.callerListeners.count(of: caller) + 1
@@ -151,7 +152,7 @@ extension HTTPWorker {
 
     // MARK: - Changes
 
-    /// What this loop knows of the tables, from its first listener on.
+    /// Returns the loop's feed of changes, which exists from its first listener on.
     private func openFeed() -> EventFeed {
         if let feed { return feed }
         let opened = traffic.events.attach { [self] in
@@ -168,7 +169,7 @@ extension HTTPWorker {
 
     private var feedStamps: [Int64] { feed?.stamps ?? [] }
 
-    /// Marks whom a change is for, and begins to tell them.
+    /// Flags the listeners of each change, and begins to notify them.
     private func tellListeners() {
         guard let changed = feed?.refresh(), !changed.isEmpty else { return }
         eventTexts.begin()
@@ -184,7 +185,7 @@ extension HTTPWorker {
         tellSome()
     }
 
-    /// How many are told before other connections have their turn.
+    /// The number of listeners that are notified before other connections have their turn.
     private static let toldAtOnce = 64
 
     private func tellSome() {

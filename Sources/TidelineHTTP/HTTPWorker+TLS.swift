@@ -1,14 +1,15 @@
-// HTTPWorker+TLS: connections whose bytes go through TLS: the handshake, and what differs behind it.
+// HTTPWorker+TLS: connections whose bytes go through TLS: the handshake, and the differences after
+// it.
 //
-// OpenSSL works on the socket itself, without waiting, so a connection waits for the same changes of
-// its socket as others do.
+// OpenSSL works on the socket itself, without waiting, so a connection waits for the same changes
+// of its socket as a plain one.
 
 import Glibc
 import TidelineServerCore
 import TidelineTLS
 
 extension HTTPWorker {
-    /// Goes on with the handshake; false while the peer has its turn.
+    /// Continues the handshake; false while the peer has its turn.
     ///
     /// It is called again when there may be more to read.
     func handshake(_ connection: HTTPConnection) -> Bool {
@@ -35,7 +36,7 @@ extension HTTPWorker {
         }
     }
 
-    /// As `receive(_:)`, which see.
+    /// Reads like `receive(_:)`.
     func receive(_ connection: HTTPConnection, by tls: TLSSession) -> SocketRead {
         switch tls.read(into: input) {
         case .bytes(let count): return .bytes(count)
@@ -47,7 +48,7 @@ extension HTTPWorker {
         }
     }
 
-    /// Sends the next record of what waits.
+    /// Sends the next record of the output.
     func write(_ output: HTTPConnection.Output, by tls: TLSSession) -> SocketWrite {
         let outcome: TLSSession.Outcome
         if output.sent >= output.head.count {
@@ -56,8 +57,8 @@ extension HTTPWorker {
                 return tls.write(UnsafeRawBufferPointer(rebasing: body[start...]))
             }
         } else {
-            // In one record, so that they leave in one packet where they fit. A write that has to
-            // wait is repeated with the same bytes: `sent` is where it was.
+            // In one record, so that they are sent in one packet if they fit. A write that has to
+            // wait is repeated with the same bytes: `sent` has not moved.
             record.removeAll(keepingCapacity: true)
             record += output.head[output.sent...]
             record += output.body.prefix(max(0, TLSSession.recordBytes - record.count))
@@ -70,7 +71,7 @@ extension HTTPWorker {
         }
     }
 
-    /// An interim answer, which is sent whole or was not needed.
+    /// Ends an interim answer, which is either sent whole or not needed.
     func continueInterim(_ connection: HTTPConnection, _ line: [UInt8], by tls: TLSSession) {
         let outcome = line.withUnsafeBytes { tls.write($0) }
         // OpenSSL would want these bytes again before any others.
@@ -78,19 +79,19 @@ extension HTTPWorker {
     }
 }
 
-/// What became of a read of a socket.
+/// The result of a read from a socket.
 enum SocketRead: Hashable, Sendable {
-    /// So many bytes, at least one.
+    /// The number of bytes, at least one.
     case bytes(Int)
-    /// None are here now.
+    /// No bytes are here now.
     case wait
-    /// None, and there may be more.
+    /// No bytes, and there may be more.
     case again
-    /// The peer has sent its last, or is gone.
+    /// The peer has sent its last byte, or has disconnected.
     case ended
 }
 
-/// What became of a write to a socket.
+/// The result of a write to a socket.
 enum SocketWrite: Hashable, Sendable {
     case sent(Int)
     /// The peer has to read first.

@@ -1,20 +1,21 @@
-// HTTPWorker+Traffic: the way of requests and answers through a connection.
+// HTTPWorker+Traffic: the path of requests and answers through a connection.
 //
 //     bytes -> parser -> (handler) -> answer -> bytes -> the next request, or the end
 //
-// `proceed` goes on with whatever phase the connection is in until it has to wait. Sockets tell of
-// changes only, so it goes on until the system says that there is nothing more. How answers are sent
-// is in HTTPWorker+Answers.swift.
+// `proceed` continues in the connection's current phase until it has to wait. Sockets report only
+// changes, so it continues until the system says that there is nothing more. Sending answers is in
+// HTTPWorker+Answers.swift.
 
 import Glibc
 import TidelineCore
 import TidelineServerCore
 
 extension HTTPWorker {
-    /// How often a connection is read before others have their turn: its reads may find a byte each.
+    /// How often a connection is read before others have their turn: each read may find only one
+    /// byte.
     private static let stepsAtOnce = 64
 
-    /// Goes on until the peer or the handler has its turn, or other connections.
+    /// Continues until the peer, the handler or other connections have their turn.
     func proceed(_ connection: HTTPConnection) {
         for _ in 0..<Self.stepsAtOnce {
             switch connection.phase {
@@ -44,7 +45,7 @@ extension HTTPWorker {
 
     // MARK: - Reading
 
-    /// False if there is nothing to read now.
+    /// Reads some bytes; false if there is nothing to read now.
     private func readSome(_ connection: HTTPConnection) -> Bool {
         if connection.unreadStart < connection.unread.count {
             let bytes = connection.unread
@@ -61,7 +62,7 @@ extension HTTPWorker {
         case .wait: return false
         case .again: return true
         case .ended:
-            // Who leaves within a request does not wait for an answer.
+            // A peer that disconnects within a request does not wait for an answer.
             end(connection)
             return false
         case .bytes(let count):
@@ -85,16 +86,16 @@ extension HTTPWorker {
             connection.mayRead = false
             return .wait
         }
-        // What was there has been read; the end of the connection has no length.
+        // All available bytes have been read; the end of the connection has no length.
         if count < input.count && !connection.isEnding { connection.mayRead = false }
         return count > 0 ? .bytes(count) : .ended
     }
 
-    /// The number of bytes that belong to the request under way.
+    /// Returns the number of bytes that belong to the current request.
     private func parse(_ connection: HTTPConnection, _ bytes: UnsafeRawBufferPointer) -> Int {
         let count = connection.parser.take(bytes)
         connection.keepTime(now: now, limits: limits)
-        // What is behind the request waits as long as it does.
+        // Bytes after the request wait until it is answered.
         let held = connection.parser.heldBytes + bytes.count - count
         guard hold(held, for: connection) else {
             refuse(connection, .noMemory)
@@ -112,7 +113,7 @@ extension HTTPWorker {
         return count
     }
 
-    /// Some wait for a word before they send a body (RFC 9110 section 10.1.1).
+    /// Asks for the body: some callers wait for that before they send it (RFC 9110 section 10.1.1).
     private func askForBody(_ connection: HTTPConnection) { continueInterim(connection) }
 
     private func continueInterim(_ connection: HTTPConnection) {
@@ -120,13 +121,14 @@ extension HTTPWorker {
         if let tls = connection.tls { return continueInterim(connection, line, by: tls) }
         let flags = Int32(MSG_NOSIGNAL | MSG_DONTWAIT)
         let count = Glibc.send(connection.socket, line, line.count, flags)
-        // A part of it would be a part of the answer. Without any of it the caller comes by itself.
+        // A part of it would be a part of the answer. If none of it was sent, the caller sends the
+        // body unasked.
         if count > 0 && count < line.count { end(connection) }
     }
 
     // MARK: - Handling
 
-    /// The request is whole: the handler's turn.
+    /// Passes the complete request to the handler.
     private func handle(_ connection: HTTPConnection) {
         var request = connection.parser.takeRequest()
         request.id = naming.ids.id(request.headers)
@@ -158,22 +160,23 @@ extension HTTPWorker {
         }
     }
 
-    /// Whether a path is one of those by which the server is watched: they are answered on any connection.
+    /// Whether a path is a health check: those are answered on any connection.
     private static func isHealth(_ path: String) -> Bool {
         path == "/health" || path == "/health/ready"
     }
 
-    /// Nobody waits for the answer: what makes it is cancelled.
+    /// Cancels the handler, because its caller has disconnected.
     private func hangUp(_ connection: HTTPConnection) {
         traffic.hangUps.add()
         end(connection)
     }
 
-    /// Finds out whether a peer that has sent its last has left, or waits for the answer.
+    /// Finds out whether a peer that has sent its last byte has disconnected, or waits for the
+    /// answer.
     ///
-    /// Both look the same: closing both ways sends no more than closing one. Something has to be
-    /// sent, which the system of a peer that has left answers with a reset. An interim answer is
-    /// nothing to a caller that reads (RFC 9110 section 15.2), in HTTP/1.1.
+    /// Both cases look the same: closing both directions sends no more than closing one. Something
+    /// has to be sent, which the system of a disconnected peer answers with a reset. A caller that
+    /// reads ignores an interim answer (RFC 9110 section 15.2), in HTTP/1.1.
     func askWhetherGone(_ connection: HTTPConnection) {
         guard !connection.wasAsked, !connection.parser.isVersion10,
             now - connection.handlingSince >= Self.askPatience
@@ -182,25 +185,26 @@ extension HTTPWorker {
         continueInterim(connection)
     }
 
-    /// Most requests end within it, and nobody has to be asked.
+    /// Most requests end within it, so that no peer has to be asked.
     private static let askPatience: Duration = .milliseconds(300)
 
-    /// Answers in the place of a handler that is too slow.
+    /// Answers instead of a handler that is too slow.
     ///
-    /// Its own answer will be dropped.
+    /// The handler's own answer is dropped.
     func giveUp(_ connection: HTTPConnection, answer: ServerResponse) {
         connection.task?.cancel()
         send(named(answer, connection), on: connection)
         proceed(connection)
     }
 
-    /// Answers, and ends the connection: where the next request begins is not known.
+    /// Answers, and closes the connection: where the next request begins is unknown.
     func refuse(_ connection: HTTPConnection, _ fault: RequestFault) {
         connection.isLast = true
         send(named(HTTPProblem.answer(to: fault, limits: limits), connection), on: connection)
     }
 
-    /// An answer of ours with the name of its request; it is told to whoever keeps the log.
+    /// Returns an answer of the server itself with the ID of its request, and reports it to the
+    /// log.
     func named(_ answer: ServerResponse, _ connection: HTTPConnection) -> ServerResponse {
         var request = connection.parser.request
         request.id = connection.id.isEmpty ? naming.ids.id(request.headers) : connection.id

@@ -1,5 +1,5 @@
-// HTTPWorker: one event loop thread with its share of the connections. This file has its life and
-// its timers; what happens on a connection is in HTTPWorker+Traffic.swift.
+// HTTPWorker: one event loop thread with its share of the connections. This file has its life cycle
+// and its timers; the work on a connection is in HTTPWorker+Traffic.swift.
 
 import CEpoll
 import Glibc
@@ -9,23 +9,23 @@ import TidelineTLS
 
 typealias HTTPHandler = @Sendable (ServerRequest) async -> ServerResponse
 
-/// How requests get their names, and who hears of those that are answered without the handler.
+/// The source of request IDs, and the callback for requests that are answered without the handler.
 struct HTTPNaming: Sendable {
     var ids: RequestIDs
     var proxies: TrustedProxies
     var refused: @Sendable (ServerRequest, ServerResponse) -> Void
 }
 
-/// Sendable without a check because it is confined to the thread of its loop: the initialiser and
-/// `listen` run before that thread starts, and everything else is called by it, or by a task on
-/// the loop, which is its executor.
+/// Sendable without a check because it is confined to the thread of its loop: the initializer and
+/// `listen` run before that thread starts, and everything else is called by it, or by a task on the
+/// loop, which is its executor.
 final class HTTPWorker: @unchecked Sendable {
     let loop: EventLoop
     let limits: HTTPLimits
     let handler: HTTPHandler
     let naming: HTTPNaming
     let traffic: ServerTraffic
-    /// What callers are shown; nil for plain HTTP.
+    /// The certificate that callers are shown; nil for plain HTTP.
     private let tls: TLSIdentity?
 
     /// The time at the start of this turn of the loop.
@@ -35,27 +35,27 @@ final class HTTPWorker: @unchecked Sendable {
     var bytesSent = 0
     /// Tasks of handlers that have not returned.
     var handlersRunning = 0
-    /// What a read fills; nothing is kept in it from one read to the next.
+    /// The buffer of a read; it keeps nothing from one read to the next.
     let input = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
     /// The head of an answer while it is sent.
     var head: [UInt8] = []
-    /// What goes into one record of TLS.
+    /// The bytes of one TLS record.
     var record: [UInt8] = []
 
-    /// How many of the connections listen for changes.
+    /// The number of connections that listen for changes.
     var listeners = 0
     /// The most listeners, of all loops together.
     private(set) var listenersMax = 0
-    /// What the loop knows of the tables; nil as long as nobody listened.
+    /// The loop's feed of table changes; nil until the first listener.
     var feed: EventFeed?
-    /// What listeners are told of the tables as they are.
+    /// The events of the current state of the tables, as text.
     var eventTexts = EventTexts()
-    /// Listeners that something is to be told, those from `dueStart` on.
+    /// Listeners that have to be notified, those from `dueStart` on.
     var due: [HTTPConnection] = []
     var dueStart = 0
     var isTelling = false
 
-    /// Connections that had their turn and are not done.
+    /// Connections that have used their turn and are not done.
     private var postponed: [HTTPConnection] = []
 
     /// How long the turns of the loop take.
@@ -63,20 +63,21 @@ final class HTTPWorker: @unchecked Sendable {
     private let sockets: SocketPoll
     /// Listening sockets.
     private var doors: [Int32] = []
-    /// Whether somebody else has them, too, who takes what is not taken here.
+    /// Whether another process has the sockets, too, and accepts connections that are not accepted
+    /// here.
     private(set) var sharesDoors = false
     private var isAccepting = true
     /// The system had no descriptor or memory for a connection when it was last asked.
     private var isExhausted = false
     private var connectionsMax = 0
-    /// Whether nothing was asked on some of the connections when it was last looked.
+    /// Whether some connections were idle at the last check.
     private var idleKnown = true
     private(set) var connections: [Int32: HTTPConnection] = [:]
     private var nextSweep = ContinuousClock.now
-    /// At how many sweeps from now on spare memory goes back to the system.
+    /// The number of sweeps after which spare memory is returned to the system.
     private var spareRounds = 0
     private var drainDeadline = ContinuousClock.now
-    /// Until then connections without a request may still bring one, while the server is drained.
+    /// Until then connections without a request may still send one, while the server is drained.
     private var lastRequestDeadline = ContinuousClock.now
     /// There may be jobs that nothing will wake the loop for.
     private var hasJobs = false
@@ -101,7 +102,7 @@ final class HTTPWorker: @unchecked Sendable {
 
     deinit { input.deallocate() }
 
-    /// Takes the listening sockets over; nothing is served before `run`.
+    /// Takes ownership of the listening sockets; nothing is served before `run`.
     func listen(
         on doors: [Int32],
         areShared: Bool,
@@ -119,10 +120,10 @@ final class HTTPWorker: @unchecked Sendable {
         self.listenersMax = listenersMax
     }
 
-    /// Undoes `listen` when `run` will not be called.
+    /// Reverses `listen` if `run` will not be called.
     func abandon() {
         for door in doors {
-            // Others have it open: the system would go on to report it.
+            // Other processes have it open: the system would continue to report it.
             sockets.forget(door)
             close(door)
         }
@@ -146,12 +147,12 @@ final class HTTPWorker: @unchecked Sendable {
         }
         closeFeed()
         onStop()
-        // What was cancelled has become jobs of this thread, which wake nobody.
+        // The cancelled tasks have become jobs of this thread, which wake no one.
         hasJobs = true
         while handlersRunning > 0 { turn(milliseconds: -1) }
     }
 
-    /// Stops listening, and ends every connection as soon as no request is under way on it.
+    /// Stops listening, and closes each connection as soon as it has no current request.
     func beginDrain() {
         guard !isDraining else { return }
         isDraining = true
@@ -159,7 +160,7 @@ final class HTTPWorker: @unchecked Sendable {
         drainDeadline = now + limits.drainTimeMax
         lastRequestDeadline = sharesDoors ? now + Self.lastRequestTime : now
         nextSweep = min(nextSweep, lastRequestDeadline)
-        // Takes what has arrived so far, unless there is somebody else who does.
+        // Accepts the connections that have arrived so far, unless another process accepts them.
         if !sharesDoors { for door in doors { accept(from: door) } }
         abandon()
         for connection in connections.values {
@@ -174,11 +175,11 @@ final class HTTPWorker: @unchecked Sendable {
         }
     }
 
-    /// Closes the socket, and forgets the connection.
+    /// Closes the socket, and removes the connection.
     func end(_ connection: HTTPConnection) {
         guard connection.phase != .closed else { return }
         if connection.phase == .handling {
-            // Its handler is cancelled and says nothing.
+            // Its handler is cancelled and sends no answer.
             _ = named(HTTPProblem.callerLeft, connection)
         }
         connection.phase = .closed
@@ -199,12 +200,12 @@ final class HTTPWorker: @unchecked Sendable {
         acceptIfPossible()
     }
 
-    /// What a usual head has is not counted, so that small requests have an answer while others hold
-    /// all the memory that there is for bodies.
+    /// The size of a usual head is not counted, so that small requests get an answer while others
+    /// use all the memory for bodies.
     private static let freeBytes = 4 << 10
 
-    /// Counts the bytes of a request; false if they are too many with those of the others, on all
-    /// loops.
+    /// Counts the bytes of a request; false if they exceed the limit together with other requests,
+    /// on all loops.
     func hold(_ bytes: Int, for connection: HTTPConnection) -> Bool {
         let bytes = max(0, bytes - Self.freeBytes)
         let more = bytes - connection.heldBytes
@@ -224,8 +225,8 @@ final class HTTPWorker: @unchecked Sendable {
         return more < 0 || all <= bodiesMax || makeRoom(forRequestOf: caller)
     }
 
-    /// The caller that the bytes of a request count for: behind a proxy that is trusted it is known when
-    /// the head is there; empty until then.
+    /// Returns the caller that the bytes of a request count for: behind a trusted proxy it is known
+    /// when the head is complete; empty until then.
     private func bytesCaller(of connection: HTTPConnection) -> String {
         if !connection.countedFor.isEmpty { return connection.countedFor }
         switch connection.parser.phase {
@@ -239,7 +240,7 @@ final class HTTPWorker: @unchecked Sendable {
 
     private var bodiesMax: Int { max(limits.bodyBytesMax, limits.bodiesBytesMax) }
 
-    /// Refuses a large request of the caller that has more bytes under way than all others.
+    /// Rejects a large request of the caller that uses more bytes than all others.
     private func makeRoom(forRequestOf caller: String) -> Bool {
         traffic.warnings.reached("bodiesBytes") { traffic.callerBytes.most }
         guard let most = traffic.callerBytes.most, most.caller != caller,
@@ -256,7 +257,7 @@ final class HTTPWorker: @unchecked Sendable {
         return traffic.requestBytes.current <= bodiesMax
     }
 
-    /// The time for the Date field (RFC 9110 section 6.6.1).
+    /// Returns the time for the Date field (RFC 9110 section 6.6.1).
     func dateText() -> [UInt8] {
         let second = time(nil)
         if second != date.second {
@@ -267,39 +268,40 @@ final class HTTPWorker: @unchecked Sendable {
 
     // MARK: - The turns of the loop
 
-    /// Half of what `HTTPLimits` promises, as a deadline may fall between two looks.
+    /// Half of what `HTTPLimits` promises, because a deadline may fall between two sweeps.
     private static let sweepMilliseconds: Int32 = 500
 
     /// The next server waits for the end of a drain.
     private static let drainMilliseconds: Int32 = 20
 
-    /// How many connections are accepted before others have their turn.
+    /// The number of connections that are accepted before others have their turn.
     private static let acceptedAtOnce = 64
 
-    /// How often jobs that jobs made are run before the sockets have their turn.
+    /// The number of rounds of jobs that run before the sockets have their turn.
     private static let jobRoundsMax = 16
 
-    /// How many bytes are answered before the sockets have their turn.
+    /// The number of bytes that are sent before the sockets have their turn.
     private static let turnBytesMax = 1 << 20
 
-    /// Five seconds behind the last moment when memory for answers was short: what waited is gone then.
+    /// Five seconds after memory for answers was last short: answers that waited are gone by then.
     private static let spareRoundsMax = 10
 
-    /// How long a connection may still bring a request when the server is drained and another one takes
-    /// over: who has sent it sees no connection that ends instead of an answer.
+    /// How long a connection may still send a request when the server is drained and another one
+    /// replaces it, so that a caller that has just sent one does not get a closed connection
+    /// instead of an answer.
     private static let lastRequestTime: Duration = .milliseconds(500)
 
-    /// Whether a connection without a request is waited for.
+    /// Whether the loop waits for a connection without a request.
     var mayBeginRequest: Bool { !isDraining || now < lastRequestDeadline }
 
-    /// Without connections there is no timer to look after.
+    /// Without connections no timer has to be checked.
     private var patience: Int32 {
         if isDraining, sharesDoors { return Self.drainMilliseconds }
         return connections.isEmpty && !isExhausted && spareRounds == 0
             ? -1 : Self.sweepMilliseconds
     }
 
-    /// Goes on with a connection when others had their turn.
+    /// Continues with a connection after others had their turn.
     func postpone(_ connection: HTTPConnection) {
         guard !connection.isPostponed else { return }
         connection.isPostponed = true
@@ -331,8 +333,8 @@ final class HTTPWorker: @unchecked Sendable {
             connection.isPostponed = false
             proceed(connection)
         }
-        // Jobs may make more jobs without a wake-up, for ever where one peer sends requests without
-        // end: the others are looked after in between.
+        // Jobs may enqueue more jobs without a wake-up, endlessly if one peer keeps sending
+        // requests: other connections are served in between.
         hasJobs = true
         bytesSent = 0
         for _ in 0..<Self.jobRoundsMax where hasJobs && bytesSent < Self.turnBytesMax {
@@ -346,7 +348,7 @@ final class HTTPWorker: @unchecked Sendable {
     }
 
     private func accept(from door: Int32) {
-        // The others want their turn, too.
+        // Other connections need their turn, too.
         for _ in 0..<(isDraining ? Int(SOMAXCONN) : Self.acceptedAtOnce) where mayAccept {
             let socket = Glibc.accept(door, nil, nil)
             guard socket >= 0 else {
@@ -355,7 +357,7 @@ final class HTTPWorker: @unchecked Sendable {
                 guard isOut || errno == EAGAIN else { continue }
                 break
             }
-            // Its calls say themselves that they do not wait.
+            // Its calls request non-blocking mode themselves.
             _ = fcntl(socket, F_SETFD, FD_CLOEXEC)
             guard sockets.watchChanges(of: socket) else {
                 close(socket)
@@ -383,16 +385,17 @@ final class HTTPWorker: @unchecked Sendable {
     /// Listeners have a limit of their own.
     private var served: Int { connections.count - listeners }
 
-    /// Connections beyond the limit serve the health of the server only.
+    /// Connections beyond the limit serve only the health of the server.
     private var mayAccept: Bool { served < connectionsMax + Self.reserve || idleKnown }
 
-    /// Connections beyond the limit, for those who ask whether the server is well.
+    /// Connections beyond the limit, for health checks.
     private static let reserve = 2
 
-    /// How long a connection that is beyond a limit waits for its request.
+    /// How long a connection that exceeds a limit waits for its request.
     private static let excessTime: Duration = .seconds(2)
 
-    /// How many connections are closed at once to make room: to look for them takes a while.
+    /// The number of connections that are closed at once to make room, because finding them takes a
+    /// while.
     private var evictedAtOnce: Int { min(16, max(1, connectionsMax / 64)) }
 
     /// Counts a new connection for its address, and makes room for it.
@@ -418,7 +421,7 @@ final class HTTPWorker: @unchecked Sendable {
         }
     }
 
-    /// Closes connections on which nothing was asked for the longest time.
+    /// Closes the connections that have been idle longest.
     private func evictIdle(but new: HTTPConnection) {
         var idle = connections.values.filter { $0 !== new && $0.hasNoRequest }
         idleKnown = idle.count > evictedAtOnce

@@ -1,31 +1,31 @@
-// ReadPace: how a caller takes an answer that waits for it: too slowly, or not at all. Pure.
+// ReadPace: how a caller reads an answer that waits for it: too slowly, or not at all. Pure.
 //
 //     stalls -> look* -> taken whole, or cut
 //
-// It is looked at again and again for as long as the answer waits, so that it is known how every
-// caller reads at the moment when memory for answers becomes short.
+// It is measured again and again for as long as the answer waits, so that the pace of each caller
+// is known at the moment when memory for answers becomes short.
 
 package struct ReadPace: Sendable {
     package typealias Instant = ContinuousClock.Instant
 
     /// When the answer began to wait.
     package let begin: Instant
-    /// Since when the caller has taken nothing.
+    /// Since when the caller has read nothing.
     package private(set) var idleSince: Instant
-    /// Whether the caller took less than it has to when that was last measured.
+    /// Whether the caller read less than required when its pace was last measured.
     package private(set) var isSlow = false
 
-    /// How much the caller had taken when it was last looked at.
+    /// How much the caller had read when it was last checked.
     private var taken: Int
-    /// How much it had taken at the moment since when its pace is measured.
+    /// How much it had read at the start of the current measurement.
     private var measured: (taken: Int, since: Instant)
 
     /// How long a pace is measured before it counts.
     private static let measureTime: Duration = .seconds(2)
 
-    /// Who takes nothing for so long is taken for somebody who does not read.
+    /// A caller that reads nothing for this long counts as one that does not read.
     ///
-    /// Longer than a usual packet that is lost, and sent again, holds up an answer.
+    /// Longer than the delay that a lost and retransmitted packet usually causes.
     private static let idleGrace: Duration = .seconds(1)
 
     package init(taken: Int, now: Instant) {
@@ -35,12 +35,12 @@ package struct ReadPace: Sendable {
         measured = (taken, now)
     }
 
-    /// Takes note of how much of the answer the caller's system has.
+    /// Records how much of the answer the caller's system has.
     ///
     /// - Parameters:
     ///   - taken: How many bytes, since the answer began.
-    ///   - now: The time of this look.
-    ///   - rateMin: The bytes per second that it should take.
+    ///   - now: The time of this check.
+    ///   - rateMin: The bytes per second that it should read.
     package mutating func look(taken: Int, now: Instant, rateMin: Int) {
         if taken > self.taken { idleSince = now }
         self.taken = taken
@@ -52,7 +52,8 @@ package struct ReadPace: Sendable {
 
     package func isIdle(now: Instant) -> Bool { now - idleSince >= Self.idleGrace }
 
-    /// Whether it goes before the other when somebody wants its room: nobody is likely to read there.
+    /// Whether it is disconnected before the other when memory is needed: its peer is less likely
+    /// to read.
     package func hasWaitedLonger(than other: ReadPace) -> Bool {
         (idleSince, begin) < (other.idleSince, other.begin)
     }

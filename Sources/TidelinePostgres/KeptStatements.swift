@@ -1,17 +1,17 @@
-// KeptStatements: which statements a connection has prepared, and by which names.
+// KeptStatements: the statements that a connection has prepared, with their names.
 //
-// It sends nothing: for each statement it says how it goes out, and the connection tells it which
-// preparations the server has taken. A name is never used for two statements, nor by two connections:
-// where it means nothing, PostgreSQL says so, and never runs another statement by it.
+// It sends nothing: for each statement it says how to send it, and the connection reports which
+// preparations the server has accepted. A name is never used for two statements, nor by two
+// connections: if a name is unknown, PostgreSQL says so, and never runs another statement by it.
 
 import CLibPQ
 
 struct KeptStatements {
-    /// How a statement goes out.
+    /// The way in which a statement is sent.
     enum Step: Hashable {
-        /// With its text, to be planned for this once.
+        /// With its text, planned for this execution only.
         case plain
-        /// With its text under a name, then by that.
+        /// With its text under a name, then by that name.
         case prepare(String)
         /// By a name that the server knows.
         case known(String)
@@ -19,14 +19,14 @@ struct KeptStatements {
 
     private struct Key: Hashable {
         var text: String
-        /// The server takes parameters as what they were said to be when the name was made.
+        /// The server takes parameters as the types that were given when the name was created.
         var types: [Oid]
     }
 
-    /// How many names there are at most.
+    /// The most names.
     static let countMax = 128
 
-    /// What its names begin with; no other connection has it.
+    /// The prefix of the names; no other connection has it.
     private let prefix = "tideline_" + String(UInt64.random(in: 0 ... .max), radix: 36)
     private let age: Duration
     private var names: [Key: String] = [:]
@@ -34,10 +34,11 @@ struct KeptStatements {
     private var oldest: ContinuousClock.Instant?
     private var unanswered: [Key] = []
 
-    /// - Parameter age: After which time the names are let go of, at the next rest of the connection.
+    /// - Parameter age: The time after which the names are released, when the connection is next
+    ///   idle.
     init(age: Duration) { self.age = age }
 
-    /// How a statement goes out, in the order of what is sent.
+    /// Returns how to send a statement; calls follow the order of sending.
     mutating func step(for text: String, _ types: [Oid]) -> Step {
         let key = Key(text: text, types: types)
         if let name = names[key] { return .known(name) }
@@ -50,32 +51,33 @@ struct KeptStatements {
         return .prepare(name)
     }
 
-    /// The server has taken the first preparation that was not answered.
+    /// The server has accepted the first unanswered preparation.
     mutating func prepared() { unanswered.removeFirst() }
 
-    /// Nothing more is answered of what was sent.
+    /// The statements that were sent get no further answer.
     mutating func ended() {
         for key in unanswered { names[key] = nil }
         unanswered = []
     }
 
-    /// Whether they are to be let go of: their plans may be of a table that was small then.
+    /// Whether the statements are due for release: their plans may date from when a table was
+    /// small.
     var isDue: Bool {
         guard let oldest else { return false }
         return names.count >= Self.countMax || ContinuousClock.now - oldest >= age
     }
 
-    /// The server has let go of all.
+    /// The server has released all statements.
     mutating func forget() {
         names = [:]
         oldest = nil
     }
 }
 
-/// What became of a statement that a connection kept.
+/// A fault of a statement that a connection kept.
 package enum StatementFault: Hashable, Sendable {
-    /// What it reads is of another form: on another connection it is prepared anew.
+    /// The columns it reads have changed: it has to be prepared again on another connection.
     case changed
-    /// The server does not know it: somebody between gives each transaction another connection.
+    /// The server does not know it: a pooler gives each transaction another connection.
     case missing
 }

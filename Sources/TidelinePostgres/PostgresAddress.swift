@@ -1,4 +1,4 @@
-// PostgresAddress: where a database is and who asks; what of it may be told to anybody.
+// PostgresAddress: the URL of a database, with its user; the description is safe to show.
 
 import CLibPQ
 
@@ -10,14 +10,15 @@ package struct PostgresAddress: Hashable, Sendable, CustomStringConvertible {
     let url: String
     /// Host and database.
     package let description: String
-    /// Which hosts it may come to (`target_session_attrs`); nil where it does not say.
+    /// The hosts that the connection may use (`target_session_attrs`); nil if the address does not
+    /// say.
     package let sessionAttributes: String?
 
-    /// Whether only a host that takes writes will do, where the address says nothing else.
+    /// Whether only a host that takes writes will do, unless the address says otherwise.
     let isForWrites: Bool
 
-    /// - Throws: ``PostgresError`` for what libpq cannot read, and for what it may read in another way
-    ///   than it was meant; without the text.
+    /// - Throws: ``PostgresError`` for a URL that libpq cannot read, or that it may read
+    ///   differently than it was meant; the error does not quote it.
     package init(_ url: String, isForWrites: Bool = true) throws {
         var message: UnsafeMutablePointer<CChar>?
         guard !Self.mayHoldPassword(url), let options = PQconninfoParse(url, &message) else {

@@ -1,8 +1,8 @@
-// PostgresCancellation: ends what a connection of another thread is doing.
+// PostgresCancellation: cancels the work of a connection from another thread.
 
 import CLibPQ
 
-/// Asks the server, from any thread, to end what a connection is doing.
+/// Asks the server, from any thread, to cancel the current work of a connection.
 ///
 /// `@unchecked`: libpq never changes a `PGcancel`, and `PQcancel` may be called by any thread.
 package final class PostgresCancellation: @unchecked Sendable {

@@ -1,29 +1,29 @@
 // PostgresConnection: one connection to PostgreSQL through libpq; every call blocks its thread.
 //
-// Not Sendable: a connection belongs to the thread that made it. Statements are sent unnamed, so that
-// a pooler may give each transaction another connection of the server; only where there is none, those
-// that come again and again are kept under names. Rows come as binary cells.
+// Not Sendable: a connection belongs to the thread that created it. Statements are sent unnamed, so
+// that a pooler may give each transaction another connection of the server; only without a pooler
+// are repeated statements kept under names. Rows arrive as binary cells.
 
 import CLibPQ
 package import TidelineCore
 
 package final class PostgresConnection {
     private let handle: OpaquePointer
-    /// Nil where statements are not kept.
+    /// The prepared statements, or nil if statements are not kept.
     private var statements: KeptStatements?
-    /// What became of statements that it kept: it is of no use any more.
+    /// The fault of a kept statement: the connection is of no further use.
     package private(set) var fault: StatementFault?
 
     /// Connects.
     ///
     /// - Throws: ``PostgresError``; it has no password.
     package init(_ address: PostgresAddress, connectSeconds: Int = 5) throws {
-        // What stands in the address comes after what is only usual, and before what must be.
+        // Options in the address override the defaults, and the required options override them.
         let pairs: [(String, String)] = [
             ("connect_timeout", "\(connectSeconds)"),
             ("target_session_attrs", address.isForWrites ? "read-write" : "any"),
             ("tcp_user_timeout", "10000"),
-            // A machine that is gone ends a wait for its answer, too.
+            // A server machine that is gone ends a wait for its answer, too.
             ("keepalives_idle", "10"),
             ("keepalives_interval", "5"),
             ("dbname", address.url),
@@ -47,7 +47,7 @@ package final class PostgresConnection {
 
     deinit { PQfinish(handle) }
 
-    /// The strings as C has them, with a null at the end.
+    /// Passes the strings to `body` as C strings, with a null at the end.
     private static func withCStrings<Result>(
         _ texts: [String],
         _ body: ([UnsafePointer<CChar>?]) -> Result
@@ -64,7 +64,7 @@ package final class PostgresConnection {
 
     // MARK: - State
 
-    /// Whether nothing more comes of it.
+    /// Whether the connection is unusable.
     package var isBroken: Bool { PQstatus(handle) != CONNECTION_OK }
 
     /// Whether a transaction is open, whole or failed.
@@ -76,7 +76,7 @@ package final class PostgresConnection {
     /// 150018 for 15.18.
     package var serverVersion: Int { Int(PQserverVersion(handle)) }
 
-    /// Ends what another thread finds it doing.
+    /// Cancels the current work of the connection from another thread.
     package var cancellation: PostgresCancellation { PostgresCancellation(PQgetCancel(handle)) }
 
     // MARK: - Statements
@@ -113,7 +113,7 @@ package final class PostgresConnection {
 
     /// Sends all the statements before the first of them is answered: one round trip.
     ///
-    /// - Throws: What the first of them failed with; those behind it are not run.
+    /// - Throws: The error of the first statement that failed; those after it are not run.
     package func pipeline(_ statements: [PostgresStatement]) throws -> [PostgresResult] {
         guard statements.count > 1 else { return try statements.map { try run($0) } }
         return try sendAll(statements)
@@ -132,9 +132,9 @@ package final class PostgresConnection {
         var left = steps[...]
         while true {
             guard let result = PQgetResult(handle) else {
-                // A null stands between the results of two statements. After a second one nothing
-                // comes any more: what was sent did not arrive, also where libpq calls the
-                // connection a good one still.
+                // A null separates the results of two statements. After a second one nothing
+                // follows: the statements did not arrive, even if libpq still reports the
+                // connection as good.
                 if isBroken || isBetween { throw failure ?? PostgresError(connection: handle) }
                 isBetween = true
                 continue
@@ -169,7 +169,7 @@ package final class PostgresConnection {
         return results
     }
 
-    /// Sends a statement; what is answered, in its order.
+    /// Sends a statement; returns the steps whose answers follow, in their order.
     private func send(_ statement: PostgresStatement) throws -> [KeptStatements.Step] {
         let buffer = ParameterBuffer(statement.parameters)
         let step =
@@ -219,12 +219,13 @@ package final class PostgresConnection {
 
     // MARK: - Kept statements
 
-    /// From now on keeps the statements that say so, unless a pooler stands between.
+    /// From now on keeps the statements that ask for it, unless there is a pooler in between.
     ///
-    /// A pooler has numbers of its own for the connections that it gives, and PostgreSQL says its own.
+    /// A pooler has its own numbers for the connections that it gives, and PostgreSQL reports its
+    /// own.
     ///
     /// - Parameters:
-    ///   - age: After which time plans are let go of, when the connection next rests.
+    ///   - age: The time after which plans are released, when the connection is next idle.
     ///   - trustsPoolers: Whether a pooler is taken for the database.
     /// - Throws: ``PostgresError`` when the connection is lost.
     package func keepStatements(

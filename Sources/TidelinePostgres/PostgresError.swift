@@ -1,14 +1,14 @@
-// PostgresError: why PostgreSQL did not do a statement, without the values that it was about.
+// PostgresError: why PostgreSQL did not run a statement, without the values in it.
 
 import CLibPQ
 
-/// What PostgreSQL, or the way to it, answered.
+/// An error from PostgreSQL, or from the connection to it.
 package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The SQLSTATE, five characters; empty when there is no connection.
+    /// The SQLSTATE, five characters; empty if no connection exists.
     package var state: String
-    /// What happened, for the log of an operator.
+    /// The description of the error, for an operator's log.
     package var message: String
-    /// Which statement of a pipeline it was, counted from 0; nil where there was one alone.
+    /// The index of the statement in a pipeline, from 0; nil if it was sent alone.
     package var place: Int?
     /// Columns or the name of the constraint that refused a row; nil for anything else.
     package var constraint: String?
@@ -31,27 +31,27 @@ package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible
     /// The first two characters of the state.
     package var category: Substring { state.prefix(2) }
 
-    /// Whether the connection is gone, and it is not known what became of what was under way.
+    /// Whether the connection is lost, so that the outcome of its current work is unknown.
     package var isConnectionLost: Bool {
         state.isEmpty || category == "08" || category == "57" && state != "57014"
     }
 
-    /// Whether the same transaction may succeed when it begins anew.
+    /// Whether the same transaction may succeed when it is retried.
     package var isTransient: Bool { state == "40001" || state == "40P01" }
 
-    /// Whether somebody has put a row in the place of one that was to be made.
+    /// Whether another transaction has inserted a row with the same key.
     package var isUniqueViolation: Bool { state == "23505" }
 
-    /// Whether the time of a statement was over, or somebody cancelled it.
+    /// Whether the statement timed out or was cancelled.
     package var isCanceled: Bool { state == "57014" }
 
-    /// Whether a lock did not come free in time.
+    /// Whether a lock was not released in time.
     package var isLockTimeout: Bool { state == "55P03" }
 
-    /// Whether the connection does not have a statement by the name that it was given.
+    /// Whether the connection does not have a statement by the given name.
     var isStatementMissing: Bool { state == "26000" }
 
-    /// Whether a statement cannot be done as it was prepared.
+    /// Whether a statement cannot be run as it was prepared.
     var isStatementChanged: Bool { state == "0A000" }
 
     /// Messages of these classes quote the values of rows.
@@ -74,7 +74,7 @@ package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible
         let column = field(result, columnField)
         if !column.isEmpty { return column }
         let detail = field(result, detailField)
-        // Only these begin with the columns; that of a CHECK has the values of the row.
+        // Only these begin with the columns; the detail of a CHECK has the values of the row.
         let keys = ["23503", "23505", "23P01"]
         if keys.contains(state), let end = detail.firstRange(of: ")=(")?.lowerBound,
             let start = detail[..<end].firstIndex(of: "(")
@@ -84,7 +84,7 @@ package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible
         return field(result, constraintField)
     }
 
-    /// What a connection says of itself.
+    /// Reads the error message of a connection.
     init(connection: OpaquePointer?) {
         state = ""
         let text = PQerrorMessage(connection).map { String(cString: $0) } ?? ""

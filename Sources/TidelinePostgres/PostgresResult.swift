@@ -11,25 +11,25 @@ package final class PostgresResult {
 
     deinit { PQclear(handle) }
 
-    /// How many rows it returned.
+    /// The number of rows that it returned.
     package var count: Int { Int(PQntuples(handle)) }
 
-    /// What it takes of memory.
+    /// The memory that it takes.
     package var bytes: Int { PQresultMemorySize(handle) }
 
-    /// How many rows it wrote, deleted or returned.
+    /// The number of rows that it wrote, deleted or returned.
     package var changes: Int {
         PQcmdTuples(handle).flatMap { Int(String(cString: $0)) } ?? 0
     }
 
-    /// The type of a column, as PostgreSQL numbers types.
+    /// Returns the type of a column, as PostgreSQL numbers types.
     package func type(_ column: Int) -> UInt32 { PQftype(handle, Int32(column)) }
 
     package func isNull(_ row: Int, _ column: Int) -> Bool {
         PQgetisnull(handle, Int32(row), Int32(column)) != 0
     }
 
-    /// The bytes of a cell; they live as long as the result.
+    /// Returns the bytes of a cell; they live as long as the result.
     package func bytes(_ row: Int, _ column: Int) -> UnsafeBufferPointer<UInt8> {
         let length = Int(PQgetlength(handle, Int32(row), Int32(column)))
         guard length > 0, let start = PQgetvalue(handle, Int32(row), Int32(column)) else {
@@ -46,7 +46,7 @@ package final class PostgresResult {
 
     package func data(_ row: Int, _ column: Int) -> Data { Data(bytes(row, column)) }
 
-    /// A whole number of any width, or the bits of a real one; 0 for null.
+    /// Returns an integer of any width, or the bits of a floating-point number; 0 for null.
     package func integer(_ row: Int, _ column: Int) -> Int64 {
         let bytes = bytes(row, column)
         guard let first = bytes.first else { return 0 }

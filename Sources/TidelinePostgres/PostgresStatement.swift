@@ -7,9 +7,9 @@ package import TidelineCore
 /// A parameter of a statement.
 package enum PostgresParameter: Hashable, Sendable {
     case value(SQLValue)
-    /// Sent as the text of an array; the statement says of what: `$1::bigint[]`.
+    /// Sent as the text of an array; the statement gives the element type: `$1::bigint[]`.
     case array([SQLValue])
-    /// The text of a value whose type the statement says: `$1::timestamptz`.
+    /// The text of a value whose type the statement gives: `$1::timestamptz`.
     case untyped(String)
 }
 
@@ -17,7 +17,7 @@ package enum PostgresParameter: Hashable, Sendable {
 package struct PostgresStatement: Sendable {
     package var text: String
     package var parameters: [PostgresParameter]
-    /// Whether it comes again and again and its plan is the same for all values.
+    /// Whether it is repeated often and its plan is the same for all values.
     package var isKept = false
 
     package init(_ text: String, _ parameters: [PostgresParameter] = []) {
@@ -33,7 +33,7 @@ package struct PostgresStatement: Sendable {
         self.init(sql.text(for: .postgres), values: sql.bindings)
     }
 
-    /// The same, prepared under a name where the connection keeps statements.
+    /// The same statement, prepared under a name if the connection keeps statements.
     package var kept: PostgresStatement {
         var kept = self
         kept.isKept = true
@@ -41,7 +41,7 @@ package struct PostgresStatement: Sendable {
     }
 }
 
-/// Parameters in the form of libpq's arrays, alive while a call uses them.
+/// The parameters as libpq's arrays, alive while a call uses them.
 struct ParameterBuffer {
     private(set) var types: [Oid] = []
     private(set) var lengths: [Int32] = []
@@ -77,7 +77,7 @@ struct ParameterBuffer {
         starts.append(value == nil ? nil : bytes.count)
         if let value {
             bytes += value
-            // A text ends with a zero, however long it is said to be.
+            // A text ends with a zero byte, however long it is said to be.
             bytes.append(0)
         }
     }

@@ -13,21 +13,22 @@ import CSQLCipher
 import CSQLite
 #endif
 
-/// One connection.
+/// One SQLite connection.
 ///
 /// `@unchecked Sendable`: it wraps a C handle that may move between threads but must not be used by
 /// two at once. Only `DatabaseThreads` and `LentDatabases` hold one across threads; the first gives
 /// each to one thread for life, the second hands each out under a lock.
 package final class Database: @unchecked Sendable {
     package enum Mode: Sendable {
-        /// Made when it is not there, and turned into WAL mode.
+        /// Creates the file if it does not exist, and turns it into WAL mode.
         case readWrite
-        /// As `readWrite`, but never made: the file was opened before.
+        /// As `readWrite`, but never creates the file: it was opened before.
         case writer
-        /// Never made; its settings stay as they are.
+        /// Never creates the file; its settings stay as they are.
         case existing
         case readOnly
-        /// Read as a file that nobody writes to: no locks, and no file is made beside it.
+        /// Reads the file as one that no process writes to: without locks, and without creating
+        /// files next to it.
         case frozen
     }
 
@@ -37,15 +38,15 @@ package final class Database: @unchecked Sendable {
     private let deadline = QueryDeadline()
     /// Whether commits wait for the disk.
     private var flushes = true
-    /// How long it waits for others.
+    /// How long it waits for locks of other connections.
     private let busyMilliseconds: Int32
-    /// Whether the handle is gone; another thread may interrupt it at any time.
+    /// Whether the handle is closed; another thread may interrupt it at any time.
     private let isClosed = Mutex(false)
 
-    /// Opens a file, or makes it; WAL, `synchronous=FULL`.
+    /// Opens a file, or creates it; WAL, `synchronous=FULL`.
     ///
-    /// Without a key it is read as it is. `isIncremental`: a file that is made here can give free pages back
-    /// (`auto_vacuum`); one that is there stays as it is until it is rewritten.
+    /// Without a key it is read as it is. `isIncremental`: a file that is created here can give
+    /// free pages back (`auto_vacuum`); an existing one stays as it is until it is rewritten.
     package init(
         path: String,
         key: DatabaseKey? = nil,
@@ -64,15 +65,15 @@ package final class Database: @unchecked Sendable {
         self.busyMilliseconds = busyMilliseconds
         sqlite3_extended_result_codes(pointer, 1)
         sqlite3_busy_timeout(pointer, busyMilliseconds)
-        // Not every SQLite can be told: who relies on a column looks for it, too.
+        // Not every SQLite has this setting: code that relies on a column checks for it, too.
         tl_refuse_quoted_texts(pointer)
         // Not in the designated phase any more: a throw below runs deinit, which closes.
         if let key {
             try key.apply(to: pointer)
-            // What is sorted or undone beside the file is not encrypted on a disk.
+            // Temporary files of sorts and rollbacks are not encrypted on a disk.
             try execute("PRAGMA temp_store = MEMORY")
         }
-        // Before anything is written: the first page says it.
+        // Before anything is written: the setting is stored in the first page.
         if isIncremental { try execute("PRAGMA auto_vacuum = INCREMENTAL") }
         try execute("SELECT count(*) FROM sqlite_master")
         if mode == .readWrite || mode == .writer {
@@ -104,7 +105,7 @@ package final class Database: @unchecked Sendable {
 
     deinit { close() }
 
-    /// Closes the connection; its owner uses it no more.
+    /// Closes the connection; its owner must not use it afterwards.
     package func close() {
         isClosed.withLock { isClosed in
             guard !isClosed else { return }
@@ -114,12 +115,13 @@ package final class Database: @unchecked Sendable {
         }
     }
 
-    /// Moves what the log holds into the database, and cuts the log off where nobody reads it.
+    /// Copies the log into the database, and truncates the log if no connection reads it.
     package func foldLog() throws {
         try execute("PRAGMA wal_checkpoint(TRUNCATE)")
     }
 
-    /// Empties the log where nobody reads it, writes to it or copies it at this moment: nobody is waited for.
+    /// Truncates the log if no connection reads, writes or copies it at this moment; waits for
+    /// none.
     ///
     /// - Returns: Whether it is empty.
     /// - Throws: ``SQLiteError``
@@ -131,8 +133,9 @@ package final class Database: @unchecked Sendable {
 
     /// Turns the file into WAL mode; returns the mode that it has then.
     ///
-    /// SQLite does not wait here for others, such as a process that opens the same file for the first time at the same
-    /// moment (`sqlite3BtreeSetVersion` asks for the lock while it holds one): so it is asked again.
+    /// SQLite does not wait here for other processes, such as one that opens the same file for the
+    /// first time at the same moment (`sqlite3BtreeSetVersion` asks for the lock while it holds
+    /// one), so this retries.
     private func turnIntoWAL(_ busyMilliseconds: Int32) throws -> String {
         for _ in 0..<(busyMilliseconds / Self.busyStep) {
             do {
@@ -144,7 +147,7 @@ package final class Database: @unchecked Sendable {
         return try text("PRAGMA journal_mode = WAL")
     }
 
-    /// Milliseconds until a lock is asked for again.
+    /// The milliseconds between two attempts to get a lock.
     private static let busyStep: Int32 = 10
 
     /// The first column of the first row, as text.
@@ -179,19 +182,20 @@ package final class Database: @unchecked Sendable {
         return statement
     }
 
-    /// What a writer keeps in memory: the pages that a large transaction changes.
+    /// The page cache of a writer: the pages that a large transaction changes.
     ///
-    /// An index of random ids touches many. With SQLite's default of 2 MiB they are written out and read back meanwhile.
+    /// An index of random IDs touches many. With SQLite's default of 2 MiB they are written out and
+    /// read back meanwhile.
     private static let writerCacheKibibytes = 8192
 
-    /// How many pages the log holds before they go to the database (16 MiB): the same page changes
-    /// in many transactions and is copied once.
+    /// The number of pages at which the log is copied to the database (16 MiB): the same page
+    /// changes in many transactions and is copied once.
     private static let checkpointPages = 4000
 
-    /// The log that stays on the disk when it was longer for a while.
+    /// The size of the log that stays on the disk after it was longer for a while.
     private static let logBytesKept = 32 << 20
 
-    /// The most statements of a generation that are kept prepared: filters differ without bound.
+    /// The most statements of a generation that are kept prepared: filters vary without limit.
     private static let statementsMax = 128
 
     /// A prepared statement that is not kept.
@@ -209,7 +213,7 @@ package final class Database: @unchecked Sendable {
         return Statement(pointer, self)
     }
 
-    /// How many rows the last statement changed.
+    /// The number of rows that the last statement changed.
     package var changes: Int { Int(sqlite3_changes(handle)) }
 
     /// The integer key of the row that was inserted last.
@@ -218,10 +222,10 @@ package final class Database: @unchecked Sendable {
     /// Whether a transaction is open.
     package var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
 
-    /// Runs `body` in one transaction: committed when it returns, undone when it throws.
+    /// Runs `body` in one transaction: committed when it returns, rolled back when it throws.
     ///
-    /// Without `isFlushed` the commit does not wait for the disk. A flush takes every earlier
-    /// transaction along: what was not flushed is safe when the next one is.
+    /// Without `isFlushed` the commit does not wait for the disk. A flush covers all earlier
+    /// transactions: those that were not flushed are safe when the next one is.
     package func transaction<Result>(
         isFlushed: Bool = true,
         _ body: () throws -> Result
@@ -242,20 +246,21 @@ package final class Database: @unchecked Sendable {
         }
     }
 
-    /// Runs `body` on one state of the database; it only reads.
+    /// Runs `body`, which only reads, on one snapshot of the database.
     ///
-    /// The state is let go of whatever happens: a connection that kept it would show it for ever.
+    /// The snapshot is always released: a connection that kept it would read it forever.
     package func snapshot<Result>(_ body: () throws -> Result) throws -> Result {
         try prepare("BEGIN").run()
         defer {
-            // A limit of time that is over would interrupt the end, too.
+            // A time limit that has expired would interrupt the end, too.
             deadline.suspend { try? prepare("COMMIT").run() }
             if isInTransaction { deadline.suspend { try? execute("ROLLBACK") } }
         }
         return try body()
     }
 
-    /// Runs `body` so that its writes are undone alone when it throws; needs an open transaction.
+    /// Runs `body` so that only its own writes are rolled back when it throws; needs an open
+    /// transaction.
     package func savepoint<Result>(_ body: () throws -> Result) throws -> Result {
         try prepare("SAVEPOINT one").run()
         do {
@@ -280,10 +285,11 @@ package final class Database: @unchecked Sendable {
         return statement.integer(0)
     }
 
-    /// Has the connection leave the log as it is when it is closed, which would take time and locks.
+    /// Makes the connection leave the log as it is when it is closed, which would take time and
+    /// locks.
     package func closeWithoutCheckpoint() { tl_close_without_checkpoint(handle) }
 
-    /// Makes a running statement of this connection end with an interrupt; any thread may call it.
+    /// Interrupts the running statement of this connection; any thread may call it.
     package func interrupt() {
         isClosed.withLock { if !$0 { sqlite3_interrupt(handle) } }
     }
@@ -304,14 +310,14 @@ package final class Database: @unchecked Sendable {
         return try body()
     }
 
-    /// Whether the last statement that ran out of time was at work for most of it.
+    /// Whether the last statement that ran out of time was running for most of it.
     ///
-    /// If not, the machine was busy with others, and it may have the time later.
+    /// If not, the machine was busy with other work, and the statement may finish in time later.
     package var workedPastItsTime: Bool { deadline.wasWork }
 
-    /// Runs `body`, whose statements end with an interrupt when they have had their share.
+    /// Runs `body`, whose statements end with an interrupt when they have used up their share.
     ///
-    /// Only what is within ``limitTime(_:since:stop:_:)`` is asked.
+    /// Only checked within ``limitTime(_:since:stop:_:)``.
     package func share<Result>(
         until hasHadShare: (() -> Bool)?,
         _ body: () throws -> Result
@@ -321,10 +327,11 @@ package final class Database: @unchecked Sendable {
         return try body()
     }
 
-    /// Whether the last statement within ``share(until:_:)`` was ended for its share.
+    /// Whether the last statement within ``share(until:_:)`` was ended because its share was used
+    /// up.
     package var hasYielded: Bool { deadline.hasYielded }
 
-    /// How many statements are kept prepared.
+    /// The number of statements that are kept prepared.
     package var statementsKept: Int { statements.count }
 
     /// Leaves the write-ahead log as it is when this connection is closed.
@@ -332,8 +339,8 @@ package final class Database: @unchecked Sendable {
         tl_keep_log(handle)
     }
 
-    /// Leaves the write-ahead log to somebody else: from now on its size in pages is told after each
-    /// commit, and no commit copies it to the database.
+    /// Leaves checkpoints of the write-ahead log to the observer: from now on it gets the log's
+    /// size in pages after each commit, and no commit copies the log to the database.
     package func observeLog(_ observe: @escaping @Sendable (_ pages: Int) -> Void) {
         let observer = LogObserver(observe)
         sqlite3_wal_hook(
@@ -351,8 +358,8 @@ package final class Database: @unchecked Sendable {
 
     /// Copies the write-ahead log to the database.
     ///
-    /// - Returns: Nil when somebody who reads or writes was in the way for longer than this
-    ///   connection waits, or the pages of the log and how many of them are in the database.
+    /// - Returns: Nil if another reader or writer was in the way for longer than this
+    ///   connection waits; otherwise the pages of the log and how many of them are in the database.
     package func checkpoint(_ mode: CheckpointMode) throws -> (pages: Int, copied: Int)? {
         let statement = try prepare("PRAGMA wal_checkpoint(\(mode.rawValue))")
         defer { statement.reset() }
@@ -360,7 +367,7 @@ package final class Database: @unchecked Sendable {
         return (Int(statement.integer(1)), Int(statement.integer(2)))
     }
 
-    /// Tells the observer each row written through this connection.
+    /// Notifies the observer of each row written through this connection.
     package func observeWrites(_ observer: TableWriteObserver) {
         sqlite3_update_hook(
             handle,

@@ -15,9 +15,9 @@ package struct DeclaredColumn: Hashable, Sendable {
 }
 
 extension Database {
-    /// The columns of a table, in their order; none where there is no such table.
+    /// Returns the columns of a table, in their order; none if the table does not exist.
     ///
-    /// The statement is not kept: what it tells is of the schema at its making.
+    /// The statement is not kept: it reports the schema as of its preparation.
     package func columns(of table: String) throws -> [DeclaredColumn] {
         let statement = try prepareOnce("PRAGMA table_info(\(Identifier(table).quoted))")
         var columns: [DeclaredColumn] = []
@@ -27,7 +27,7 @@ extension Database {
         return columns
     }
 
-    /// A number that changes whenever anybody changes a table or an index of the file.
+    /// A number that changes whenever a table or an index of the file changes.
     package func schemaVersion() throws -> Int64 { try integer("PRAGMA schema_version") ?? 0 }
 
     /// Whether this SQLite reads JSON: Debian's SQLCipher does not.

@@ -1,7 +1,7 @@
 // DatabaseHeader: the first bytes of a database file, and how each mode opens it.
 //
-// The header is read by SQLite's own file handle: a descriptor of our own would, when it is
-// closed, take away the locks that other connections of this process hold on the file.
+// The header is read by SQLite's own file handle: closing a descriptor of our own would release the
+// locks that other connections of this process hold on the file.
 
 #if SQLCipher
 import CSQLCipher
@@ -9,16 +9,16 @@ import CSQLCipher
 import CSQLite
 #endif
 
-/// What the header of an SQLite file says; the log of a file in WAL mode may say otherwise.
+/// The contents of an SQLite file's header; the log of a file in WAL mode may differ.
 package struct DatabaseHeader: Hashable, Sendable {
     /// Whether the file begins as SQLite's files do.
     package var isDatabase: Bool
     /// Whether the file has been turned into WAL mode.
     package var isWAL: Bool
-    /// How many bytes its pages have; 0 for an empty file.
+    /// The number of bytes of its pages; 0 for an empty file.
     package var bytes: Int64
 
-    /// Reads it without a change to the file or its folder.
+    /// Reads it without changing the file or its folder.
     package init(path: String) throws {
         var pointer: OpaquePointer?
         let flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX

@@ -1,4 +1,4 @@
-// DatabaseKey: what the file of a database is encrypted with, where SQLCipher is below (trait
+// DatabaseKey: the key that a database file is encrypted with, if SQLCipher is used (trait
 // `SQLCipher`).
 
 import Foundation
@@ -10,7 +10,7 @@ import CSQLCipher
 
 /// A passphrase, or 32 bytes that are the key itself.
 package struct DatabaseKey: Hashable, Sendable {
-    /// As SQLCipher takes it: a passphrase as it is, bytes as the literal of a blob.
+    /// The key as SQLCipher takes it: a passphrase as it is, bytes as the literal of a blob.
     fileprivate let bytes: [UInt8]
 
     package init(passphrase: String) { bytes = Array(passphrase.utf8) }
@@ -27,11 +27,11 @@ package struct DatabaseKey: Hashable, Sendable {
 
     private static func digit(_ value: UInt8) -> UInt8 { (value < 10 ? 48 : 87) + value }
 
-    /// The key to bind to a statement: in the text of one it would be in the messages about it.
+    /// The key to bind to a statement: in its text it would appear in error messages about it.
     package var sqlValue: SQLValue { .blob(Data(bytes)) }
 }
 
-/// Nothing of a key is printed, not even by `dump` of something that has one.
+/// Nothing of a key is printed, not even by `dump` of a value that contains one.
 extension DatabaseKey: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     package var description: String { "a key" }
     package var debugDescription: String { description }
@@ -40,7 +40,7 @@ extension DatabaseKey: CustomStringConvertible, CustomDebugStringConvertible, Cu
 
 #if SQLCipher
 extension DatabaseKey {
-    /// To be called before anything else: the first read tells whether it is the right one.
+    /// Must be called before anything else: the first read shows whether the key is right.
     func apply(to handle: OpaquePointer) throws {
         let code = sqlite3_key(handle, bytes, Int32(bytes.count))
         guard code == SQLITE_OK else { throw SQLiteError(code: code, message: "no key") }

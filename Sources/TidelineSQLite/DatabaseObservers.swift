@@ -1,14 +1,14 @@
-// DatabaseObservers: what a connection tells of commits and of the rows that it writes.
+// DatabaseObservers: observers of a connection's commits and of the rows that it writes.
 
 import Foundation
 
-/// How a write-ahead log is copied.
+/// The way in which a write-ahead log is copied.
 package enum CheckpointMode: String, Sendable {
-    /// What can be copied while others read and write.
+    /// Copies as much as possible while other connections read and write.
     case passive = "PASSIVE"
-    /// All of it, so that the next commit begins at its start; writers wait.
+    /// Copies all of it, so that the next commit begins at its start; writers wait.
     case restart = "RESTART"
-    /// The same, and its file is empty then.
+    /// The same, and then truncates its file to zero.
     case truncate = "TRUNCATE"
 }
 
@@ -18,10 +18,10 @@ final class LogObserver: Sendable {
     init(_ observe: @escaping @Sendable (Int) -> Void) { self.observe = observe }
 }
 
-/// The tables written since it was last asked; lives as long as its connection.
+/// The tables written since the last call of `take()`; lives as long as its connection.
 package final class TableWriteObserver {
     private var tables: Set<String> = []
-    /// The table of the last row, so that a page of rows makes one name of it.
+    /// The table of the last row, so that a page of rows creates its name only once.
     private var last: [CChar] = []
 
     package init() {}
@@ -32,7 +32,7 @@ package final class TableWriteObserver {
         tables.insert(String(cString: table))
     }
 
-    /// The tables written since the last call.
+    /// Returns the tables written since the last call.
     package func take() -> Set<String> {
         defer {
             tables.removeAll()

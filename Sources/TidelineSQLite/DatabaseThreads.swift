@@ -10,8 +10,8 @@ import Synchronization
 /// A pool of database threads.
 package final class DatabaseThreads: Sendable {
     package typealias Job = @Sendable (Database) -> Void
-    /// A job of a thread, which gets its connection or the error of opening it again, and returns how to
-    /// report its end.
+    /// A job of a thread, which gets its connection or the error of reopening it, and returns how
+    /// to report its end.
     private typealias Work = @Sendable (Result<Database, any Error>) -> Report
     private typealias Report = @Sendable () -> Void
 
@@ -20,11 +20,12 @@ package final class DatabaseThreads: Sendable {
         var jobs: [Work?] = []
         var next = 0
         var isStopped = false
-        /// How many threads have a connection.
+        /// The number of threads that have a connection.
         var running = 0
-        /// Who waits for the last of them.
+        /// Callers that wait for the last of them.
         var waiting: [CheckedContinuation<Void, Never>] = []
-        /// Whether a connection is closed as soon as no job is queued, and opened again by the next one.
+        /// Whether a connection is closed as soon as no job is queued, and reopened by the next
+        /// one.
         var isReleasing = false
         /// Whether the next job gets another connection.
         var isToReopen = false
@@ -36,7 +37,7 @@ package final class DatabaseThreads: Sendable {
             let job = jobs[next]
             jobs[next] = nil
             next += 1
-            // Under a lasting backlog the queue never runs empty: it must not grow for ever.
+            // Under a lasting backlog the queue never becomes empty: it must not grow forever.
             if next == jobs.count || next > 1024 && next * 2 > jobs.count {
                 jobs.removeFirst(next)
                 next = 0
@@ -48,14 +49,14 @@ package final class DatabaseThreads: Sendable {
     private let state = Mutex(State())
     private let wake = DispatchSemaphore(value: 0)
     private let count: Int
-    /// Opens a connection that was closed by ``release()`` or ``reopen()``.
+    /// Reopens a connection that was closed by ``release()`` or ``reopen()``.
     private let open: (@Sendable () throws -> Database)?
     /// Guards the connection of the inline mode.
     private let inlineDatabase: Mutex<Database?>
 
     /// Starts one thread for each connection.
     ///
-    /// `open` opens a connection again after ``release()``; only a pool with one thread has it.
+    /// `open` reopens a connection after ``release()``; only a pool with one thread has it.
     package init(
         _ databases: [Database],
         name: String,
@@ -66,7 +67,7 @@ package final class DatabaseThreads: Sendable {
         inlineDatabase = Mutex(nil)
         state.withLock { $0.running = databases.count }
         for database in databases {
-            // The thread has the only reference, so that the connection ends with its work.
+            // The thread has the only reference, so that the connection is closed with its work.
             let own = Mutex<Database?>(database)
             let thread = Thread { [self] in
                 if let database = own.withLock({ $0.take() }) { run(database) }
@@ -78,7 +79,7 @@ package final class DatabaseThreads: Sendable {
         }
     }
 
-    /// Runs every job at once on the thread that submits it.
+    /// Runs every job immediately on the thread that submits it.
     package init(inline database: Database) {
         open = nil
         count = 0
@@ -103,7 +104,7 @@ package final class DatabaseThreads: Sendable {
             }
             let report = work(connection(&kept))
             closeIfReleasing(&kept)
-            // A caller that goes on finds the file closed.
+            // A caller that continues finds the file closed.
             report()
         }
     }
@@ -161,7 +162,7 @@ package final class DatabaseThreads: Sendable {
         endReleases()
     }
 
-    /// Has the next job open another connection, as this one cannot use its file any more.
+    /// Makes the next job open another connection, because this one cannot use its file any more.
     package func reopen() { state.withLock { $0.isToReopen = true } }
 
     private func ended() {
@@ -175,7 +176,7 @@ package final class DatabaseThreads: Sendable {
         endReleases()
     }
 
-    /// Queues a job; false, and nothing is done, after the end.
+    /// Queues a job; after the end does nothing and returns false.
     @discardableResult
     package func submit(_ job: @escaping Job) -> Bool {
         enqueue {
@@ -212,7 +213,7 @@ package final class DatabaseThreads: Sendable {
         }
     }
 
-    /// Ends the threads after the jobs that are queued already.
+    /// Ends the threads after the jobs that are already queued.
     package func stop() {
         state.withLock { $0.isStopped = true }
         for _ in 0..<count { wake.signal() }

@@ -1,17 +1,17 @@
 // LentDatabases: connections for work on the caller's own thread.
 //
-// A look-up costs a few microseconds, a change of thread 25. Each is lent to one caller at a time;
-// there are never more than were in use at once.
+// A lookup costs a few microseconds, a thread change 25. Each connection is lent to one caller at a
+// time; there are never more than were in use at once.
 
 import Synchronization
 
-/// Connections handed out one at a time.
+/// Connections that are lent to one caller at a time.
 package final class LentDatabases: Sendable {
     private struct State {
         /// Nil after the end.
         var free: [Database]?
         var lent: [ObjectIdentifier: Database] = [:]
-        /// Whether each connection is closed when it comes back.
+        /// Whether each connection is closed when it is returned.
         var isReleasing = false
         /// Callers that wait until no connection is open.
         var waiting: [CheckedContinuation<Void, Never>] = []
@@ -20,13 +20,13 @@ package final class LentDatabases: Sendable {
     private let state: Mutex<State>
     private let open: @Sendable () throws -> Database
 
-    /// Some are open from the start, as files are not to be had at all times.
+    /// Some are open from the start, because files are not always accessible.
     package init(ready: [Database] = [], open: @escaping @Sendable () throws -> Database) {
         self.open = open
         state = Mutex(State(free: ready))
     }
 
-    /// `isUnusable`: whether a connection that failed so is closed.
+    /// `isUnusable`: whether a connection that failed with this error is closed.
     package func lend<Result>(
         isUnusable: (any Error) -> Bool = { _ in false },
         _ body: (Database) throws -> Result
@@ -63,12 +63,12 @@ package final class LentDatabases: Sendable {
         for continuation in waiting { continuation.resume() }
     }
 
-    /// Closes the connections that are free, and each other one when it comes back.
+    /// Closes the connections that are free, and each other one when it is returned.
     package func close() {
         state.withLock { $0.free = nil }
     }
 
-    /// Closes the connections that are free, and from now on each other one when it comes back.
+    /// Closes the connections that are free, and from now on each other one when it is returned.
     ///
     /// Returns when none is open.
     package func release() async {

@@ -4,14 +4,16 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// Looked at between steps of SQLite's machine and, as one step may be a function with much text
-/// to read, by the functions too.
+/// The deadline of the running statement.
+///
+/// It is checked between steps of SQLite's virtual machine
+/// and also by functions, because one step may be a function with much text to read.
 ///
 /// Belongs to one connection and lives as long; only the thread that has the connection uses it.
 final class QueryDeadline {
-    /// How many steps of SQLite's machine pass between two looks at the clock: about 1 ms.
+    /// The number of virtual machine steps between two checks of the time: about 1 ms.
     static let stepsBetweenLooks: Int32 = 20_000
-    /// How many bytes functions read between two looks.
+    /// The number of bytes that functions read between two checks.
     static let bytesBetweenLooks = 1 << 18
 
     private var end = UInt64.max
@@ -19,7 +21,7 @@ final class QueryDeadline {
     private var workedBefore: UInt64 = 0
     private var bytesLeft = bytesBetweenLooks
     private var stop: QueryStop?
-    /// Whether the statement has had its share, and is to start over later.
+    /// Whether the statement has used up its share, and has to restart later.
     private var hasHadShare: (() -> Bool)?
     /// Whether the last statement was ended for that.
     private(set) var hasYielded = false
@@ -40,11 +42,11 @@ final class QueryDeadline {
         end = (start ?? QueryStart()).nanoseconds &+ self.limit
     }
 
-    /// Whether the thread has worked for most of the last limit, rather than waited for its turn
+    /// Whether the thread was running for most of the last limit, rather than waiting for its turn
     /// or for the disk.
     var wasWork: Bool { (Self.threadWork &- workedBefore) > limit / 2 }
 
-    /// The processor's time that the thread has had, in nanoseconds.
+    /// The processor time of the thread, in nanoseconds.
     private static var threadWork: UInt64 {
         var time = timespec()
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
@@ -64,7 +66,7 @@ final class QueryDeadline {
         self.end = end
     }
 
-    /// Whether it is over, asked by a function that is about to read so many bytes.
+    /// Whether the time is over; a function asks before it reads this many bytes.
     func isOver(beforeReading bytes: Int) -> Bool {
         bytesLeft -= bytes
         guard bytesLeft < 0 else { return false }
@@ -81,7 +83,7 @@ final class QueryDeadline {
     }
 }
 
-/// When somebody began to wait for a query.
+/// The time at which the wait for a query began.
 package struct QueryStart: Sendable {
     package let nanoseconds: UInt64
 
@@ -91,12 +93,12 @@ package struct QueryStart: Sendable {
     /// At an uptime in nanoseconds.
     package init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
 
-    /// The uptime in nanoseconds when so long has passed.
+    /// Returns the uptime in nanoseconds after this duration.
     package func adding(_ time: Duration) -> UInt64 { nanoseconds &+ time.nanoseconds }
 }
 
 extension Duration {
-    /// Nanoseconds; none when it is negative.
+    /// Nanoseconds; zero if the duration is negative.
     fileprivate var nanoseconds: UInt64 {
         let (seconds, attoseconds) = components
         return UInt64(clamping: seconds) &* 1_000_000_000
@@ -104,13 +106,14 @@ extension Duration {
     }
 }
 
-/// Says to work that was handed to a database thread that nobody waits for it any more.
+/// A flag that tells work on a database thread that its caller no longer waits for it.
 ///
-/// The work looks at it: a connection is never interrupted from outside, which could hit the next query.
+/// The work checks it: a connection is never interrupted from outside, which could hit the next
+/// query.
 package final class QueryStop: Sendable {
     private let flag = Atomic<Bool>(false)
 
-    /// Nobody has set it yet.
+    /// Creates a flag that is not set.
     package init() {}
 
     package var isSet: Bool { flag.load(ordering: .relaxed) }

@@ -1,4 +1,4 @@
-// SQLiteError: what SQLite said, without any bound value.
+// SQLiteError: an error of SQLite, without any bound value.
 
 #if SQLCipher
 import CSQLCipher
@@ -35,33 +35,34 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
     /// The primary result code.
     package var primaryCode: Int32 { code & 0xFF }
 
-    /// Whether a uniqueness or other constraint refused the statement.
+    /// Whether a uniqueness or other constraint rejected the statement.
     package var isConstraint: Bool { primaryCode == SQLITE_CONSTRAINT }
 
     /// Whether the file is not a database, or is encrypted.
     package var isNotADatabase: Bool { primaryCode == SQLITE_NOTADB }
 
-    /// Whether the statement has to write and may not: also a read that finds a change half done,
-    /// which it would have to undo.
+    /// Whether the statement has to write and may not: also a read that finds an unfinished change,
+    /// which it would have to roll back.
     package var isReadOnly: Bool { primaryCode == SQLITE_READONLY }
 
-    /// Whether another connection holds the file or a table of it.
+    /// Whether another connection has locked the file or a table of it.
     package var isBusy: Bool { primaryCode == SQLITE_BUSY || primaryCode == SQLITE_LOCKED }
 
-    /// Whether the file, or one beside it, could not be opened or made.
+    /// Whether the file, or one next to it, could not be opened or created.
     package var isCannotOpen: Bool { primaryCode == SQLITE_CANTOPEN || isNotPermitted }
 
-    /// Whether the system does not let this user have the file.
+    /// Whether the system denies this user access to the file.
     package var isNotPermitted: Bool {
         primaryCode == SQLITE_PERM || primaryCode == SQLITE_AUTH
     }
 
-    /// Whether the disk failed, or what stands for it.
+    /// Whether the disk failed, or the storage that replaces it.
     package var isInputOutput: Bool { primaryCode == SQLITE_IOERR }
 
-    /// Whether the file cannot be read or written at this moment, such as a protected file on a locked phone.
+    /// Whether the file cannot be read or written at this moment, such as a protected file on a
+    /// locked phone.
     ///
-    /// The same codes come from wrong rights and failing disks.
+    /// Wrong permissions and failing disks give the same codes.
     package var isUnavailable: Bool {
         isCannotOpen || isInputOutput && code != Self.damagedFileSystem
     }
@@ -72,10 +73,10 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
     /// A statement that was ended early.
     package static let interrupted = SQLiteError(code: SQLITE_INTERRUPT, message: "interrupted")
 
-    /// Whether the statement is wrong, or the database has no more than words for why it failed.
+    /// Whether the statement is wrong, or SQLite describes the failure only in its message.
     package var isGeneric: Bool { primaryCode == SQLITE_ERROR }
 
-    /// Whether there is no space left.
+    /// Whether the disk is full.
     package var isFull: Bool { primaryCode == SQLITE_FULL }
 
     /// Whether the file is damaged.

@@ -1,7 +1,7 @@
 // The scalar functions tl_* and the collation tl_decimal that rendered filters use.
 //
-// Their bodies are in TidelineCore (SQLFunctions), where FilterEvaluator has them from too, so
-// that memory and database agree. C function pointers capture nothing: each is a literal here.
+// Their bodies are in TidelineCore (SQLFunctions), and FilterEvaluator uses the same ones, so that
+// memory and database agree. C function pointers capture nothing: each is a literal here.
 
 import Foundation
 import TidelineCore
@@ -19,7 +19,8 @@ package func registerTidelineFunctions(on handle: OpaquePointer) -> Int32 {
     registerTidelineFunctions(on: handle, deadline: nil)
 }
 
-/// The same; functions of much text look at the deadline, which must outlive the connection.
+/// Does the same; functions that read much text check the deadline, which must outlive the
+/// connection.
 func registerTidelineFunctions(on handle: OpaquePointer, deadline: QueryDeadline?) -> Int32 {
     let groups = [
         registerConditions, registerText, registerDates, registerNumbers, registerPrograms,
@@ -156,7 +157,7 @@ private func registerNumbers(_ handle: OpaquePointer, _ deadline: QueryDeadline?
     )
 }
 
-/// A function that reads its arguments whole.
+/// Registers a function that reads its arguments whole.
 private func text(
     _ context: OpaquePointer?,
     _ function: Function,
@@ -199,7 +200,7 @@ private func matchesPattern(
     }
 }
 
-/// Answers, or interrupts the statement when its time is over meanwhile.
+/// Returns the result, or interrupts the statement if its time runs out meanwhile.
 func watched(_ context: OpaquePointer?, _ body: (EvaluationWatch?) -> SQLValue) {
     guard let data = sqlite3_user_data(context) else { return respond(context, body(nil)) }
     let deadline = Unmanaged<QueryDeadline>.fromOpaque(data).takeUnretainedValue()
@@ -242,7 +243,7 @@ func arguments(
     (0..<Int(count)).map { argument(values, $0) }
 }
 
-/// Texts may hold NUL: their length is asked for, after the conversion to UTF-8.
+/// Texts may contain NUL: their length is read after the conversion to UTF-8.
 func argument(_ values: UnsafeMutablePointer<OpaquePointer?>?, _ index: Int) -> SQLValue {
     guard let value = values?[index] else { return .null }
     switch sqlite3_value_type(value) {

@@ -1,6 +1,6 @@
-// SQLitePrograms: the function tl_program, which evaluates a FilterProgram, and how one gets there.
+// SQLitePrograms: the function tl_program, which evaluates a FilterProgram, and the binding of one.
 //
-// SQLite hands pointers from a binding to a function, and from a function to the function around
+// SQLite passes pointers from a binding to a function, and from a function to the function around
 // it, if both name the same type. Each pointer owns its object until SQLite calls the destructor.
 
 package import TidelineCore

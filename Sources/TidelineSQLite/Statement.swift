@@ -9,7 +9,7 @@ import CSQLCipher
 import CSQLite
 #endif
 
-/// A prepared statement of one connection; ends when nobody has it any more.
+/// A prepared statement of one connection; finalized with its last reference.
 package final class Statement {
     private let pointer: OpaquePointer
     private unowned let database: Database
@@ -74,7 +74,7 @@ package final class Statement {
         }
     }
 
-    /// Binds valid UTF-8 where it is: the bytes stay there until the bindings are cleared.
+    /// Binds valid UTF-8 without a copy: the bytes must stay until the bindings are cleared.
     @inline(__always)
     package func bind(_ index: Int32, lent bytes: UnsafeBufferPointer<UInt8>) {
         guard let base = bytes.baseAddress else { return bind(index, utf8: bytes) }
@@ -83,7 +83,7 @@ package final class Statement {
         }
     }
 
-    /// Binds bytes where they are, until the bindings are cleared.
+    /// Binds bytes without a copy; they must stay until the bindings are cleared.
     package func bind(_ index: Int32, lentBlob bytes: UnsafeBufferPointer<UInt8>) {
         if let base = bytes.baseAddress, !bytes.isEmpty {
             sqlite3_bind_blob(pointer, index, base, Int32(bytes.count), nil)
@@ -92,10 +92,10 @@ package final class Statement {
         }
     }
 
-    /// Lets go of all that is bound.
+    /// Clears all bindings.
     package func clearBindings() { sqlite3_clear_bindings(pointer) }
 
-    /// Whether there is another row.
+    /// Steps; returns whether there is another row.
     @inline(__always)
     package func step() throws -> Bool {
         let code = sqlite3_step(pointer)
@@ -106,14 +106,14 @@ package final class Statement {
         throw failure
     }
 
-    /// Makes the statement ready to be taken for something new: the steps of its former uses do not
-    /// count for the limits of the next.
+    /// Prepares the statement for a new use: the steps of earlier uses do not count toward the
+    /// limits of the next.
     func beginAnew() {
         sqlite3_reset(pointer)
         _ = sqlite3_stmt_status(pointer, SQLITE_STMTSTATUS_VM_STEP, 1)
     }
 
-    /// Makes the statement ready for the next use; bindings stay until bound anew.
+    /// Resets the statement for the next use; bindings stay until they are bound again.
     @inline(__always)
     package func reset() { sqlite3_reset(pointer) }
 
@@ -163,13 +163,13 @@ package final class Statement {
         )
     }
 
-    /// The column, looked up once for all that is asked of it; valid until the next step or reset.
+    /// Returns the column, looked up once for all its reads; valid until the next step or reset.
     @inline(__always)
     package func cell(_ index: Int32) -> StatementCell {
         StatementCell(pointer: sqlite3_column_value(pointer, index))
     }
 
-    /// The column as SQLite stores it.
+    /// Returns the column as SQLite stores it.
     package func value(_ index: Int32) -> SQLValue {
         switch sqlite3_column_type(pointer, index) {
         case SQLITE_INTEGER: .integer(integer(index))
@@ -181,7 +181,7 @@ package final class Statement {
     }
 }
 
-/// One cell of the row that a statement stands on.
+/// One cell of the current row of a statement.
 ///
 /// SQLite calls such a value unprotected: only the thread that runs the statement may use it.
 package struct StatementCell {
@@ -209,7 +209,7 @@ package struct StatementCell {
     @inline(__always)
     package var isNull: Bool { sqlite3_value_type(pointer) == SQLITE_NULL }
 
-    /// How many bytes a text or a blob has; 0 for others.
+    /// The number of bytes of a text or a blob; 0 for other types.
     package var bytes: Int {
         switch sqlite3_value_type(pointer) {
         case SQLITE_TEXT, SQLITE_BLOB: Int(sqlite3_value_bytes(pointer))

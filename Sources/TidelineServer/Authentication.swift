@@ -1,4 +1,4 @@
-// Authentication: how a server knows its users: which keys it takes, and what tokens must say.
+// Authentication: how a server identifies its users: the keys it accepts, and the required claims.
 
 import Foundation
 import TidelineCore
@@ -7,11 +7,12 @@ package import TidelineServerCore
 package import TidelineTokens
 
 extension ServerConfiguration {
-    /// Whose tokens the server takes.
+    /// The tokens that the server accepts.
     ///
-    /// At least one file or address of keys is needed; keys of all of them are taken. They are read at
-    /// the start of the server and by ``TidelineServer/reload(_:)``. Keys that are fetched, and those of
-    /// `jwksFile`, are renewed each hour, and when a token has an unknown `kid`, at most once a minute.
+    /// At least one file or address of keys is needed; keys of all of them are accepted. They are
+    /// read at the start of the server and by ``TidelineServer/reload(_:)``. Keys that are fetched,
+    /// and those of `jwksFile`, are renewed each hour, and when a token has an unknown `kid`, at
+    /// most once a minute.
     public struct Authentication: Hashable, Sendable {
         /// A signature algorithm of a token.
         public enum Algorithm: String, Hashable, Sendable, CaseIterable {
@@ -37,7 +38,7 @@ extension ServerConfiguration {
             case edDSA = "EdDSA"
         }
 
-        /// A file with a secret of 32 bytes or more, shared with who makes the tokens.
+        /// A file with a secret of 32 bytes or more, shared with the issuer of the tokens.
         public var secretFile: String?
         /// A file with public keys or certificates in PEM.
         public var keyFile: String?
@@ -50,16 +51,15 @@ extension ServerConfiguration {
         public var jwksURL: String?
         /// The algorithms that tokens may be signed with; nil for HS256, RS256 and ES256.
         public var algorithms: [Algorithm]?
-        /// What a token's `iss` must be; nil for anything.
+        /// The required `iss` of a token; nil for any.
         public var issuer: String?
-        /// What a token's `aud` must be or hold; nil for anything.
+        /// The value that a token's `aud` must be or contain; nil for any.
         public var audience: String?
         /// The claim that names the user.
         public var user = "sub"
         /// How many seconds the clocks of server and issuer may differ, up to 600.
         public var leewaySeconds: Int
-        /// The users for whom `/metrics` is; nil for all, and off loopback for all with
-        /// a token.
+        /// The users that may read `/metrics`; nil for all, and off loopback for all with a token.
         public var operators: [String]?
 
         /// Names the files; without any of them the server does not start.
@@ -92,9 +92,9 @@ extension ServerConfiguration {
 extension ServerConfiguration.Authentication {
     /// Reads the files and checks their keys.
     ///
-    /// - Parameter fetched: A JWK Set that was fetched; nil when there is none, or none yet.
-    /// - Returns: Nil when all keys are to be fetched and were not.
-    /// - Throws: ``ConfigurationError``, each fault with the key that it is about.
+    /// - Parameter fetched: A JWK Set that was fetched; nil if there is none, or none yet.
+    /// - Returns: Nil if all keys have to be fetched and were not.
+    /// - Throws: ``ConfigurationError``, each error with the key that it is about.
     func makeVerifier(fetched: [UInt8]? = nil) throws(ConfigurationError) -> TokenVerifier? {
         var sources: [TokenKeySource] = []
         var faults: [String] = []
@@ -102,7 +102,7 @@ extension ServerConfiguration.Authentication {
             guard let path else { continue }
             do throws(TokenError) {
                 let source = make(try Self.read(path))
-                // Alone, so that the fault has its file.
+                // Separately, so that the error names its file.
                 _ = try TokenVerifier(keys: [source], algorithms: allowed)
                 sources.append(source)
             } catch {
@@ -147,7 +147,7 @@ extension ServerConfiguration.Authentication {
         }
     }
 
-    /// Its name stands in refusals (RFC 6750 allows no quotes there).
+    /// Rejections contain its name (RFC 6750 allows no quotes there).
     private func isUserClaim(_ name: String) -> Bool {
         guard !name.isEmpty, name == "sub" || !TokenClaims.registered.contains(name) else {
             return false
@@ -163,7 +163,7 @@ extension ServerConfiguration.Authentication {
         ]
     }
 
-    /// The contents of a key file, and a byte more than is allowed of one that is too long.
+    /// Returns the contents of a key file; of one that is too long, one byte more than allowed.
     private static func read(_ path: String) throws(TokenError) -> [UInt8] {
         let limit = TokenLimits().keyFileBytesMax
         guard let file = FileHandle(forReadingAtPath: path),
@@ -177,7 +177,7 @@ extension ServerConfiguration.Authentication {
 }
 
 extension TokenVerifier {
-    /// Checks a token; its times are widened by `leeway` microseconds.
+    /// Checks a token; its validity period is extended by `leeway` microseconds.
     func checked(_ token: String, now: Int64, leeway: Int64) throws(TokenRefusal) -> CheckedToken {
         do throws(TokenError) {
             let claims = try verify(token, now: Timestamp(microseconds: now))
@@ -201,7 +201,8 @@ extension TokenVerifier {
 }
 
 extension Authenticator {
-    /// Checks tokens by `verifier`, whose leeway in microseconds is `leeway`.
+    /// Creates an authenticator that checks tokens by `verifier`, whose leeway in microseconds is
+    /// `leeway`.
     package convenience init(_ verifier: TokenVerifier, leeway: Int64) {
         self.init { (token, now) throws(TokenRefusal) in
             try verifier.checked(token, now: now, leeway: leeway)
@@ -210,7 +211,7 @@ extension Authenticator {
 }
 
 extension TokenClaims {
-    /// What hooks see of a token.
+    /// The parts of a token that hooks see.
     fileprivate var visible: Row {
         var row = other
         if let issuer { row["iss"] = .string(issuer) }
@@ -224,14 +225,14 @@ extension ServerConfiguration {
     /// The longest life of a token of ``makeToken(subject:lifetime:)``: ten years.
     private static let tokenSecondsMax: Int64 = 315_360_000
 
-    /// Makes a token that the server of this configuration takes, to try things out.
+    /// Creates a token that the server of this configuration accepts, to try things out.
     ///
     /// - Parameters:
     ///   - subject: The user: the token's `sub`, and the claim that ``Authentication/user`` names.
-    ///   - lifetime: For how long it holds, in whole seconds.
+    ///   - lifetime: How long it is valid, in whole seconds.
     /// - Returns: The token's compact form.
-    /// - Throws: ``ConfigurationError`` without a secret to sign with, and when the server would
-    ///   not take the token.
+    /// - Throws: ``ConfigurationError`` without a secret to sign with, and if the server would
+    ///   reject the token.
     public func makeToken(
         subject: String,
         lifetime: Duration = .seconds(86_400)

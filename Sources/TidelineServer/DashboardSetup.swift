@@ -1,4 +1,4 @@
-// DashboardSetup: the page for operators, from the configuration: its key, its gate, what it shows.
+// DashboardSetup: the page for operators, from the configuration: its key, its access, its content.
 
 import Foundation
 import TidelineCore
@@ -7,9 +7,9 @@ import TidelineHTTP
 package import TidelineServerCore
 
 extension ServerConfiguration {
-    /// The page with who may use it; what it shows of the configuration is no secret.
+    /// Returns the page with the users that may open it; it shows no secret of the configuration.
     ///
-    /// `operators` are those whose list may change while the server runs.
+    /// `operators` is the list of operators, which may change while the server runs.
     package func makeDashboard(
         operators: Operators? = nil
     ) -> TidelineServerCore.Dashboard {
@@ -37,9 +37,9 @@ extension ServerConfiguration {
         )
     }
 
-    /// What `tideline migrate` would say; empty for a database in memory.
+    /// Returns the steps of `tideline migrate`; empty for a database in memory.
     ///
-    /// On PostgreSQL it is tried in a transaction that is undone.
+    /// On PostgreSQL they are tried in a transaction that is rolled back.
     private func migrationSteps() async throws -> [String] {
         if case .memory = database { return [] }
         return try await withCheckedThrowingContinuation { continuation in

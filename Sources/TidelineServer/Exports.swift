@@ -1,4 +1,4 @@
-// Exports: with `import TidelineServer` comes what its API is made of: columns, tables, limits.
+// Exports: `import TidelineServer` includes the types of its API: columns, tables, limits.
 
 @_exported public import TidelineCore
 @_exported public import TidelineHTTP

@@ -1,7 +1,7 @@
-// LogWriter: carries lines of the log to a descriptor on a thread of its own.
+// LogWriter: writes lines of the log to a descriptor on a thread of its own.
 //
-// Whoever reads the other end may stop reading. Then lines wait here up to a bound, and what comes
-// behind it is lost and counted; no event loop and no writer ever waits.
+// The process at the other end may stop reading. Then lines wait here up to a limit, and later ones
+// are dropped and counted; no event loop and no writer ever waits.
 
 import Foundation
 import Synchronization
@@ -11,19 +11,19 @@ package final class LogWriter: Sendable {
     private struct State {
         var lines: [[UInt8]] = []
         var bytes = 0
-        /// Lost since the last line that was taken.
+        /// The number of lines dropped since the last one that was accepted.
         var lost = 0
         var isWriting = false
         var isStarted = false
     }
 
-    /// The one of the process; its last lines are written when the process exits.
+    /// The writer of the process; its last lines are written when the process exits.
     package static let standardError: LogWriter = {
         atexit { LogWriter.standardError.flush() }
         return LogWriter(STDERR_FILENO)
     }()
 
-    /// All lines that were lost.
+    /// The total number of dropped lines.
     package let lost = ServerTraffic.Counter()
 
     private let descriptor: Int32
@@ -36,9 +36,9 @@ package final class LogWriter: Sendable {
         self.bytesMax = bytesMax
     }
 
-    /// Takes a line, or loses it when too many wait.
+    /// Accepts a line, or drops it if too many wait.
     ///
-    /// - Returns: How many were lost before it, when it is the first that is taken again.
+    /// - Returns: The number of lines dropped before it, if it is the first to be accepted again.
     package func put(_ line: [UInt8]) -> Int {
         var isFirst = false
         var isNew = false
@@ -94,7 +94,7 @@ package final class LogWriter: Sendable {
             if lines.isEmpty { return }
             for line in lines {
                 write(line)
-                // Not before it is gone: what waits is bounded, wherever it waits.
+                // Only when it is written: waiting bytes are limited, wherever they wait.
                 state.withLock { $0.bytes -= line.count }
             }
         }
@@ -112,7 +112,7 @@ package final class LogWriter: Sendable {
                 var ready = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
                 poll(&ready, 1, -1)
             } else if count == 0 || errno != EINTR {
-                // A lost line is no reason to fail.
+                // A dropped line is not a reason to fail.
                 lost.add()
                 return
             }

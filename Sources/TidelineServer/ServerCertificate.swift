@@ -9,20 +9,20 @@ import TidelineTLS
 /// configuration.tls = made.tls
 /// ```
 public struct ServerCertificate: Hashable, Sendable, CustomStringConvertible {
-    /// The file of the authority, which devices are told to trust.
+    /// The file of the authority, which devices have to trust.
     public let authorityFile: String
-    /// What the server is given.
+    /// The TLS configuration of the server.
     public let tls: ServerConfiguration.TLS
-    /// Whether the authority was there already, so that devices trust it.
+    /// Whether the authority existed already, so that devices trust it.
     public let isAuthorityKept: Bool
 
-    /// Makes a certificate for a server, and the authority where the folder has none.
+    /// Creates a certificate for a server, and the authority if the folder has none.
     ///
     /// - Parameters:
     ///   - hosts: The names and addresses by which devices reach the server, at least one.
-    ///   - directory: The folder of the files, made if it is not there.
-    /// - Returns: Where the files are.
-    /// - Throws: ``ConfigurationError`` for a host that is none, and files that cannot be written.
+    ///   - directory: The folder of the files, created if it does not exist.
+    /// - Returns: The paths of the files.
+    /// - Throws: ``ConfigurationError`` for an invalid host, and files that cannot be written.
     public static func make(
         hosts: [String],
         directory: String
@@ -42,7 +42,7 @@ public struct ServerCertificate: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Looks whether a certificate can have a host.
+    /// Checks whether a certificate can be made for a host.
     ///
     /// - Throws: ``ConfigurationError``, which begins with the host.
     package static func check(host: String) throws(ConfigurationError) {
@@ -53,7 +53,7 @@ public struct ServerCertificate: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Looks whether a file has certificates that can be read, at least one.
+    /// Checks that a file has at least one certificate that can be read.
     ///
     /// - Throws: ``ConfigurationError``, which begins with the name of the file.
     package static func checkAuthorities(in file: String) throws(ConfigurationError) {
@@ -64,7 +64,7 @@ public struct ServerCertificate: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// What was made, and what to do with it.
+    /// The files that were created, and what to do with them.
     public var description: String {
         """
         \(isAuthorityKept ? "Signed by the authority that was there" : "A new authority"): \(authorityFile)
@@ -88,9 +88,9 @@ public struct ServerCertificate: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// A look at the certificate that a server shows.
+/// The certificate that a server presents.
 package enum ShownCertificate {
-    /// When it ends, in seconds since 1970; nil where no server that speaks TLS answers.
+    /// Returns when it expires, in seconds since 1970; nil if no TLS server answers.
     ///
     /// It blocks its thread.
     package static func end(host: String, port: Int) -> Int64? {

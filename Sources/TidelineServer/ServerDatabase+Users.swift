@@ -1,19 +1,19 @@
-// ServerDatabase+Users: what an operator does with the data of one user, on both databases.
+// ServerDatabase+Users: an operator's tools for the data of one user, on both databases.
 
 import TidelineServerCore
 import TidelineServerPostgres
 import TidelineServerSQLite
 
 extension ServerDatabase {
-    /// Counts what the database has of a user.
+    /// Counts the data of a user in the database.
     ///
     /// A server may run.
     ///
     /// - Parameters:
     ///   - user: The user, compared byte by byte.
     ///   - line: Called with each row and each entry as a JSON object.
-    /// - Returns: How many there are of each part.
-    /// - Throws: ``DatabaseError``, and what `line` throws.
+    /// - Returns: The count of each part.
+    /// - Throws: ``DatabaseError``, and the errors of `line`.
     @discardableResult
     public func export(
         user: String,
@@ -27,10 +27,10 @@ extension ServerDatabase {
         return try UserData(source, tables: tables).read(user, line: line)
     }
 
-    /// Removes what the database has of a user: rows, tombstones, change log, merge bases, entries of the
-    /// ledger and of the audit.
+    /// Removes the data of a user from the database: rows, tombstones, change log, merge bases,
+    /// entries of the ledger and of the audit.
     ///
-    /// Devices pull the tables from the start. Backups keep what they have.
+    /// Devices pull the tables from the start. Backups stay unchanged.
     ///
     /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file; servers on PostgreSQL
     ///   may run.
@@ -41,9 +41,9 @@ extension ServerDatabase {
         }
     }
 
-    /// Gives everything of a user to another one.
+    /// Transfers all data of a user to another one.
     ///
-    /// Versions of rows stay; devices pull the tables from the start.
+    /// Versions of rows stay the same; devices pull the tables from the start.
     ///
     /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file; servers on PostgreSQL
     ///   may run.

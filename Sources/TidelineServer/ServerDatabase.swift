@@ -1,4 +1,4 @@
-// ServerDatabase: what an operator does with the database of a server: backup, restore, migration.
+// ServerDatabase: an operator's tools for the database of a server: backup, restore, migration.
 
 package import TidelineServerCore
 import TidelineServerPostgres
@@ -41,12 +41,14 @@ public struct ServerDatabase: Sendable {
 
     /// Copies the database as of its last commit, also while a server writes to it.
     ///
-    /// The copy is one file that needs no other. It is made whole or not at all, and only its owner
-    /// may read it. An empty file beside the database, `…-backup`, tells a server when that was.
+    /// The copy is one file that needs no other. It is created whole or not at all, and only its
+    /// owner may read it. An empty file next to the database, `…-backup`, tells a server the time
+    /// of the last backup.
     ///
-    /// - Parameter file: Its name, which nothing may have yet.
+    /// - Parameter file: The path of the copy, where no file may exist yet.
     /// - Returns: Its size in bytes.
-    /// - Throws: ``DatabaseError``; a database in PostgreSQL is backed up by PostgreSQL's own means.
+    /// - Throws: ``DatabaseError``; a database in PostgreSQL is backed up by PostgreSQL's own
+    ///   means.
     @discardableResult
     public func backup(to file: String) throws -> Int64 {
         guard case .file(let path) = place else {
@@ -61,7 +63,8 @@ public struct ServerDatabase: Sendable {
         return bytes
     }
 
-    /// How a database in PostgreSQL is backed up, and what of that is set up; nil for a file.
+    /// Returns how to back up a PostgreSQL database, and which parts of that are set up; nil for a
+    /// file.
     ///
     /// - Throws: ``DatabaseError``
     public func backupAdvice() throws -> BackupAdvice? {
@@ -70,11 +73,11 @@ public struct ServerDatabase: Sendable {
         return BackupAdvice(lines: look.lines, isReady: look.isReady)
     }
 
-    /// Puts a backup in the place of the database, with a new epoch, so that clients pull anew and keep
-    /// their own changes.
+    /// Replaces the database with a backup, with a new epoch, so that clients pull everything again
+    /// and keep their own changes.
     ///
-    /// - Parameter backup: The file that ``backup(to:)`` made.
-    /// - Returns: The new epoch, and where the database went that was there.
+    /// - Parameter backup: The file that ``backup(to:)`` created.
+    /// - Returns: The new epoch, and the path to which the previous database was moved.
     /// - Throws: ``DatabaseError``, with code `inUse` while a server runs.
     @discardableResult
     public func restore(from backup: String) throws -> (epoch: String, former: String?) {
@@ -90,7 +93,7 @@ public struct ServerDatabase: Sendable {
         return (result.epoch, result.former)
     }
 
-    /// Whether what is to be restored was not made by ``backup(to:)``, and may be without its last writes.
+    /// Whether the backup was not made by ``backup(to:)``, and may lack its last writes.
     package static func mayLackItsLog(_ backup: String) -> Bool {
         DatabaseRestore.mayLackItsLog(backup)
     }
@@ -102,12 +105,12 @@ public struct ServerDatabase: Sendable {
     /// - Parameters:
     ///   - tables: Their names; nil for all tables.
     ///   - days: How old the tombstones have to be; 0 for all of them.
-    ///   - trustsClock: Whether the clock of this machine counts although it is more than a day ahead of
-    ///     the last time that the database knows of.
-    ///   - report: Told how many of a table were removed, piece by piece.
-    /// - Returns: The tables with the counts of what was removed.
-    /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file; servers on PostgreSQL
-    ///   may run.
+    ///   - trustsClock: Whether to trust the clock of this machine although it is more than a day
+    ///     ahead of the last time that the database knows of.
+    ///   - report: Called after each piece with the number of tombstones removed from a table.
+    /// - Returns: The tables with the counts of removed tombstones.
+    /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file; servers on
+    ///   PostgreSQL may run.
     @discardableResult
     public func purgeTombstones(
         of tables: [String]? = nil,
@@ -135,11 +138,12 @@ public struct ServerDatabase: Sendable {
     }
 
     /// Tells clients that the database was restored from a backup: they keep their own changes and
-    /// pull everything anew.
+    /// pull everything again.
     ///
     /// - Returns: The new epoch, which every list carries as `Tideline-Epoch`.
-    /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file. Servers on PostgreSQL
-    ///   may run: each of their answers has the epoch of the state that it was read from.
+    /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file. Servers on
+    ///   PostgreSQL may run: each of their answers has the epoch of the state that it was read
+    ///   from.
     @discardableResult
     public func renewEpoch() throws -> String {
         switch place {
@@ -169,7 +173,7 @@ public struct ServerDatabase: Sendable {
         }
     }
 
-    /// Who changed what in audited tables, the newest first.
+    /// Returns the audited changes of tables, with their users, the newest first.
     ///
     /// A server may run meanwhile.
     ///
@@ -193,7 +197,7 @@ public struct ServerDatabase: Sendable {
         }
     }
 
-    /// What ``migrate()`` would do.
+    /// Returns the changes that ``migrate()`` would make.
     ///
     /// - Throws: ``DatabaseError``
     public func migrationPlan() throws -> MigrationPlan {
@@ -210,12 +214,14 @@ public struct ServerDatabase: Sendable {
         }
     }
 
-    /// Makes the tables as declared, in one transaction; values that do not fit are lost.
+    /// Changes the tables to match their declarations, in one transaction; values that do not fit
+    /// are lost.
     ///
-    /// - Parameter report: Told how many rows of a column were converted, piece by piece; PostgreSQL
-    ///   converts them by itself and tells nothing.
-    /// - Returns: What was done.
-    /// - Throws: ``DatabaseError``, with code `inUse` while a server runs. Nothing was changed then.
+    /// - Parameter report: Called piece by piece with the number of converted rows of a column;
+    ///   PostgreSQL converts them by itself and reports nothing.
+    /// - Returns: The changes that were made.
+    /// - Throws: ``DatabaseError``, with code `inUse` while a server runs. Nothing was changed
+    ///   then.
     @discardableResult
     public func migrate(
         report: @escaping (_ column: String, _ rows: Int) -> Void = { _, _ in }
@@ -240,15 +246,17 @@ public struct ServerDatabase: Sendable {
 
     /// Copies a whole database, from a file into PostgreSQL or back.
     ///
-    /// With all that devices rely on: versions, tombstones, change logs, the ledger and the epoch. To
-    /// them it is the same database. No server may have either of the two. A copy that ended early goes on where it was.
+    /// The copy includes everything that devices rely on: versions, tombstones, change logs, the
+    /// ledger and the epoch. To devices it is the same database. No server may use either of the
+    /// two. If a copy ended early, it resumes where it stopped.
     ///
     /// - Parameters:
     ///   - source: The database that is copied.
     ///   - target: A new file, or a database without tables of a server.
-    ///   - report: Told of each piece: what it is of, and how many rows or entries it has.
-    /// - Returns: The columns of others that were not copied, as `table.column`: no server knows of them.
-    /// - Throws: ``DatabaseError``, and what `report` throws.
+    ///   - report: Called for each piece with its kind, and its number of rows or entries.
+    /// - Returns: The columns of external writers that were not copied, as `table.column`: no
+    ///   server knows of them.
+    /// - Throws: ``DatabaseError``, and the errors of `report`.
     @discardableResult
     public static func copy(
         from source: ServerConfiguration.Database,
@@ -286,15 +294,15 @@ public struct ServerDatabase: Sendable {
     }
 }
 
-/// What has to be done to tables so that they are as declared.
+/// The changes to tables that are needed so that they are as declared.
 public struct MigrationPlan: Hashable, Sendable, CustomStringConvertible {
     /// A sentence for each step.
     public let steps: [String]
-    /// Whether the database is to be changed at all.
+    /// Whether the database needs no changes.
     public let isEmpty: Bool
     /// Whether stored values are converted or removed, which a server does not do at its start.
     public let changesValues: Bool
-    /// The SQL that does it in PostgreSQL; empty for a file.
+    /// The SQL for the changes in PostgreSQL; empty for a file.
     public let statements: [String]
 
     init(steps: [SchemaStep], statements: [String] = []) {
@@ -309,13 +317,13 @@ public struct MigrationPlan: Hashable, Sendable, CustomStringConvertible {
         changesValues = steps.contains(where: \.needsConsent)
     }
 
-    /// The steps, one on a line.
+    /// The steps, one per line.
     public var description: String { steps.joined(separator: "\n") }
 }
 
-/// A look into a file, also while its program runs: a server's database or a device's store.
+/// An inspection of a file, also while it is in use: a server's database or a device's store.
 package enum FileInspection {
-    /// Counts, times, names and ids, and nothing of what is in rows.
+    /// Returns counts, times, names and ids, and nothing from the contents of rows.
     ///
     /// - Throws: ``DatabaseError``
     package static func report(of path: String) throws -> Report {
@@ -323,11 +331,11 @@ package enum FileInspection {
     }
 }
 
-/// How a database in PostgreSQL is backed up.
+/// Advice on backing up a PostgreSQL database.
 public struct BackupAdvice: Hashable, Sendable, CustomStringConvertible {
-    /// What to use, and what of it was found.
+    /// The recommended tools, and which parts of them were found.
     public let lines: [String]
-    /// Whether what was written until now can be brought back from somewhere else.
+    /// Whether everything written until now can be restored from another location.
     public let isReady: Bool
 
     /// The lines.

@@ -1,4 +1,4 @@
-// TidelineServer+Reload: what may change while a server runs.
+// TidelineServer+Reload: reloads the settings that may change while a server runs.
 
 import Synchronization
 import TidelineCore
@@ -7,16 +7,16 @@ import TidelineServerSQLite
 import TidelineTLS
 
 extension TidelineServer {
-    /// Takes over what may change without a restart: certificate and key, the keys of tokens and what they
-    /// must say, the operators, the key of the metrics, and the levels of the log, all from where `read`
-    /// says that they are.
+    /// Reloads the settings that may change without a restart: certificate and key, the keys of
+    /// tokens and their required claims, the operators, the key of the metrics, and the levels of
+    /// the log, all from where `read` says that they are.
     ///
-    /// What cannot be used stays as it was, and a line of the log says why. Everything else of the
-    /// configuration is looked at by the next start only, which a line says. Does nothing while the server
-    /// does not run.
+    /// A setting that cannot be used stays as it was, and a line of the log says why. Changes to
+    /// the rest of the configuration wait for the next start, which a line says. Does nothing while
+    /// the server does not run.
     ///
-    /// - Parameter read: Reads the configuration anew; nil from it is that which the server was made
-    ///   with.
+    /// - Parameter read: Reads the configuration again; if it returns nil, the one that the server
+    ///   was created with is used.
     public func reload(_ read: () throws -> ServerConfiguration? = { nil }) {
         let parts = state.withLock { state -> Running? in
             guard case .running(let parts) = state else { return nil }
@@ -90,11 +90,11 @@ extension TidelineServer {
         }
     }
 
-    /// Names the keys that are another now and count from the next start on.
+    /// Logs the keys that have changed and take effect only at the next start.
     private func tellOthers(_ asked: ServerConfiguration, _ inForce: ServerConfiguration) {
         var asked = asked
         if asked.host == configuration.host, asked.port == configuration.port {
-            // Sockets that were handed over have an address of their own.
+            // Passed sockets have an address of their own.
             (asked.host, asked.port) = (inForce.host, inForce.port)
         }
         let settings = inForce.settingsInForce
@@ -112,7 +112,7 @@ extension TidelineServer {
         log.write(.warning, what, ["cause": "\(error)"])
     }
 
-    /// Until when the certificate holds; as a warning when that is soon.
+    /// Logs until when the certificate is valid; as a warning if that is soon.
     func tell(_ tls: TLSIdentity) {
         let end = tls.context.validUntil
         let left = end - ServerEnvironment.live.now() / 1_000_000
@@ -125,12 +125,12 @@ extension TidelineServer {
         }
     }
 
-    /// Two weeks: what renews certificates does so a month before their end.
+    /// Two weeks: tools that renew certificates do so a month before they expire.
     private static let warningSeconds: Int64 = 14 * 86_400
 }
 
 extension TLSIdentity {
-    /// When the certificate ends, in seconds since 1970; nil where that cannot be told.
+    /// When the certificate expires, in seconds since 1970; nil if that is unknown.
     var end: Int? { context.validUntil > 0 ? Int(context.validUntil) : nil }
 }
 
@@ -142,7 +142,7 @@ extension ServerConfiguration {
         return { [file] in ProcessUse.now(disk: file) }
     }
 
-    /// When the last backup of a file was made; what backs PostgreSQL up is not known here.
+    /// Returns when the last backup of a file was made; backups of PostgreSQL are unknown here.
     var lastBackup: @Sendable () -> Int? {
         guard case .sqlite(let path) = database else { return { nil } }
         return { BackupMark.time(of: path) }

@@ -1,4 +1,4 @@
-// TidelineServer: store, routes and HTTP put together.
+// TidelineServer: combines store, routes and HTTP.
 
 public import Foundation
 import Synchronization
@@ -25,14 +25,14 @@ public final class TidelineServer: Sendable {
         var authenticator: Authenticator?
         var keys: TokenKeys?
         var tls: TLSIdentity?
-        /// What is in force: that of the start, and what was taken over since.
+        /// The configuration in force: that of the start, with the reloaded settings.
         var configuration: ServerConfiguration
     }
 
     enum State {
         case stopped
         case starting
-        /// Stopped before it was started whole.
+        /// Stopped before it was completely started.
         case givenUp
         case running(Running)
     }
@@ -41,23 +41,23 @@ public final class TidelineServer: Sendable {
     let log: ServerLog
     let state = Mutex(State.stopped)
 
-    /// Makes a server that does nothing until it is started.
+    /// Creates a server that does nothing until it is started.
     public init(configuration: ServerConfiguration) {
         self.configuration = configuration
         log = configuration.makeLog()
     }
 
-    /// Opens the database, makes what tables and columns it lacks, and listens.
+    /// Opens the database, creates missing tables and columns, and listens.
     ///
     /// - Returns: The address that it listens on.
-    /// - Throws: ``DatabaseError`` when the database cannot be used, also when the declared tables
-    ///   would lose data of those that are there; ``ConfigurationError`` when a key cannot be used;
-    ///   `HTTPServerError` when the address cannot be listened on, and with code `alreadyStarted`
+    /// - Throws: ``DatabaseError`` if the database cannot be used, also if the declared tables
+    ///   would lose existing data; ``ConfigurationError`` if a key cannot be used;
+    ///   `HTTPServerError` if the address cannot be listened on, and with code `alreadyStarted`
     ///   while the server runs. It may be started again after a failure and after ``stop()``.
     public func start() async throws -> URL { try await start(on: nil) }
 
-    /// Starts on sockets that were handed over, if there are any: then the server that had them, and may
-    /// still have the database, is waited for until it is drained.
+    /// Starts on passed sockets, if there are any: then it waits until the server that had them,
+    /// and may still have the database, is drained.
     package func start(on handed: HandedSockets?) async throws -> URL {
         try state.withLock { state in
             guard case .stopped = state else { throw HTTPServerError.running }
@@ -147,7 +147,7 @@ public final class TidelineServer: Sendable {
                 refused: { handler.note($0, $1) },
                 handler: { await handler.handle($0) }
             )
-            // A host that makes no URL is refused before anything listens.
+            // A host that makes no valid URL is rejected before anything listens.
             _ = try url(configuration.host, port: 0)
             let port = try http.start()
             log.write(
@@ -175,11 +175,11 @@ public final class TidelineServer: Sendable {
         }
     }
 
-    /// Refuses new requests, finishes those under way, and closes the database.
+    /// Rejects new requests, finishes current ones, and closes the database.
     ///
     /// For `drainNoticeTime` before that only the readiness changes.
     ///
-    /// A ``start()`` that is under way ends with `CancellationError`.
+    /// A ``start()`` in progress ends with `CancellationError`.
     public func stop() async {
         let parts = state.withLock { state -> Running? in
             if case .starting = state { state = .givenUp }
@@ -235,9 +235,10 @@ public final class TidelineServer: Sendable {
         }
     }
 
-    /// Says that the database was not there before, and where one of the same name is.
+    /// Logs that the database is new, and where another one of the same name exists.
     ///
-    /// Earlier versions took a relative path of a configuration file from the working directory.
+    /// Earlier versions resolved a relative path of a configuration file from the working
+    /// directory.
     private func announceNew(_ place: String) {
         log.write(.info, "a new database was made", ["database": place])
         let name = URL(filePath: place).lastPathComponent
@@ -267,7 +268,7 @@ public final class TidelineServer: Sendable {
         return try PostgresTableStore(url: url, options: options)
     }
 
-    /// Returns when each event loop has had its turn; at once while the server does not run.
+    /// Returns when each event loop has had its turn; immediately while the server does not run.
     package func pulse() async {
         let http = state.withLock { state -> HTTPServer? in
             guard case .running(let parts) = state else { return nil }
@@ -276,10 +277,10 @@ public final class TidelineServer: Sendable {
         await http?.pulse()
     }
 
-    /// What a drained server may take to close its database.
+    /// The time that a drained server may take to close its database.
     private static let lastMoment: Duration = .seconds(5)
 
-    /// What addresses of the server begin with.
+    /// The scheme of the server's addresses.
     private var scheme: String { configuration.tls == nil ? "http" : "https" }
 
     private func url(_ host: String, port: Int) throws -> URL {

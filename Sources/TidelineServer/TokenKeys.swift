@@ -1,4 +1,4 @@
-// TokenKeys: the keys of tokens that a server uses now; some of them are fetched or read again.
+// TokenKeys: the token keys that a server currently uses; some of them are fetched or reread.
 
 import Foundation
 import Synchronization
@@ -7,16 +7,16 @@ package import TidelineFetch
 package import TidelineServerCore
 import TidelineTokens
 
-/// When keys are renewed: at most once a minute, or more often while there are none.
+/// The schedule of key renewals: at most once a minute, or more often while there are none.
 package struct KeyRenewal: Sendable {
-    /// In microseconds of a steady clock.
+    /// The time of the last renewal, in microseconds of a steady clock.
     private var last: Int64?
     private static let interval: Int64 = 60_000_000
     private static let intervalWithoutKeys: Int64 = 5_000_000
 
     package init() {}
 
-    /// Whether to begin now; then it counts as begun.
+    /// Whether to begin now; if so, it counts as begun.
     package mutating func begin(at now: Int64, hasKeys: Bool) -> Bool {
         let interval = hasKeys ? Self.interval : Self.intervalWithoutKeys
         if let last, now >= last, now - last < interval { return false }
@@ -28,9 +28,9 @@ package struct KeyRenewal: Sendable {
 /// The keys of tokens, which change while a server runs.
 package final class TokenKeys: Sendable {
     private struct State {
-        /// Nil while the only keys were never fetched.
+        /// Nil while the only keys have never been fetched.
         var verifier: TokenVerifier?
-        /// The last set that could be used.
+        /// The last usable set.
         var fetched: [UInt8]?
         var renewal = KeyRenewal()
         var task: Task<Bool, Never>?
@@ -49,12 +49,12 @@ package final class TokenKeys: Sendable {
     /// Reads the files; nothing is fetched before ``renew()``.
     ///
     /// - Parameters:
-    ///   - authentication: Where the keys are.
-    ///   - former: The keys until now, whose fetched set is used when it is from the same place.
+    ///   - authentication: The sources of the keys.
+    ///   - former: The previous keys, whose fetched set is used if it is from the same source.
     ///   - fetch: Reads a document.
     ///   - steady: A clock that is never set, in microseconds.
-    ///   - log: Is told when keys cannot be renewed.
-    /// - Throws: ``ConfigurationError``, each fault with the key that it is about.
+    ///   - log: Receives a line when keys cannot be renewed.
+    /// - Throws: ``ConfigurationError``, each error with the key that it is about.
     package init(
         _ authentication: ServerConfiguration.Authentication,
         after former: TokenKeys? = nil,
@@ -81,7 +81,7 @@ package final class TokenKeys: Sendable {
         authentication.keyAddress != nil || authentication.jwksFile != nil
     }
 
-    /// Makes an authenticator that checks tokens with the keys of the moment.
+    /// Creates an authenticator that checks tokens with the current keys.
     package func makeAuthenticator() -> Authenticator {
         let leeway = Int64(authentication.leewaySeconds) * 1_000_000
         var renew: Authenticator.Renew?
@@ -99,9 +99,9 @@ package final class TokenKeys: Sendable {
 
     /// Fetches the keys and reads the files again, unless that was done less than a minute ago.
     ///
-    /// Callers at the same time wait for the same fetch. When that fails, the keys stay as they were.
+    /// Concurrent callers wait for the same fetch. If that fails, the keys stay as they were.
     ///
-    /// - Returns: Whether the keys were taken.
+    /// - Returns: Whether new keys are in use.
     func renew() async -> Bool {
         let now = steady()
         let task = state.withLock { state -> Task<Bool, Never>? in
@@ -146,7 +146,7 @@ package final class TokenKeys: Sendable {
         switch address {
         case .keys(let url):
             let document = try await fetch(url)
-            // The address of a discovery document, given as that of keys.
+            // The address of a discovery document, given instead of that of the keys.
             guard let found = Self.members(document), found["keys"] == nil,
                 found["jwks_uri"] != nil
             else { return document }
@@ -178,7 +178,7 @@ package final class TokenKeys: Sendable {
     }
 }
 
-/// Where keys of tokens are fetched from.
+/// The address that token keys are fetched from.
 enum KeyAddress: Hashable, Sendable {
     /// A JWK Set.
     case keys(String)
@@ -194,8 +194,8 @@ enum KeyAddress: Hashable, Sendable {
 }
 
 extension ServerConfiguration.Authentication {
-    /// `jwksURL`, or an issuer with an address when no file has keys; nil when all keys are in
-    /// files.
+    /// The address from `jwksURL`, or an issuer with an address if no file has keys; nil if all
+    /// keys are in files.
     var keyAddress: KeyAddress? {
         if let jwksURL { return .keys(jwksURL) }
         guard secretFile == nil, keyFile == nil, jwksFile == nil, let issuer,

@@ -1,4 +1,4 @@
-// PostgresTableStore: tables in a PostgreSQL database, with as many servers beside as there are.
+// PostgresTableStore: tables in a PostgreSQL database, shared by any number of servers.
 
 import Foundation
 import Synchronization
@@ -12,13 +12,13 @@ package final class PostgresTableStore: TableStore {
         package var limits = ServerLimits()
         /// How many reads run at once, each on a connection of its own; at least two.
         package var readers = max(2 * ProcessInfo.processInfo.activeProcessorCount, 4)
-        /// How often it is looked for what is older than it is kept.
+        /// How often data that exceeds its retention time is purged.
         package var purgeInterval: Duration = .seconds(600)
         /// The address of a copy of the database that PostgreSQL keeps, for pages; nil for none.
         package var replica: String?
-        /// How long a page waits for what it does not have yet.
+        /// How long a page waits for commits that the replica does not have yet.
         package var replicaPatience: Duration = .milliseconds(150)
-        /// For how long it is left aside where it could not answer a page.
+        /// How long the replica is not used after it could not answer a page.
         package var replicaRest: Duration = .seconds(1)
         /// Microseconds since 1970; nil for the time of the database, which all servers have.
         package var now: (@Sendable () -> Int64)?
@@ -26,7 +26,7 @@ package final class PostgresTableStore: TableStore {
         package var steady = ServerEnvironment.live.steady
         package var log = ServerLog.silent
         package var times = WriteTimes()
-        /// How often it is looked for what others have written, in milliseconds, without being told.
+        /// How often external writes are looked for, in milliseconds, without a notification.
         package var lookPause = ClockWatch.usualPause
         package var metrics = StoreMetrics()
         /// Whether a caller listens to changes; while none does and no request comes the database is asked
@@ -54,7 +54,7 @@ package final class PostgresTableStore: TableStore {
     private let log: ServerLog
     private let address: PostgresAddress
 
-    /// Why a server cannot have a database at this address, whatever is there; nil where it can.
+    /// Returns why a server cannot use a database at this address, whatever it contains; nil if it can.
     package static func fault(ofAddress url: String) -> String? {
         guard let attributes = try? PostgresAddress(url).sessionAttributes,
             !["read-write", "primary"].contains(attributes)
@@ -156,9 +156,9 @@ package final class PostgresTableStore: TableStore {
         )
     }
 
-    /// What to do where nothing can be written.
+    /// Returns the remedy if nothing can be written.
     private static func remedy(_ error: PostgresError) -> String {
-        // In libpq's words, for whom it is no error of the database.
+        // In libpq's words, for errors that do not come from the database.
         let words = ["session is read-only", "server is in hot standby mode"]
         guard error.state == "25006" || words.contains(where: error.description.contains) else {
             return ""
@@ -251,7 +251,7 @@ package final class PostgresTableStore: TableStore {
         try await image(id, in: table) { $0.isVisible(in: view, of: table) ? $0 : nil }
     }
 
-    /// What `body` makes of the row, where it was read.
+    /// Returns the result of `body` for the row, if it was read.
     private func image<Result: Sendable>(
         _ id: String,
         in table: Table,
@@ -326,7 +326,7 @@ package final class PostgresTableStore: TableStore {
         try await primary.run(of: caller, in: table, until: Uptime.after(limits.queryTime), body)
     }
 
-    /// Reads a page, from the replica where that has all that the primary has now.
+    /// Reads a page, from the replica if it has everything that the primary has now.
     private func page<Page: Sendable>(
         of caller: ReadCaller,
         _ owner: ClockOwner,
@@ -370,10 +370,10 @@ package final class PostgresTableStore: TableStore {
         return outcomes
     }
 
-    /// Marks the clock of a reader who goes on by counting the rows of a millisecond, before he reads.
+    /// Marks the clock for a reader that pages by counting the rows of a millisecond, before it reads.
     ///
-    /// From then on all servers count what leaves one. Where that cannot be marked he is refused: his next page
-    /// would pass over rows, for nobody knew how many had left.
+    /// From then on all servers count the rows that leave a millisecond. If the clock cannot be marked, the reader is
+    /// rejected: its next page would skip rows, because the number of departed rows would be unknown.
     private func markCounted(of table: PostgresTable, _ request: ListRequest) async throws {
         let (time, caller) = (Uptime.now(), request.caller)
         let clock = table.clockKey(of: request.clock)
@@ -383,7 +383,7 @@ package final class PostgresTableStore: TableStore {
         let age = try await read(of: caller) { try mark.age($0) } ?? .max
         do {
             if age >= CountedMark.youngTime {
-                // Not by the writer: somebody may have the clock, and only this reader is to wait for it.
+                // Not by the writer: another transaction may hold the clock, and only this reader should wait for it.
                 var isPut = false
                 for _ in 0..<CountedMark.tries where !isPut {
                     isPut = try await read(of: caller) { try mark.put($0) }
@@ -402,7 +402,7 @@ package final class PostgresTableStore: TableStore {
         try await look.check { [writer] in try await writer.touch() }
     }
 
-    /// Removes some of each kind of what is older than it is kept.
+    /// Removes some of each kind of data that exceeds its retention time.
     package func purge() async throws { try await writer.purge() }
 
     package var writeQueueLength: Int { writer.queueLength }
@@ -426,7 +426,7 @@ package final class PostgresTableStore: TableStore {
 
     // MARK: - Tables
 
-    /// What is derived from a table, kept for as long as the table has this form.
+    /// Returns the values derived from a table, cached for as long as its definition is the same.
     private func derived(_ table: Table) -> PostgresTable {
         activity.touch()
         return known(table)

@@ -1,11 +1,11 @@
-// SQLiteTable: what is derived once from a table: SQL texts, and how its cells become JSON.
+// SQLiteTable: the values derived once from a table: SQL texts, and how its cells become JSON.
 
 import Synchronization
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
-/// Belongs to a table in all its forms.
+/// The shared state of a table, the same for all its schema versions.
 final class TableHead: Sendable {
     /// Whether a client counts the rows of the last millisecond, so that the next write begins
     /// another.
@@ -74,9 +74,9 @@ final class SQLiteTable: Sendable {
         return text + updateTail
     }
 
-    /// The row that the statement stands on, its columns those of `selectRow`.
+    /// Returns the current row of the statement, its columns those of `selectRow`.
     ///
-    /// - Throws: What `bounds` has against its size, before anything of it is copied.
+    /// - Throws: The error of `bounds` if the row is too large, before anything of it is copied.
     func row(_ statement: Statement, _ bounds: RowBounds) throws -> StoredRow {
         if bounds.needsSize {
             let bytes = bytes(statement)
@@ -100,7 +100,7 @@ final class SQLiteTable: Sendable {
         )
     }
 
-    /// The row that the statement stands on.
+    /// Returns the current row of the statement.
     private func row(_ statement: Statement) -> StoredRow {
         var json = RowBytes(capacity: 512)
         json.row(form, statement)
@@ -127,7 +127,7 @@ extension SQLiteTable {
 struct RowBounds: Sendable {
     /// The most bytes that its texts and blobs may have where it is read.
     var loopBytesMax = Int.max
-    /// Where it takes room before it is made; nil when nobody counts it.
+    /// The memory reservation for it, made before it is built; nil if it is not counted.
     var room: RowRoom?
 
     fileprivate var needsSize: Bool { loopBytesMax < .max || room != nil }

@@ -13,9 +13,9 @@ package final class SQLiteTableStore: TableStore {
         /// One connection that works on the caller's thread, for tests that need one order.
         package var inline = false
         package var limits = ServerLimits()
-        /// How many reads run beside the event loops, at least two.
+        /// The number of reader threads in addition to the event loops, at least two.
         package var readers = max(ProcessInfo.processInfo.activeProcessorCount, 2)
-        /// How often the writer looks for what is older than it is kept.
+        /// How often the writer purges data that exceeds its retention time.
         package var purgeInterval: Duration = .seconds(600)
         package var now = ServerEnvironment.live.now
         /// A clock that is never set, in microseconds.
@@ -37,11 +37,11 @@ package final class SQLiteTableStore: TableStore {
     private let log: ServerLog
     private let path: String
     private let now: @Sendable () -> Int64
-    /// Nil in inline mode, which is for databases that nobody else has.
+    /// Nil in inline mode, which is for databases that no other process uses.
     private let lock: FileLock?
     private let file: FileWatch?
 
-    /// A store that was never stopped, because its tables did not fit, lets other servers have the file.
+    /// A store that was never stopped, because its tables did not fit, releases the file for other servers.
     deinit {
         file?.end()
         lock?.release()
@@ -86,7 +86,7 @@ package final class SQLiteTableStore: TableStore {
         )
     }
 
-    /// The lock of the file, as soon as nobody else has it.
+    /// Returns the lock of the file, as soon as it is free.
     private static func lock(_ path: String, _ options: Options) throws -> FileLock {
         let end = QueryStart().adding(options.lockPatience)
         let pause = DispatchSemaphore(value: 0)
@@ -107,7 +107,7 @@ package final class SQLiteTableStore: TableStore {
         }
     }
 
-    /// Between two looks at the lock.
+    /// The pause between two tries to take the lock.
     private static let lockPause: Duration = .milliseconds(5)
 
     package func prepare(
@@ -141,7 +141,7 @@ package final class SQLiteTableStore: TableStore {
             log.write(step.isNotable ? .info : .debug, "tables", ["change": step.description])
         }
         writer.watch(stored, beginsAtOnce: true) { head(of: $0) }
-        // One writer, and one clock for each table: everybody's changes have one order.
+        // One writer, and one clock for each table: the changes of all callers have one order.
         return stored.map { table in
             var table = table
             table.clock = .table
@@ -263,7 +263,7 @@ package final class SQLiteTableStore: TableStore {
         return outcomes
     }
 
-    /// Removes some of each kind of what is older than it is kept.
+    /// Removes some of each kind of data that exceeds its retention time.
     package func purge() async throws {
         try await writer.run { [writer] in try writer.purge($0) }
     }
@@ -348,9 +348,9 @@ package final class SQLiteTableStore: TableStore {
     /// The most tables that are remembered before they are there.
     private static let headsMax = 10_000
 
-    /// One for all forms of a table, however its name is written.
+    /// Returns the state that all schema versions of a table share, however its name is written.
     ///
-    /// Not for any number of tables that a caller of a dynamic schema thinks of.
+    /// Not created for arbitrary table names from callers of a dynamic schema.
     private func head(of table: String, needsGrowth: Bool = false) -> TableHead {
         heads.withLock { heads in
             let name = table.lowercased()
@@ -361,7 +361,7 @@ package final class SQLiteTableStore: TableStore {
         }
     }
 
-    /// What is derived from a table, kept for as long as the table has this form.
+    /// Returns the values derived from a table, cached for as long as its definition is the same.
     private func derived(_ table: Table) -> SQLiteTable {
         tables.withLock { tables in
             if let known = tables[table.name], known.table === table { return known }

@@ -1,34 +1,34 @@
-// LocalCertificate: a certificate for trying things out, signed by an authority of one's own.
+// LocalCertificate: a certificate for trying things out, signed by a local authority.
 //
-// Devices are told to trust the authority once; certificates that it signs later are trusted, too.
+// Devices have to trust the authority only once; they also trust certificates that it signs later.
 
 import CCrypto
 import Foundation
 
 /// The files of a local authority and of a server's certificate, in one folder.
 package struct LocalCertificate: Sendable {
-    /// What devices are to trust.
+    /// The certificate of the authority, which devices have to trust.
     package let authorityFile: String
-    /// What the server shows.
+    /// The certificate that the server presents.
     package let certificateFile: String
-    /// Its key.
+    /// The key of the server's certificate.
     package let keyFile: String
-    /// Whether the authority was there already.
+    /// Whether the authority existed already.
     package let isAuthorityKept: Bool
 
-    /// As long as a phone of today is used.
+    /// As long as a phone is used today.
     private static let authorityDays: Int32 = 3650
 
-    /// Apple's systems take no certificate of a server that holds for longer than 825 days.
+    /// Apple's systems reject server certificates that are valid for longer than 825 days.
     private static let certificateDays: Int32 = 820
 
-    /// Makes the certificate, and the authority where the folder has none.
+    /// Creates the certificate, and the authority if the folder has none.
     ///
     /// - Parameters:
     ///   - hosts: Names and addresses by which devices reach the server, at least one.
-    ///   - directory: The folder, made if it is not there. What is there of an earlier certificate is
+    ///   - directory: The folder, created if it does not exist. Files of an earlier certificate are
     ///     replaced, the authority is kept.
-    /// - Returns: Where the files are.
+    /// - Returns: The paths of the files.
     /// - Throws: ``TLSError``
     package static func make(
         hosts: [String],
@@ -66,7 +66,7 @@ package struct LocalCertificate: Sendable {
         )
     }
 
-    /// Looks whether a file has certificates that can be read, at least one.
+    /// Checks that a file has at least one certificate that can be read.
     ///
     /// - Throws: ``TLSError``, whose message begins with the name of the file.
     package static func checkAuthorities(in file: String) throws(TLSError) {
@@ -75,7 +75,7 @@ package struct LocalCertificate: Sendable {
         }
     }
 
-    /// Where the files are.
+    /// The paths of the files in a folder.
     private struct Folder {
         let path: String
 
@@ -84,7 +84,7 @@ package struct LocalCertificate: Sendable {
         var certificateFile: String { path + "/certificate.pem" }
         var keyFile: String { path + "/certificate.key" }
 
-        /// The authority of the folder, and whether it was there.
+        /// The authority of the folder, and whether it existed already.
         func authority(
             for host: String
         ) throws(TLSError) -> (
@@ -127,7 +127,7 @@ package struct LocalCertificate: Sendable {
         _ days: Int32
     ) throws(TLSError) -> CertificateHandle {
         ERR_clear_error()
-        // The common name has 64 characters at most (RFC 5280); programs go by the other names.
+        // The common name has 64 characters at most (RFC 5280); programs use the other names.
         let made = tideline_make_certificate(
             key.pointer,
             String(subject.prefix(64)),
@@ -142,7 +142,7 @@ package struct LocalCertificate: Sendable {
         return CertificateHandle(made)
     }
 
-    /// A host as a certificate has it: an address or a name of DNS.
+    /// Returns a host as a certificate contains it: an address or a DNS name.
     package static func subjectName(_ host: String) throws(TLSError) -> String {
         var four = in_addr()
         var six = in6_addr()
@@ -197,7 +197,7 @@ package struct LocalCertificate: Sendable {
         }
     }
 
-    /// Replaces a file as a whole; a secret is never there for others to read.
+    /// Replaces a file as a whole; a secret is never readable by other users.
     private static func write(
         _ path: String,
         isSecret: Bool,
@@ -218,7 +218,7 @@ package struct LocalCertificate: Sendable {
     }
 }
 
-/// What is written to files in PEM.
+/// The contents of PEM files.
 private enum PEM {
     static func text(of key: PrivateKeyHandle) throws(TLSError) -> [UInt8] {
         try text { PEM_write_bio_PrivateKey($0, key.pointer, nil, nil, 0, nil, nil) }

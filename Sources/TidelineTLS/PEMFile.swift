@@ -3,14 +3,14 @@
 import CCrypto
 import Foundation
 
-/// A certificate that is given back when nobody has it any more.
+/// A certificate that is freed with its last reference.
 final class CertificateHandle {
     let pointer: OpaquePointer
     init(_ pointer: OpaquePointer) { self.pointer = pointer }
     deinit { X509_free(pointer) }
 }
 
-/// A key that is given back when nobody has it any more.
+/// A private key that is freed with its last reference.
 final class PrivateKeyHandle {
     let pointer: OpaquePointer
     init(_ pointer: OpaquePointer) { self.pointer = pointer }
@@ -46,7 +46,7 @@ struct PEMFile {
             {
                 found.append(CertificateHandle(certificate))
             }
-            // The end of the file is told as a fault, too.
+            // The end of the file is reported as an error, too.
             let isEnd = tideline_pem_is_at_end() != 0
             ERR_clear_error()
             guard isEnd else {

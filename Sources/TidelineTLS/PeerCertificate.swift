@@ -1,4 +1,4 @@
-// PeerCertificate: a look at the certificate that a server shows, whoever signed it.
+// PeerCertificate: reads the certificate that a server presents, whoever signed it.
 
 import CCrypto
 import Foundation
@@ -7,11 +7,11 @@ package enum PeerCertificate {
     /// The most seconds that each step may take: a connection, a flight of the handshake.
     private static let secondsMax = 10
 
-    /// When the certificate ends that a server shows, in seconds since 1970.
+    /// Returns when the certificate that a server presents expires, in seconds since 1970.
     ///
-    /// It blocks its thread. Nothing is sent but a greeting, and nothing of the certificate is checked.
+    /// It blocks its thread. Only a greeting is sent, and the certificate is not verified.
     ///
-    /// - Returns: nil where no server that speaks TLS answers, or the end cannot be told.
+    /// - Returns: nil if no TLS server answers, or the expiry cannot be determined.
     package static func end(host: String, port: Int) -> Int64? {
         let socket = connect(host, port)
         guard socket >= 0 else { return nil }
@@ -38,7 +38,7 @@ package enum PeerCertificate {
         return end > 0 ? end : nil
     }
 
-    /// A connected socket; -1 where there is none.
+    /// Returns a connected socket, or -1 if there is none.
     private static func connect(_ host: String, _ port: Int) -> Int32 {
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)

@@ -4,18 +4,18 @@
 import CCrypto
 import Foundation
 
-// Sendable without a check because nothing of it changes behind the initialiser: OpenSSL counts the
-// uses of a context with atomics, and takes its own locks for the tickets.
+// Sendable without a check because nothing of it changes after the initializer: OpenSSL counts the
+// references to a context with atomics, and takes its own locks for the tickets.
 package final class TLSContext: @unchecked Sendable {
     private let context: OpaquePointer
-    /// When the first certificate of the file ends, in seconds since 1970.
+    /// When the first certificate of the file expires, in seconds since 1970.
     package let validUntil: Int64
 
     /// How OpenSSL reads and writes sockets, for as long as the process lives.
     private static nonisolated(unsafe) let method = tideline_tls_method()
 
-    /// Reads a certificate with those that lead to its authority behind it, and its key, from files
-    /// in PEM.
+    /// Reads a certificate, followed by those that lead to its authority, and its key from PEM
+    /// files.
     ///
     /// - Throws: ``TLSError``, whose message begins with the name of the file.
     package init(certificateFile: String, keyFile: String) throws(TLSError) {
@@ -38,7 +38,7 @@ package final class TLSContext: @unchecked Sendable {
             )
         }
         for certificate in chain.dropFirst() {
-            // Takes the certificate over, which is one more use of it.
+            // Retains the certificate, which is one more reference to it.
             X509_up_ref(certificate.pointer)
             guard
                 SSL_CTX_ctrl(
@@ -69,7 +69,7 @@ package final class TLSContext: @unchecked Sendable {
 
     deinit { SSL_CTX_free(context) }
 
-    /// A session with whoever is at the other end of a connected socket; nil without memory.
+    /// Returns a session with the peer of a connected socket; nil if memory is short.
     package func session(on socket: Int32) -> TLSSession? {
         guard let method = Self.method,
             let session = tideline_tls_session(context, method, socket)
@@ -80,7 +80,7 @@ package final class TLSContext: @unchecked Sendable {
         return TLSSession(session)
     }
 
-    /// What OpenSSL says of the fault, in its words.
+    /// Returns the reason for the error, in OpenSSL's words.
     static func reason() -> String {
         let code = ERR_peek_last_error()
         ERR_clear_error()

@@ -1,6 +1,6 @@
 // TLSError: why TLS cannot be served, for an operator.
 
-/// What is wrong with a certificate, its key, or a wish for one.
+/// An error in a certificate, its key, or a request for one.
 package struct TLSError: Error, Hashable, Sendable, CustomStringConvertible {
     package struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String, Sendable {

@@ -1,4 +1,4 @@
-// TLSIdentity: the certificate that a server shows, which may become another one while it runs.
+// TLSIdentity: the certificate that a server presents, which can be replaced while it runs.
 
 import Synchronization
 
@@ -10,10 +10,10 @@ package final class TLSIdentity: Sendable {
         current = Mutex(try TLSContext(certificateFile: certificateFile, keyFile: keyFile))
     }
 
-    /// What new connections are served with; those that are there keep what they have.
+    /// The context that new connections get; existing ones keep theirs.
     package var context: TLSContext { current.withLock { $0 } }
 
-    /// From now on shows what another one does.
+    /// Presents the certificate of another identity from now on.
     package func become(_ other: TLSIdentity) {
         let context = other.context
         current.withLock { $0 = context }

@@ -4,12 +4,13 @@
 //
 //     handshake()* -> { read(into:) | write(_:) }* -> close()
 //
-// Whatever answers `wait` is called again when the socket has changed; a write with the same bytes. What
-// answers `again` is called again without that, when others had their turn.
+// If a call returns `wait`, it is repeated when the socket has changed; a write with the same
+// bytes. If it returns `again`, it is repeated without that, after other connections had their
+// turn.
 
 import CCrypto
 
-// Not Sendable: whoever has the socket has it, on the thread of its event loop.
+// Not Sendable: it belongs to the owner of the socket, on the thread of its event loop.
 package final class TLSSession {
     package enum Handshake: Hashable, Sendable {
         case done
@@ -22,13 +23,13 @@ package final class TLSSession {
     }
 
     package enum Outcome: Hashable, Sendable {
-        /// So many bytes, at least one.
+        /// The number of bytes, at least one.
         case bytes(Int)
-        /// Nothing now; for a read whether it waits for the peer.
+        /// Nothing now; for a read, whether it waits for the peer.
         case wait(isForPeer: Bool)
-        /// What was read had no data for the reader; there may be more.
+        /// The read contained no data for the reader; there may be more.
         case again
-        /// The peer has sent its last.
+        /// The peer has sent its last byte.
         case ended
         case failed
     }
@@ -37,7 +38,7 @@ package final class TLSSession {
     private var isBroken = false
     private var isWriting = false
     private var isOpen = false
-    /// How many reads in a row had no data for their reader.
+    /// The number of consecutive reads without data for the reader.
     private var emptyReads = 0
 
     init(_ session: OpaquePointer) {
@@ -46,15 +47,15 @@ package final class TLSSession {
 
     deinit { SSL_free(session) }
 
-    /// The most bytes of a record; more of a write are left for the next one.
+    /// The most bytes of a record; the rest of a write is left for the next one.
     package static let recordBytes = 16 << 10
 
     /// How often a call reads the socket: a record takes two reads.
     private static let readsAtOnce: Int32 = 64
 
-    /// The most reads in a row without data.
+    /// The most consecutive reads without data.
     ///
-    /// New keys are agreed on once in many millions of records.
+    /// New keys are negotiated once in many millions of records.
     private static let emptyReadsMax = 1000
 
     package func handshake() -> Handshake {
@@ -93,7 +94,7 @@ package final class TLSSession {
         return emptyReads <= Self.emptyReadsMax ? .again : .failed
     }
 
-    /// Sends a record of the bytes at most.
+    /// Sends at most one record of the bytes.
     package func write(_ bytes: UnsafeRawBufferPointer) -> Outcome {
         guard !bytes.isEmpty else { return .wait(isForPeer: false) }
         ERR_clear_error()
@@ -103,7 +104,7 @@ package final class TLSSession {
         return result > 0 ? .bytes(Int(result)) : outcome(result)
     }
 
-    /// Says that nothing more will be sent, where that can be sent at once.
+    /// Announces that nothing more will be sent, if the announcement can be sent immediately.
     package func close() {
         guard isOpen, !isBroken, !isWriting else { return }
         isOpen = false
@@ -118,7 +119,7 @@ package final class TLSSession {
         case SSL_ERROR_WANT_WRITE: return .wait(isForPeer: false)
         case SSL_ERROR_ZERO_RETURN: return .ended
         default:
-            // The end of the connection without the end of TLS, a reset, or bytes that are none.
+            // The connection ended without the end of TLS, was reset, or the bytes are not TLS.
             isBroken = true
             ERR_clear_error()
             return .failed

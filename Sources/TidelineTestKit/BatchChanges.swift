@@ -1,4 +1,4 @@
-// BatchChanges: what a bad network, or a gateway, makes of a batch and of its answer.
+// BatchChanges: the changes that a bad network, or a gateway, makes to a batch and its answer.
 
 import Foundation
 import Tideline
@@ -76,7 +76,7 @@ enum BatchChanges {
         return rejects(method, target, members["body"])
     }
 
-    /// The places of the group that a request is of; its own where it is of none.
+    /// Returns the positions of the group of a request; only its own if it has no group.
     private static func group(at place: Int, of requests: [[UInt8]]) -> Range<Int> {
         func name(_ place: Int) -> [UInt8]? {
             requests.indices.contains(place)

@@ -22,7 +22,7 @@ final class InProcessEvents: Sendable {
     private let state = Mutex<State?>(nil)
     private let pieces: AsyncThrowingStream<[UInt8], any Error>.Continuation
 
-    /// Begins to listen; nobody listens any more when the bytes are let go of.
+    /// Begins to listen; releasing the bytes ends that.
     static func bytes(
         of stream: EventStream,
         on board: EventBoard

@@ -20,13 +20,13 @@ public struct InProcessServer: Sendable {
     /// The endpoint to give to clients; nothing listens there.
     public let endpoint: URL
 
-    /// Makes the server with empty tables.
+    /// Creates the server with empty tables.
     ///
     /// - Parameters:
     ///   - tables: The tables.
     ///   - hooks: Code around the operations on them, by table.
-    ///   - endpoints: What it answers under `/api`.
-    /// - Throws: When the tables cannot be made.
+    ///   - endpoints: The endpoints that it serves under `/api`.
+    /// - Throws: If the tables cannot be created.
     public init(
         tables: [TableDefinition],
         hooks: [String: TableHooks] = [:],

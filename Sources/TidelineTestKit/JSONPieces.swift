@@ -12,7 +12,7 @@ enum JSONPieces {
     /// How deep values may be nested beyond what columns allow: a batch holds rows.
     private static let outside = 8
 
-    /// Nil for what is no object.
+    /// Returns nil if the text is not an object.
     static func members(_ text: [UInt8]) -> [Member]? {
         text.withUnsafeBufferPointer { bytes in
             var reader = JSONReader(bytes, outside: outside)
@@ -32,7 +32,7 @@ enum JSONPieces {
         }
     }
 
-    /// Nil for what is no array.
+    /// Returns nil if the text is not an array.
     static func elements(_ text: [UInt8]) -> [[UInt8]]? {
         text.withUnsafeBufferPointer { bytes in
             var reader = JSONReader(bytes, outside: outside)
@@ -51,7 +51,7 @@ enum JSONPieces {
         }
     }
 
-    /// The content of a string; nil for what is none.
+    /// Returns the content of a string; nil if the value is not one.
     static func text(_ value: [UInt8]) -> String? {
         value.withUnsafeBufferPointer { bytes in
             var reader = JSONReader(bytes)

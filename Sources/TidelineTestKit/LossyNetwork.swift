@@ -1,4 +1,4 @@
-// LossyNetwork: a transport that drops, doubles and delays what goes through it, by a seed.
+// LossyNetwork: a transport that drops, duplicates and delays requests, by a seed.
 
 import Foundation
 import Synchronization
@@ -6,31 +6,31 @@ public import Tideline
 import TidelineCore
 import TidelineServerCore
 
-/// What a network does to requests, in per cent of them.
+/// The faults of a network, in percent of the requests.
 public struct NetworkFaults: Sendable, Hashable {
     /// The request is lost: nothing arrives, and the caller sees a lost connection.
     public var dropRequest = 0
     /// The request arrives, its answer is lost.
     public var dropAnswer = 0
-    /// The request arrives twice; the second time at once or much later.
+    /// The request arrives twice; the second time immediately or much later.
     public var double = 0
-    /// The caller gives up, and the request arrives later all the same.
+    /// The caller gives up, but the request still arrives later.
     public var late = 0
     /// The server seems busy: 503 without an effect.
     public var busy = 0
-    /// A write is refused before it arrives: 403 without an effect.
+    /// A write is rejected before it arrives: 403 without an effect.
     public var refuse = 0
     /// A write is done, and the answer says so without the row: 204.
     public var empty = 0
     /// Only the first requests of a batch arrive, and the answer is lost.
     public var cut = 0
-    /// One request of a batch is refused, 403, and does not arrive.
+    /// One request of a batch is rejected, 403, and does not arrive.
     public var refuseOne = 0
     /// One request of a batch is done, and its answer says so without the row: 204.
     public var emptyOne = 0
     /// A link to changes is one of another state of the database, as after a restore.
     public var otherEpoch = 0
-    /// Something on the way answers with a page of its own, on any route, and nothing arrives.
+    /// A gateway answers with a page of its own, on any route, and nothing arrives.
     public var page = 0
     /// Whether such a page may be a success without a body, which only a server that names the
     /// requests it has done lets a device recognize.

@@ -31,7 +31,7 @@ package enum SmallDisk {
         try await body(folder)
     }
 
-    /// Lets nobody write to a disk any more; whether that was done.
+    /// Makes a disk read-only; returns whether that succeeded.
     package static func makeReadOnly(_ folder: String) -> Bool {
         #if os(Linux)
         Glibc.mount(nil, folder, nil, UInt(MS_REMOUNT | MS_RDONLY), nil) == 0

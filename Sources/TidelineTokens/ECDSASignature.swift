@@ -1,10 +1,11 @@
-// ECDSASignature: between the two forms of an ECDSA signature. Tokens carry r and s as 32 bytes each
-// for P-256, as 48 for P-384 (RFC 7518 section 3.4). OpenSSL uses the DER form of RFC 3279 section 2.2.3:
+// ECDSASignature: converts between the two forms of an ECDSA signature. Tokens carry r and s as 32
+// bytes each for P-256, as 48 for P-384 (RFC 7518 section 3.4). OpenSSL uses the DER form of RFC
+// 3279 section 2.2.3:
 //
 //     SEQUENCE { INTEGER r, INTEGER s }
 
 enum ECDSASignature {
-    /// Nil unless r and s have `half` bytes each.
+    /// Returns nil unless r and s have `half` bytes each.
     static func der(raw: [UInt8], half: Int) -> [UInt8]? {
         guard raw.count == 2 * half else { return nil }
         let body = integer(raw[..<half]) + integer(raw[half...])
@@ -18,7 +19,7 @@ enum ECDSASignature {
         return [0x02, UInt8(digits.count)] + digits
     }
 
-    /// Nil for bytes that are no such signature.
+    /// Returns nil if the bytes are not such a signature.
     static func raw(der: [UInt8], half: Int) -> [UInt8]? {
         guard der.count >= 2, der[0] == 0x30, Int(der[1]) == der.count - 2 else { return nil }
         var rest = der[2...]

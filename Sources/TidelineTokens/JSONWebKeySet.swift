@@ -1,7 +1,7 @@
 // JSONWebKeySet: the keys of a JWK Set (RFC 7517) that can check signatures of tokens.
 //
-// Left out, as section 5 wants: kinds and curves that are not known, keys for encryption, keys for
-// another algorithm. A key that is for us but faulty is an error: its owner should know.
+// Left out, as section 5 wants: unknown kinds and curves, keys for encryption, keys for another
+// algorithm. A key that is for us but faulty is an error: its owner should know.
 
 import TidelineCore
 
@@ -44,7 +44,7 @@ enum JSONWebKeySet {
     }
 }
 
-/// One JWK; parameters of private keys are passed over.
+/// One JWK; parameters of private keys are ignored.
 private struct JSONWebKey {
     private var texts: [String: String] = [:]
     private var operations: [String]?
@@ -66,7 +66,7 @@ private struct JSONWebKey {
         }
     }
 
-    /// Nil when the key is not for us.
+    /// Returns nil if the key is not for us.
     func key(
         named name: String,
         for allowed: Set<TokenAlgorithm>,
@@ -74,7 +74,7 @@ private struct JSONWebKey {
     ) throws(TokenError) -> TokenKey? {
         guard let kind, isForSignatures else { return nil }
         let only = texts["alg"].map { TokenAlgorithm(rawValue: $0) }
-        // An `alg` that is not known here.
+        // An `alg` that is unknown here.
         if let only, only == nil { return nil }
         var fitting = kind.algorithms.intersection(allowed)
         if case .some(.some(let algorithm)) = only { fitting.formIntersection([algorithm]) }
@@ -121,7 +121,7 @@ private struct JSONWebKey {
         }
     }
 
-    /// Nil for kinds that are not known.
+    /// The kind of the key, or nil if it is unknown.
     private var kind: Kind? {
         switch texts["kty"] {
         case "oct": .secret

@@ -1,7 +1,7 @@
-// KeyHandle: owns one EVP_PKEY of OpenSSL, and the ways to come by one.
+// KeyHandle: owns one EVP_PKEY of OpenSSL, and creates it from each supported form.
 //
-// Functions of OpenSSL leave what went wrong in a queue of the thread; it is emptied here, as
-// its texts are of no use to the reader of a configuration.
+// OpenSSL functions leave their errors in a queue of the thread; it is emptied here, because its
+// texts are of no use to the reader of a configuration.
 
 import CCrypto
 
@@ -11,7 +11,7 @@ import CCrypto
 final class KeyHandle {
     let pointer: OpaquePointer
 
-    /// Takes ownership of what a C call gave; nil for nil.
+    /// Takes ownership of the result of a C call; nil for nil.
     init?(owning pointer: OpaquePointer?) {
         guard let pointer else { return nil }
         self.pointer = pointer
@@ -21,12 +21,12 @@ final class KeyHandle {
 
     var bits: Int { Int(EVP_PKEY_get_bits(pointer)) }
 
-    /// Not of the kind "RSA-PSS", whose signatures are others.
+    /// Whether it is an RSA key, but not an "RSA-PSS" key, whose signatures differ.
     var isRSA: Bool { EVP_PKEY_is_a(pointer, "RSA") == 1 }
 
     var isEd25519: Bool { EVP_PKEY_is_a(pointer, "ED25519") == 1 }
 
-    /// Nil for a key of another kind, or on another curve.
+    /// The curve of the key; nil for a key of another kind, or on another curve.
     var curve: Curve? { Curve.allCases.first { isOn($0) } }
 
     private func isOn(_ curve: Curve) -> Bool {
@@ -45,7 +45,7 @@ enum Curve: String, Sendable, CaseIterable {
     case p256 = "P-256"
     case p384 = "P-384"
 
-    /// The name that OpenSSL has for it.
+    /// The name of the curve in OpenSSL.
     var group: String {
         switch self {
         case .p256: "prime256v1"
@@ -82,7 +82,7 @@ private func noPassword(
 }
 
 extension KeyHandle {
-    /// Hands `pem` to `read` as a BIO.
+    /// Passes `pem` to `read` as a BIO.
     private static func read(
         pem: [UInt8],
         _ read: (OpaquePointer) -> OpaquePointer?
@@ -105,7 +105,7 @@ extension KeyHandle {
         read(pem: pem) { PEM_read_bio_PrivateKey($0, nil, noPassword, nil) }
     }
 
-    /// The key that a certificate is about; its dates and its issuer are not looked at.
+    /// Returns the public key of a certificate; its dates and its issuer are not checked.
     static func certificate(pem: [UInt8]) -> KeyHandle? {
         read(pem: pem) { memory in
             guard let certificate = PEM_read_bio_X509(memory, nil, noPassword, nil) else {

@@ -1,4 +1,4 @@
-// PEMBlock: the blocks of a PEM text (RFC 7468); what stands between them is comment.
+// PEMBlock: the blocks of a PEM text (RFC 7468); text between them is comment.
 
 struct PEMBlock {
     /// `PUBLIC KEY`, `CERTIFICATE`, ….

@@ -2,15 +2,15 @@
 
 import CCrypto
 
-/// A public key, checked when made.
+/// A public key, checked when it is created.
 ///
-/// `@unchecked Sendable`: the EVP_PKEY is made here and never leaves, nothing changes it after
+/// `@unchecked Sendable`: the EVP_PKEY is created here and never leaves, nothing changes it after
 /// `init`, and each check has an EVP_MD_CTX of its own. OpenSSL allows that: openssl-threads(7)
 /// says "Objects are thread-safe as long as the API's being invoked don't modify the object", and
-/// the maintainers name this very use in github.com/openssl/openssl/issues/16496. What an
-/// EVP_PKEY caches by itself (the form that another provider needs) is not touched either,
-/// as the key is always made by EVP_PKEY_fromdata in the provider that uses it; certificates
-/// give keys of the older kind, which are therefore copied (issue 28936 tells of a race in theirs).
+/// the maintainers name this very use in github.com/openssl/openssl/issues/16496. The internal
+/// cache of an EVP_PKEY (the form that another provider needs) is not touched either, because the
+/// key is always created by EVP_PKEY_fromdata in the provider that uses it; certificates give keys
+/// of the older kind, which are therefore copied (issue 28936 describes a race in theirs).
 final class PublicKey: @unchecked Sendable {
     enum Kind: Sendable {
         case rsa
@@ -29,7 +29,7 @@ final class PublicKey: @unchecked Sendable {
     let kind: Kind
     private let handle: KeyHandle
 
-    /// `name` begins the message of a fault: what the reader would call the key.
+    /// `name` begins the message of an error: the name by which the reader knows the key.
     init(
         _ source: KeyHandle?,
         _ name: String,
@@ -68,7 +68,7 @@ final class PublicKey: @unchecked Sendable {
         return EVP_PKEY_public_check(context) == 1
     }
 
-    /// Whether `signature`, in the form of RFC 7518, is one of this key for `message`.
+    /// Whether `signature`, in the form of RFC 7518, was made by this key for `message`.
     func isSignature(
         _ signature: [UInt8],
         of message: ArraySlice<UInt8>,
@@ -103,7 +103,7 @@ final class PublicKey: @unchecked Sendable {
     }
 }
 
-/// The common begin of checking and signing: the hash, and for RSA the padding.
+/// The common start of checking and signing: the hash, and for RSA the padding.
 enum SignatureStart {
     typealias Start = (
         OpaquePointer?, UnsafeMutablePointer<OpaquePointer?>?, OpaquePointer?, OpaquePointer?,

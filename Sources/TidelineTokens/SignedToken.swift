@@ -1,7 +1,8 @@
-// SignedToken: the compact form of RFC 7515 taken apart. Nothing in it is trusted yet.
+// SignedToken: a token in the compact form of RFC 7515, split into its parts. Nothing in it is
+// trusted yet.
 //
-// Of the header only alg, kid and crit count. Keys and addresses of keys that a token brings
-// along (jwk, jku, x5c, x5u) are never looked at.
+// Only alg, kid and crit of the header are read. Keys and addresses of keys in a token (jwk, jku,
+// x5c, x5u) are ignored.
 
 import TidelineCore
 
@@ -9,12 +10,12 @@ struct SignedToken {
     let algorithm: TokenAlgorithm
     let keyID: String?
     let signature: [UInt8]
-    /// Not read as JSON before the signature is checked.
+    /// The payload, not parsed as JSON before the signature is checked.
     let payload: [UInt8]
     private let bytes: [UInt8]
     private let signedCount: Int
 
-    /// What the signature is about: header, '.', payload, as they came.
+    /// The signed bytes: header, '.', payload, as they arrived.
     var signed: ArraySlice<UInt8> { bytes[..<signedCount] }
 
     init(
@@ -44,7 +45,7 @@ struct SignedToken {
     }
 }
 
-/// The members of a token's header that count.
+/// The members of a token's header that are used.
 private struct TokenHeader {
     var algorithm: String
     var keyID: String?

@@ -1,10 +1,10 @@
-// StrictJSON: whole JSON objects by JSONReader, with duplicate members refused and its faults
-// turned into errors of tokens.
+// StrictJSON: reads complete JSON objects with JSONReader, rejects duplicate members, and turns its
+// errors into token errors.
 
 import TidelineCore
 
 enum StrictJSON {
-    /// Hands each member of the object that `bytes` are to `member`, which reads its value.
+    /// Passes each member of the object in `bytes` to `member`, which reads its value.
     static func object(
         _ bytes: [UInt8],
         _ what: String,
@@ -25,7 +25,7 @@ enum StrictJSON {
         }
     }
 
-    /// The same for an object within a document, whose first token was read.
+    /// Does the same for an object within a document, whose first token was read.
     static func members(
         _ reader: inout JSONReader,
         _ token: JSONReader.Token,
@@ -43,7 +43,7 @@ enum StrictJSON {
 }
 
 extension JSONReader {
-    /// The text of a value that must be a string.
+    /// Returns the text of a value that must be a string.
     func string(_ token: Token, _ name: StaticString) throws -> String {
         guard case .string(let span) = token else {
             throw failure("a string is expected for '\(name)'")
@@ -51,7 +51,7 @@ extension JSONReader {
         return text(span)
     }
 
-    /// The texts of a value that must be an array of strings.
+    /// Returns the texts of a value that must be an array of strings.
     mutating func strings(_ token: Token, _ name: StaticString) throws -> [String] {
         guard case .array = token else {
             throw failure("an array of strings is expected for '\(name)'")

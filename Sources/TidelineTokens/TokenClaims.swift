@@ -1,20 +1,20 @@
-// TokenClaims: what a token says (RFC 7519 section 4), read from its payload and written to it.
+// TokenClaims: the claims of a token (RFC 7519 section 4), read from its payload and written to it.
 
 package import TidelineCore
 
-/// What a token says about its bearer.
+/// The claims of a token about its bearer.
 package struct TokenClaims: Hashable, Sendable {
     /// `sub`: the user.
     package var subject: String
-    /// `iss`: who made the token.
+    /// `iss`: the issuer of the token.
     package var issuer: String?
-    /// `aud`: whom the token is for; one text on the wire when there is one.
+    /// `aud`: the recipients of the token; a single one is a string on the wire.
     package var audience: [String]
-    /// `exp`: from then on the token is refused.
+    /// `exp`: the time from which the token is rejected.
     package var expiresAt: Timestamp?
-    /// `nbf`: before then the token is refused.
+    /// `nbf`: the time before which the token is rejected.
     package var notBefore: Timestamp?
-    /// `iat`: when the token was made.
+    /// `iat`: when the token was issued.
     package var issuedAt: Timestamp?
     /// Every other claim; objects and arrays are `.json`.
     package var other: Row
@@ -37,14 +37,15 @@ package struct TokenClaims: Hashable, Sendable {
         self.other = other
     }
 
-    /// The text of the claim that names the user; nil when it is missing, empty or not a text.
+    /// Returns the text of the claim that names the user; nil if it is missing, empty or not a
+    /// text.
     func user(_ claim: String) -> String? {
         if claim == "sub" { return subject.isEmpty ? nil : subject }
         guard case .string(let text)? = other[claim], !text.isEmpty else { return nil }
         return text
     }
 
-    /// The claims with a meaning of their own here.
+    /// The claims that have a property here.
     package static let registered = ["sub", "iss", "aud", "exp", "nbf", "iat"]
 }
 
@@ -99,7 +100,7 @@ extension TokenClaims {
         return texts
     }
 
-    /// Seconds since 1970, with or without fraction, kept to the microsecond.
+    /// Seconds since 1970, with or without a fraction, rounded to the microsecond.
     private static func instant(
         _ token: JSONReader.Token,
         _ reader: JSONReader,
@@ -119,7 +120,7 @@ extension TokenClaims {
 
     /// The end of the year 9999.
     ///
-    /// Larger numbers are milliseconds, taken for seconds.
+    /// Larger numbers are milliseconds, mistaken for seconds.
     private static let secondsMax: Double = 253_402_300_799
 
     private static func value(
@@ -147,7 +148,7 @@ extension TokenClaims {
 // MARK: - Writing
 
 extension TokenClaims {
-    /// The payload; times are cut to seconds.
+    /// Returns the payload; times are truncated to seconds.
     func json() throws(TokenError) -> [UInt8] {
         guard !subject.isEmpty else { throw .missingSubject }
         if let name = other.names.first(where: Self.registered.contains) {

@@ -1,11 +1,11 @@
 // TokenError: why a token is not accepted, or a key cannot be used.
 //
-// A message names the reason in fixed words. It never holds a part of a token or of a key, and
+// A message names the reason in fixed words. It never contains a part of a token or of a key, and
 // only characters that RFC 6750 allows in the error_description of WWW-Authenticate.
 
 import TidelineCore
 
-/// Why a token is refused, or a key or a setting cannot be used.
+/// An error that explains why a token is rejected, or a key or a setting cannot be used.
 package struct TokenError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Code: String, Hashable, Sendable, CaseIterable {
         /// Not three parts of base64url, or not the JSON that belongs there.
@@ -14,13 +14,13 @@ package struct TokenError: Error, Hashable, Sendable, CustomStringConvertible {
         case tooLarge
         /// `alg` is `none`, in any letter case.
         case unsigned
-        /// `alg` is another than those allowed.
+        /// `alg` is not an allowed one.
         case algorithmNotAllowed
-        /// The header has `crit`: nothing that it could name is known here.
+        /// The header has `crit`: no extension that it could name is supported.
         case unknownExtension
         /// No key has the token's `kid`, or none fits its algorithm.
         case unknownKey
-        /// No key that fits made this signature.
+        /// No matching key made this signature.
         case wrongSignature
         case expired
         case notYetValid
@@ -30,9 +30,9 @@ package struct TokenError: Error, Hashable, Sendable, CustomStringConvertible {
         case missingSubject
         /// A registered claim is not of its type.
         case wrongClaim
-        /// A key cannot be read, or is too weak. Not a fault of a caller of the server.
+        /// A key cannot be read, or is too weak. The caller of the server did not cause it.
         case unusableKey
-        /// A setting is out of its range. Not a fault of a caller of the server.
+        /// A setting is out of its range. The caller of the server did not cause it.
         case wrongSetting
     }
 

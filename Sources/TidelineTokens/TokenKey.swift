@@ -1,7 +1,7 @@
 // TokenKey: a key, bound to its algorithms by its kind.
 //
-// A token chooses among the keys and among the allowed algorithms of their kind, never how a key is used:
-// an RSA key has no way to become an HMAC secret.
+// A token chooses among the keys and among the allowed algorithms of their kind, never how a key is
+// used: an RSA key cannot become an HMAC secret.
 
 import CCrypto
 
@@ -61,7 +61,7 @@ struct HMACSecret: Sendable {
         self.bytes = bytes
     }
 
-    /// Nil only when OpenSSL has no memory.
+    /// Returns nil only if OpenSSL has no memory.
     func code(of message: ArraySlice<UInt8>) -> [UInt8]? {
         var code = [UInt8](repeating: 0, count: 32)
         var count: UInt32 = 0

@@ -1,21 +1,21 @@
-// TokenKeySource: keys as an operator hands them over, and how they become keys to check with.
+// TokenKeySource: keys as an operator provides them, and their conversion to verification keys.
 
 import TidelineCore
 
-/// Where a ``TokenVerifier`` has its keys from: the contents of a file, not its name.
+/// The source of a ``TokenVerifier``'s keys: the contents of a file, not its name.
 ///
-/// Never printed: its description tells the kind only.
+/// Never printed: its description shows only the kind.
 package enum TokenKeySource: Sendable {
-    /// A secret shared with who makes the tokens; for HS256. See ``secretBytes(file:)``.
+    /// A secret shared with the issuer of the tokens; for HS256. See ``secretBytes(file:)``.
     case secret([UInt8])
-    /// One or more public keys or certificates, of RSA or a curve. Of a certificate only the
-    /// key counts: its dates and its issuer are not looked at.
+    /// One or more public keys or certificates, of RSA or a curve. Only the key of a certificate is
+    /// used: its dates and its issuer are not checked.
     case pem([UInt8])
     /// A JWK Set (RFC 7517). Keys for another use or algorithm are left out.
     case jwks([UInt8])
 
-    /// The secret that a file holds: the line end that closes a text file does not count; bytes
-    /// that are no text are taken as they are.
+    /// Returns the secret in a file: the line end that closes a text file is not part of it; bytes
+    /// that are not text are taken as they are.
     package static func secretBytes(file contents: [UInt8]) -> [UInt8] {
         let isText = contents.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 0x0A || $0 == 0x0D }
         guard isText, contents.last == 0x0A else { return contents }
@@ -35,7 +35,7 @@ extension TokenKeySource: CustomStringConvertible {
 }
 
 extension TokenKeySource {
-    /// Reads the keys, those of a JWK Set without keys that none of the allowed algorithms fits.
+    /// Reads the keys, leaving out those of a JWK Set that fit none of the allowed algorithms.
     func keys(
         for allowed: Set<TokenAlgorithm>,
         _ limits: TokenLimits

@@ -1,6 +1,6 @@
-// TokenLimits: every bound on tokens and keys, with its reason.
+// TokenLimits: all limits on tokens and keys, with their reasons.
 
-/// Bounds on tokens and keys.
+/// Limits on tokens and keys.
 package struct TokenLimits: Hashable, Sendable {
     /// The longest token: it bounds the work that an unknown caller can cause.
     package var tokenBytesMax = 16 * 1024
@@ -11,7 +11,7 @@ package struct TokenLimits: Hashable, Sendable {
     /// The most keys of one verifier: a token without `kid` is tried with each that fits.
     package var keysMax = 64
 
-    /// The shortest HMAC secret: RFC 7518 section 3.2 demands the length of the hash.
+    /// The shortest HMAC secret: RFC 7518 section 3.2 requires the length of the hash.
     package var secretBytesMin = 32
 
     /// The shortest RSA modulus: RFC 7518 section 3.3.
@@ -20,7 +20,7 @@ package struct TokenLimits: Hashable, Sendable {
     /// The longest RSA modulus: the time of a check grows with its square.
     package var rsaBitsMax = 8192
 
-    /// The largest difference of clocks that can be allowed for.
+    /// The largest clock difference that can be configured.
     package var leewayMax: Duration = .seconds(600)
 
     package init() {}

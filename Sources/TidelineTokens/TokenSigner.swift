@@ -1,9 +1,9 @@
-// TokenSigner: makes tokens, for trying things out and for tests.
+// TokenSigner: creates tokens, for trying things out and for tests.
 
 import CCrypto
 import TidelineCore
 
-/// Makes signed JSON Web Tokens.
+/// Creates signed JSON Web Tokens.
 ///
 /// ```swift
 /// let signer = try TokenSigner(secret: TokenKeySource.secretBytes(file: contents))
@@ -15,7 +15,7 @@ package struct TokenSigner {
         case privateKey(KeyHandle)
     }
 
-    /// What the key signs with.
+    /// The algorithm that the key signs with.
     package let algorithm: TokenAlgorithm
 
     private let material: Material
@@ -25,10 +25,10 @@ package struct TokenSigner {
     /// Signs with HS256.
     ///
     /// - Parameters:
-    ///   - secret: The secret that the verifier has, too; for a file's see
+    ///   - secret: The secret that the verifier has, too; for one in a file see
     ///     ``TokenKeySource/secretBytes(file:)``.
     ///   - keyID: `kid` of the tokens.
-    ///   - limits: Bounds on tokens and keys.
+    ///   - limits: Limits on tokens and keys.
     /// - Throws: ``TokenError`` with `unusableKey`.
     package init(
         secret: [UInt8],
@@ -44,10 +44,10 @@ package struct TokenSigner {
     /// Signs with a private key.
     ///
     /// - Parameters:
-    ///   - pem: A private key without password.
+    ///   - pem: A private key without a password.
     ///   - wanted: An algorithm of the key; nil for RS256 or ES256, whichever the key fits.
     ///   - keyID: `kid` of the tokens.
-    ///   - limits: Bounds on tokens and keys.
+    ///   - limits: Limits on tokens and keys.
     /// - Throws: ``TokenError`` with `unusableKey`.
     package init(
         privateKey pem: [UInt8],
@@ -68,7 +68,7 @@ package struct TokenSigner {
         guard let handle = KeyHandle.privateKey(pem: blocks[0].text) else {
             throw .unusableKey("\(name) cannot be read. It must be without password.")
         }
-        // The same rules as for the other half.
+        // The same rules as for the public key.
         let allowed: Set<TokenAlgorithm> = wanted.map { [$0] } ?? TokenAlgorithm.usual
         let kind = try PublicKey(handle, name, for: allowed, limits).kind
         let fitting = kind.algorithms.intersection(allowed)
@@ -81,12 +81,12 @@ package struct TokenSigner {
         self.limits = limits
     }
 
-    /// Makes one token.
+    /// Creates one token.
     ///
-    /// - Parameter claims: What it says; times are cut to seconds.
+    /// - Parameter claims: The claims of the token; times are truncated to seconds.
     /// - Returns: The compact form.
-    /// - Throws: ``TokenError``: without subject, with a registered claim among the others, too
-    ///   long.
+    /// - Throws: ``TokenError``: without a subject, with a registered claim among the others, or if
+    ///   it is too long.
     package func sign(_ claims: TokenClaims) throws(TokenError) -> String {
         var header = JSONWriter()
         header.row(headerMembers)

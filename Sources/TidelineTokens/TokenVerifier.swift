@@ -1,13 +1,13 @@
-// TokenVerifier: from the text of a token to its claims, or to the reason why not.
+// TokenVerifier: turns the text of a token into its claims, or into the reason for its rejection.
 //
-// The order is fixed: form, header, key, signature; only then is the payload read. Pure but for
-// OpenSSL: the time is handed in.
+// The order is fixed: form, header, key, signature; only then is the payload read. Pure except for
+// OpenSSL: the time is a parameter.
 
 package import TidelineCore
 
 /// Checks JSON Web Tokens (RFC 7519).
 ///
-/// Made once, then used from any number of threads.
+/// Created once, then used from any number of threads.
 ///
 /// ```swift
 /// let verifier = try TokenVerifier(
@@ -32,13 +32,13 @@ package struct TokenVerifier: Sendable {
     /// Reads and checks the keys.
     ///
     /// - Parameters:
-    ///   - sources: Where the keys are from. Keys that no allowed algorithm fits are left out.
-    ///   - algorithms: What is allowed; nil for those of HS256, RS256 and ES256 that the keys fit.
-    ///   - issuer: What `iss` must be; nil for any or none.
-    ///   - audience: What `aud` must be or hold; nil for any or none.
+    ///   - sources: The sources of the keys. Keys that no allowed algorithm fits are left out.
+    ///   - algorithms: The allowed ones; nil for those of HS256, RS256 and ES256 that the keys fit.
+    ///   - issuer: The value that `iss` must have; nil for any or none.
+    ///   - audience: The value that `aud` must be or contain; nil for any or none.
     ///   - userClaim: The claim that names the user.
     ///   - leeway: How far the clocks of server and issuer may differ.
-    ///   - limits: Bounds on tokens and keys.
+    ///   - limits: Limits on tokens and keys.
     /// - Throws: ``TokenError`` with `unusableKey` or `wrongSetting`.
     package init(
         keys sources: [TokenKeySource],
@@ -79,14 +79,15 @@ package struct TokenVerifier: Sendable {
 
     /// Checks everything about a token.
     ///
-    /// A token is refused from `exp` plus leeway on, and before `nbf` or `iat` minus leeway; `sub`
-    /// must name somebody. `exp` may be absent: how long its tokens live is the issuer's choice.
+    /// A token is rejected from `exp` plus leeway on, and before `nbf` or `iat` minus leeway; `sub`
+    /// must not be empty. `exp` may be absent: the lifetime of its tokens is the issuer's choice.
     ///
     /// - Parameters:
     ///   - token: The compact form, without `Bearer`.
     ///   - now: The time of the server.
-    /// - Returns: What the token says.
-    /// - Throws: ``TokenError``. Its message is fit for the caller: it holds nothing of the token.
+    /// - Returns: The claims of the token.
+    /// - Throws: ``TokenError``. Its message is safe to show to the caller: it contains nothing of
+    ///   the token.
     package func verify(_ token: String, now: Timestamp) throws(TokenError) -> TokenClaims {
         let token = try SignedToken(token, allowed: algorithms, limits: limits)
         let fitting = keys(for: token)
@@ -102,9 +103,10 @@ package struct TokenVerifier: Sendable {
         return claims
     }
 
-    /// The keys with the token's `kid`; when none has it, those without any.
+    /// Returns the keys with the token's `kid`, or if none has it, those without any.
     ///
-    /// Of them, those of the token's algorithm: a known `kid` with another algorithm finds nothing.
+    /// Of these, only those that fit the token's algorithm: a known `kid` with another algorithm
+    /// finds nothing.
     private func keys(for token: SignedToken) -> [TokenKey] {
         var candidates = keys
         if let id = token.keyID {

@@ -105,8 +105,13 @@ import TidelineTestKit
         }
     }
 
-    /// Each found a mistake: docs/FOUND.md.
-    @Test(arguments: [16, 18, 90, 130, 137, 160, 183, 323, 353, 382, 697, 869, 1361] as [UInt64])
+    /// Each of these seeds found a bug, which is fixed.
+    @Test(
+        arguments: [
+            16, 18, 90, 130, 137, 160, 183, 323, 353, 382, 697, 869, 1361, 3664, 3719, 3734, 20173,
+            25270,
+        ] as [UInt64]
+    )
     func whatWasFoundStaysMended(seed: UInt64) async throws {
         _ = try await play(WorldPlan(seed: seed))
     }

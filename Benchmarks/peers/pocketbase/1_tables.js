@@ -1,4 +1,4 @@
-// The tables of the comparison, open to everyone; `updated` has the index that its reads need.
+// The tables of the comparison, with public access; `updated` has the index that the reads need.
 migrate((app) => {
   for (const name of ['TodoItem', 'Created']) {
     app.save(new Collection({

@@ -1,4 +1,4 @@
-// The page of two phones: shows what the process tells, and passes on what is clicked.
+// The page of two phones: shows the state that the process returns, and forwards clicks.
 
 const pause = 300; // milliseconds between two looks
 const columns = [0, 1].map(makePhone);
@@ -62,7 +62,7 @@ function list(root, entries, line) {
   if (!entries.length) root.append(make("li", { className: "none", textContent: "none" }));
 }
 
-// Lines stay the same elements, so that a text that is being edited keeps its place.
+// Reuses the elements of the lines, so that a text that is being edited keeps its focus.
 function showItems(column, items) {
   const { lines, number } = column;
   const root = column.find(".items");

@@ -1,7 +1,7 @@
 // TodoApp: the app of the tutorial in SwiftUI.
 //
-// Sources only: add this folder and ../Model to an app target of Xcode that depends on Tideline. Where
-// this package is tested they are only type-checked, against stand-ins; docs/APPLE.md says what that means.
+// Sources only: add this folder and ../Model to an app target in Xcode that depends on Tideline. The tests
+// of this package only type-check them against stand-ins; docs/APPLE.md explains what that means.
 
 #if canImport(SwiftUI)
 import Foundation
@@ -31,7 +31,7 @@ struct TodoApp: App {
 
     private func open() async {
         do {
-            // A phone in the same network needs this machine's address in place of 127.0.0.1.
+            // A phone in the same network needs this machine's address instead of 127.0.0.1.
             guard let endpoint = URL(string: "http://127.0.0.1:8080") else { return }
             let path = URL.documentsDirectory.appending(path: "todo.sqlite")
                 .path(percentEncoded: false)

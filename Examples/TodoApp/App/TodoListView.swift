@@ -1,4 +1,4 @@
-// TodoListView: the list, a field for a new item, and what sync says.
+// TodoListView: the list, a field for a new item, and the sync status.
 
 #if canImport(SwiftUI)
 import SwiftUI
@@ -69,7 +69,7 @@ private struct TodoRow: View {
     }
 }
 
-/// Mine and theirs, and a button for each.
+/// A conflict: mine and theirs, and a button for each.
 private struct ConflictView: View {
     let list: TodoList
     let conflict: TodoList.Conflict

@@ -3,12 +3,14 @@
 import Synchronization
 public import Tideline
 
-/// Carries requests while it is on; off, every call fails as one without a network.
+/// A transport that sends requests while it is on.
+///
+/// While it is off, every call fails as it does without a network.
 public final class OfflineSwitch: Transport {
     private let inner: any Transport
     private let state = Mutex(true)
 
-    /// A switch in front of a transport; the platform's own when nil.
+    /// Creates a switch that wraps a transport, or the platform's own transport if nil.
     public init(_ inner: (any Transport)? = nil) {
         #if canImport(Darwin)
         self.inner = inner ?? URLSessionTransport()

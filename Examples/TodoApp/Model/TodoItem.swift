@@ -1,4 +1,4 @@
-// TodoItem: what the app keeps.
+// TodoItem: the record of the app.
 
 public import Foundation
 public import Tideline
@@ -7,11 +7,13 @@ public import Tideline
 public struct TodoItem: SyncRecord, Hashable {
     /// The row's id.
     public var id: String
-    /// What is to be done.
+    /// The task to do.
     public var text: String
     /// Whether it is done.
     public var complete = false
-    /// What the device saw last: an edit of an older copy meets a conflict and overwrites nothing.
+    /// When the server last changed the row.
+    ///
+    /// With it, an edit of an old copy causes a conflict and overwrites nothing.
     public var updatedAt: Date?
 
     /// A new item; the store gives it an id.

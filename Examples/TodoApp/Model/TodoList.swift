@@ -4,15 +4,15 @@ public import Foundation
 public import Observation
 public import Tideline
 
-/// The list of the app: what is to be done, what is being synced, and what is in conflict.
+/// The model of the app: the items to do, the state of sync, and the conflicts.
 @Observable
 @MainActor
 public final class TodoList {
     /// The items of the list, as the store has them.
     public let items: LiveQuery<TodoItem>
-    /// What sync is doing, and which changes wait for a decision.
+    /// The state of sync, and the changes that need a decision.
     public let sync: LiveStatus
-    /// What went wrong last, in words for the user; nil when nothing did.
+    /// The last error as a message for the user, or nil if there was none.
     public var problem: String?
 
     /// Whether done items are shown, too.
@@ -20,7 +20,7 @@ public final class TodoList {
         didSet { showItems() }
     }
 
-    /// Whether there is a network, as far as the app is concerned.
+    /// Whether the app's network is switched on.
     public var isOnline: Bool {
         get {
             access(keyPath: \.isOnline)
@@ -36,7 +36,7 @@ public final class TodoList {
     @ObservationIgnored private let todos: SyncTable<TodoItem>
     @ObservationIgnored private let link: OfflineSwitch
 
-    /// The list of a client that is initialised with ``TodoItem``.
+    /// Creates the list of a client that is initialized with ``TodoItem``.
     public init(_ client: SyncClient, link: OfflineSwitch) throws {
         self.client = client
         self.link = link
@@ -45,7 +45,7 @@ public final class TodoList {
         sync = try LiveStatus(client)
     }
 
-    /// Opens the store at a path and begins to sync.
+    /// Opens the store at a path and starts to sync.
     public static func open(
         endpoint: URL,
         path: String,
@@ -61,7 +61,7 @@ public final class TodoList {
         return list
     }
 
-    /// A list for previews, with some items and no network.
+    /// Returns a list for previews, with some items and no network.
     public static func preview(_ items: [TodoItem] = []) async throws -> TodoList {
         let client = try await SyncClient.preview(seed: items, tables: [TodoItem.self])
         return try TodoList(client, link: OfflineSwitch())
@@ -101,23 +101,23 @@ public final class TodoList {
         await attempt { try await self.todos.delete(id: item.id) }
     }
 
-    /// Sends what waits and fetches what is new: pull to refresh.
+    /// Sends pending changes and fetches new ones: pull to refresh.
     public func refresh() async {
         await attempt { try await self.todos.caughtUp(queryID: "all", Query()) }
     }
 
     // MARK: - Conflicts
 
-    /// A change that the server did not take, as two texts to choose from.
+    /// A change that the server did not accept, as two texts to choose from.
     public struct Conflict: Identifiable {
         let error: TableOperationError
         /// The id of the conflict.
         public var id: String { error.id }
-        /// What this device has; nil for a delete.
+        /// The item on this device; nil for a delete.
         public var mine: TodoItem? { try? error.item?.decode(TodoItem.self) }
-        /// What the server has; nil where it was deleted or is not known.
+        /// The item on the server; nil if it was deleted or is not known.
         public var theirs: TodoItem? { try? error.serverItem?.decode(TodoItem.self) }
-        /// What happened.
+        /// The reason for the conflict.
         public var message: String { error.message }
         /// Whether mine can be sent again.
         public var canKeepMine: Bool { error.canRetry }
@@ -126,7 +126,7 @@ public final class TodoList {
     /// The changes that wait for the user.
     public var conflicts: [Conflict] { sync.errors.map(Conflict.init) }
 
-    /// Sends mine over theirs.
+    /// Sends mine and overwrites theirs.
     public func keepMine(_ conflict: Conflict) async {
         let mine = conflict.error.item ?? Row()
         await attempt { try await conflict.error.updateOperationAndRetry(with: mine) }
@@ -144,7 +144,7 @@ public final class TodoList {
         } catch let error as SyncError {
             problem = error.message
         } catch let error as PushError where error.status == .operationErrors {
-            // The conflicts say it better.
+            // The conflicts show the details.
             problem = nil
         } catch {
             problem = "\(error)"

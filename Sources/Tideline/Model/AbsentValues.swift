@@ -1,8 +1,8 @@
-// AbsentValues: what a filter or an order of records means for a column that has no value.
+// AbsentValues: rewrites filters and orders of records for columns that have no value.
 //
-// A property that may not be nil is read as its default there, so a condition holds for the row when it
-// holds for that, and the row stands where its record does. Only on the device: a server is asked what is
-// written.
+// A property that cannot be nil is read as its default if its column has no value. So a condition matches
+// such a row if it matches the default, and the row is ordered by its record's value. This applies only on
+// the device: a server receives the query as it was written.
 
 import TidelineCore
 
@@ -18,7 +18,7 @@ struct AbsentValues: Sendable {
         where schema.neverNil.contains(column.name) && !SystemColumn.names.contains(column.name) {
             let zero = schema.zeros[column.name] ?? Self.zero(column.type)
             guard let value = given.isNull ? zero : given else { continue }
-            // No filter or order goes by a document.
+            // Filters and orders do not use documents.
             if case .json = value { continue }
             let type = table.column(named: column.name)?.type ?? column.type
             defaults[column.name] = LiteralCoercion.value(value, as: ExpressionType(type)) ?? value
@@ -26,7 +26,7 @@ struct AbsentValues: Sendable {
         self.defaults = defaults
     }
 
-    /// What a property is read as; nil for types whose values stand for more than one property type.
+    /// Returns the value that a property of this type is read as; nil for types that stand for several property types.
     private static func zero(_ type: ColumnType) -> Value? {
         switch type {
         case .string, .integer, .number, .decimal, .boolean, .dateTime: .some(type.zero)
@@ -34,19 +34,19 @@ struct AbsentValues: Sendable {
         }
     }
 
-    /// The default of the column that a query calls so.
+    /// Returns the default of the column that a query names.
     private func value(_ name: String) -> Value? {
         defaults[name] ?? table.column(matching: name).flatMap { defaults[$0.name] }
     }
 
-    /// The query as records of the model mean it, but for its order.
+    /// Returns the query as records of the model read it, except its order.
     func meant(_ query: TableQuery) -> TableQuery {
         var result = query
         result.filter = meant(query.filter)
         return result
     }
 
-    /// The condition as records of the model mean it.
+    /// Returns the condition as records of the model read it.
     func meant(_ filter: Filter?) -> Filter? {
         filter.map { defaults.isEmpty ? $0 : Filter(meant($0.expression)) }
     }
@@ -57,17 +57,17 @@ struct AbsentValues: Sendable {
         case .any(let parts): QueryExpression(.any(parts.map(meant)), at: expression.position)
         case .not(let part): QueryExpression(.not(meant(part)), at: expression.position)
         case .compare, .isIn, .call: atom(expression)
-        // Alone it is a condition.
+        // A column alone is a condition.
         case .field(let name) where value(name) == .bool(true):
             .or(expression, .compare(.eq, QueryExpression(.field(name)), .null))
         case .field, .value, .arithmetic, .negate, .position, .orElse: expression
         }
     }
 
-    /// A condition over columns as records mean it.
+    /// Returns a condition over columns as records read it.
     ///
-    /// Over one it is with or without the rows that have no value there, so that an index still serves;
-    /// over several, which no index answers, it has their defaults in it.
+    /// A condition over one column includes or excludes the rows without a value there, so that an index can
+    /// still be used. A condition over several columns, which no index serves, contains their defaults.
     private func atom(_ expression: QueryExpression) -> QueryExpression {
         let names = Self.columns(of: expression)
         let asksForNull = expression.contains { $0 == .value(.null) }
@@ -88,7 +88,7 @@ struct AbsentValues: Sendable {
             : .and(expression, .compare(.ne, column, .null))
     }
 
-    /// The columns in an order whose rows without a value stand elsewhere than their records.
+    /// Returns the columns in an order whose rows without a value sort differently from their records.
     func columns(in order: [SortKey]) -> [String] {
         var columns: [String] = []
         for key in order {
@@ -98,7 +98,7 @@ struct AbsentValues: Sendable {
         return columns
     }
 
-    /// The query with the order that its records have, where rows have no value in some columns.
+    /// Returns the query with the order of its records, if rows have no value in some columns.
     func ordered(_ query: TableQuery, without columns: [String]) -> TableQuery {
         var result = query
         for index in query.order.indices {
@@ -109,25 +109,25 @@ struct AbsentValues: Sendable {
         return result
     }
 
-    /// Whether the rows that a query gave tell if any row that fulfils it has no value in a column;
-    /// nil where they do not tell.
+    /// Returns whether a row that matches a query has no value in a column, as far as the query's result shows it;
+    /// nil if the result does not show it.
     func isMissing(_ name: String, in rows: [Row], of query: TableQuery) -> Bool? {
         guard query.select == nil, query.offset == 0,
             let column = table.column(matching: name)
         else { return nil }
         let isNull = { (row: Row) in row[column.name]?.isNull ?? true }
         if query.limit == nil { return rows.contains(where: isNull) }
-        // Null comes first.
+        // Nulls come first.
         guard let key = query.order.first, key.isAscending, case .field(name) = key.expression.kind
         else { return nil }
         guard query.limit != 0 else { return nil }
         guard let first = rows.first else { return false }
         if isNull(first) { return true }
-        // A value that its column does not hold stands among the nulls of the store.
+        // The store keeps null for a value that the column cannot hold, so such a row is among the nulls.
         return first[column.name].map(CellKind(column.type).holds) == true ? false : nil
     }
 
-    /// The expression with the defaults of columns where they have no value.
+    /// Returns the expression with the defaults of columns substituted for missing values.
     private func filled(
         _ expression: QueryExpression,
         _ isWanted: (String) -> Bool

@@ -1,19 +1,19 @@
-// Identifiers: the checks of row ids and query ids, as errors.
+// Identifiers: checks of row ids and query ids that throw errors.
 
 import TidelineCore
 
 extension ItemID {
-    /// Throws `.invalidID` when `id` cannot be the key of a row.
+    /// Throws `.invalidID` if `id` cannot be the key of a row.
     package static func check(_ id: String) throws {
         if let fault = fault(in: id) { throw SyncError.invalidID(fault) }
     }
 }
 
 package enum QueryID {
-    /// The longest query id: it is part of a key of the local store.
+    /// The length limit of a query id, which is part of a key of the local store.
     package static let charactersMax = 50
 
-    /// Throws `.invalidQueryID` when `id` cannot name a pull query.
+    /// Throws `.invalidQueryID` if `id` cannot name a pull query.
     package static func check(_ id: String) throws {
         if id.isEmpty { throw SyncError.invalidQueryID("it is empty") }
         guard id.utf8.allSatisfy(isAllowed) else {

@@ -3,7 +3,7 @@
 public import Foundation
 import TidelineCore
 
-/// A day of the Gregorian calendar, without time and time zone.
+/// A day of the Gregorian calendar, without a time or a time zone.
 ///
 /// ```swift
 /// let day = LocalDate(year: 2026, month: 11, day: 20)     // nil when there is no such day
@@ -17,7 +17,7 @@ public struct LocalDate: Hashable, Sendable, Comparable {
     /// The day of the month.
     public let day: Int
 
-    /// Makes a day; nil when the calendar has no such day.
+    /// Makes a day; nil if the calendar does not have it.
     public init?(year: Int, month: Int, day: Int) {
         guard (1...9999).contains(year), (1...12).contains(month), (1...31).contains(day),
             Timestamp.isDay(Int64(year), Int64(month), Int64(day))
@@ -38,13 +38,13 @@ public struct LocalDate: Hashable, Sendable, Comparable {
         self.init(year: year, month: month, day: day)
     }
 
-    /// The day on which an instant falls in a time zone.
+    /// Makes the day on which an instant falls in a time zone.
     ///
-    /// Instants outside the years 1 to 9999 give the nearest day of that range, and a `Date` that is
-    /// no instant (not a number) the first one.
+    /// Instants outside the years 1 to 9999 become the nearest day of that range, and a `Date` whose
+    /// time is not a number becomes the first one.
     public init(_ date: Date, in timeZone: TimeZone) {
         let given = date.timeIntervalSince1970.rounded(.down)
-        // Not a number is no less than the bounds either.
+        // For a time that is not a number, this comparison is false, too.
         let seconds =
             given >= Self.secondsMin ? min(given, Self.secondsMax) : Self.secondsMin
         let offset = timeZone.secondsFromGMT(for: Date(timeIntervalSince1970: seconds))
@@ -69,7 +69,7 @@ public struct LocalDate: Hashable, Sendable, Comparable {
 
     package static let zero = LocalDate(epochDay: ())
 
-    /// Whether the first day is earlier.
+    /// Returns whether the first day is earlier.
     public static func < (left: LocalDate, right: LocalDate) -> Bool {
         (left.year, left.month, left.day) < (right.year, right.month, right.day)
     }
@@ -88,7 +88,7 @@ extension LocalDate: LosslessStringConvertible {
 extension LocalDate: Codable {
     /// Reads the ISO 8601 text.
     ///
-    /// - Throws: `DecodingError` when the value is no text, or the text no day of the calendar.
+    /// - Throws: `DecodingError` if the value is not a text, or the text is not a day of the calendar.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let day = LocalDate(try container.decode(String.self)) else {
@@ -102,14 +102,14 @@ extension LocalDate: Codable {
 
     /// Writes the ISO 8601 text.
     ///
-    /// - Throws: What the encoder throws.
+    /// - Throws: The errors of the encoder.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(description)
     }
 }
 
-/// Decimal numbers of a fixed width, as dates and times have them.
+/// Decimal numbers of a fixed width, as in dates and times.
 enum DecimalDigits {
     static func value(_ bytes: ArraySlice<UInt8>) -> Int? {
         var result = 0

@@ -1,6 +1,6 @@
 // LocalTime: a time of day without a time zone, the Swift side of a `time` column.
 
-/// A time of day with milliseconds, without day and time zone.
+/// A time of day with milliseconds, without a day or a time zone.
 ///
 /// ```swift
 /// let wake = LocalTime(hour: 7, minute: 14)               // nil when there is no such time
@@ -10,13 +10,13 @@ public struct LocalTime: Hashable, Sendable, Comparable {
     /// Milliseconds since midnight, 0 to 86,399,999.
     public let millisecondsOfDay: Int
 
-    /// Makes a time from the milliseconds since midnight; nil when a day has not so many.
+    /// Makes a time from the milliseconds since midnight; nil if a day does not have that many.
     public init?(millisecondsOfDay: Int) {
         guard (0..<86_400_000).contains(millisecondsOfDay) else { return nil }
         self.millisecondsOfDay = millisecondsOfDay
     }
 
-    /// Makes a time of day; nil when a part is out of its range.
+    /// Makes a time of day; nil if a component is out of range.
     public init?(hour: Int, minute: Int, second: Int = 0, millisecond: Int = 0) {
         guard (0..<24).contains(hour), (0..<60).contains(minute), (0..<60).contains(second),
             (0..<1000).contains(millisecond)
@@ -26,7 +26,7 @@ public struct LocalTime: Hashable, Sendable, Comparable {
 
     /// Reads `07:14`, `07:14:05` or `07:14:05.250`; nil for any other text.
     ///
-    /// At most nine decimals are read; those after the third are cut off.
+    /// At most nine decimals are accepted; those after the third are cut off.
     public init?(_ text: some StringProtocol) {
         let bytes = Array(text.utf8)
         let colon = UInt8(ascii: ":")
@@ -64,7 +64,7 @@ public struct LocalTime: Hashable, Sendable, Comparable {
     /// The millisecond, 0 to 999.
     public var millisecond: Int { millisecondsOfDay % 1000 }
 
-    /// Whether the first time is earlier.
+    /// Returns whether the first time is earlier.
     public static func < (left: LocalTime, right: LocalTime) -> Bool {
         left.millisecondsOfDay < right.millisecondsOfDay
     }
@@ -81,7 +81,7 @@ extension LocalTime: LosslessStringConvertible {
 extension LocalTime: Codable {
     /// Reads the ISO 8601 text.
     ///
-    /// - Throws: `DecodingError` when the value is no text, or the text no time of a day.
+    /// - Throws: `DecodingError` if the value is not a text, or the text is not a time of day.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let time = LocalTime(try container.decode(String.self)) else {
@@ -95,7 +95,7 @@ extension LocalTime: Codable {
 
     /// Writes the ISO 8601 text.
     ///
-    /// - Throws: What the encoder throws.
+    /// - Throws: The errors of the encoder.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(description)

@@ -1,26 +1,26 @@
-// PresentMoment: defaults of a model that are the moment at which they were asked for, as `Date()` is.
+// PresentMoment: recognizes model defaults that are the current time, such as `Date()`.
 //
-// Dates are kept in milliseconds, so two records of defaults that are made one after the other have the same
-// date, although it is another one in each run of the app.
+// Dates are stored in milliseconds, so two records of defaults that are made right after each other may have
+// the same date, although each run of the app has another one.
 
 import Foundation
 import TidelineCore
 
-/// The time in which a model was asked for its record of defaults.
+/// The period in which a model was asked for its record of defaults.
 struct PresentMoment {
     private let start = Date()
     private var end = Date()
 
-    /// The record was made.
+    /// Ends the period, after the record was made.
     mutating func close() { end = Date() }
 
-    /// Whether a value is a date of this time.
+    /// Returns whether a value is a date within this period.
     func contains(_ value: Value) -> Bool {
         guard case .date(let date) = value else { return false }
         return date >= start.addingTimeInterval(-0.001) && date <= end.addingTimeInterval(0.001)
     }
 
-    /// Whether the next record may have another value in the place of this one only in another millisecond.
+    /// Returns whether a value of this kind may change from one millisecond to the next.
     static func maySet(_ value: Value) -> Bool {
         switch value {
         case .date, .json: true

@@ -1,13 +1,13 @@
 // ProjectedRows: the rows that the app read with selected columns, so that no update writes a column that was
 // not read (docs/SYNC.md, "Selected columns").
 //
-// A record of a selection has nil or defaults in the properties that were not read, as a record has whose row
-// says so. Only this memory tells the two apart.
+// A record of a selection has nil or defaults in the properties that were not read. So does a record whose row
+// stores these values. Only this memory distinguishes the two.
 
 import Synchronization
 import TidelineCore
 
-/// What is known of a record that may be of a selection.
+/// The known facts about a record that may come from a selection.
 struct Projection: Sendable {
     fileprivate let table: String
     /// The columns that were not read.
@@ -17,12 +17,12 @@ struct Projection: Sendable {
     /// Whether the record is a plain row, in which the app may have set single columns.
     fileprivate let isPlain: Bool
 
-    /// Throws if an update would write a value that was never read over another one.
+    /// Throws if an update would overwrite a column that was not read.
     ///
     /// `stored` is the row as the record's type encodes it.
     func check(update edited: Row, of stored: Row) throws {
         if isPlain {
-            // A row that was made of a record has all columns; one that was read has those that were selected.
+            // A row made from a record has all columns; a row that was read has those that were selected.
             let isRecord = unread.allSatisfy { name in
                 guard let value = edited[name], let placeholder = placeholders[name] else {
                     return false
@@ -40,7 +40,7 @@ struct Projection: Sendable {
         guard lost.isEmpty else { throw error(edited, lost) }
     }
 
-    /// Throws if an insert would store nothing but what a selection has in the columns that were not read.
+    /// Throws if an insert would store only placeholders in the columns that were not read.
     func check(insert new: Row) throws {
         let isRead = unread.contains { name in
             guard let value = new[name] else { return false }
@@ -65,10 +65,10 @@ struct Projection: Sendable {
 final class ProjectedRows: Sendable {
     private struct Table {
         var unread: [ItemKey: Set<String>] = [:]
-        /// The columns of rows that are not remembered one by one any more; any row may be one of them.
+        /// The unread columns of rows that are no longer remembered one by one; any row may be one of them.
         var unreadOfAny: Set<String> = []
         var identity = RecordIdentity.nothing
-        /// Whether a selection had the column in which records tell their state.
+        /// Whether a selection had the column that identifies a record's state.
         var tellsState = false
         /// The values of the last record type for columns without a value.
         var placeholders: Row?
@@ -77,10 +77,10 @@ final class ProjectedRows: Sendable {
     private let tables = Mutex<[String: Table]>([:])
     private let rowsMax: Int
 
-    /// `rowsMax`: how many rows of a table are remembered one by one.
+    /// `rowsMax` is the number of rows of a table that are remembered one by one.
     init(rowsMax: Int) { self.rowsMax = rowsMax }
 
-    /// Remembers rows that a query gave; nothing if it selects no columns.
+    /// Remembers rows that a query returned; does nothing if the query selects no columns.
     func handOut<Record>(_ rows: [Row], selecting names: [String]?, _ coder: RecordCoder<Record>) {
         guard let names, !rows.isEmpty else { return }
         let selected = Set(names.map { $0.lowercased() })
@@ -111,7 +111,7 @@ final class ProjectedRows: Sendable {
         }
     }
 
-    /// What is known of a record's row; nil if the record cannot be of a selection.
+    /// Returns the known facts about a record's row; nil if the record cannot come from a selection.
     func projection<Record>(
         of row: Row,
         _ coder: RecordCoder<Record>,
@@ -122,7 +122,7 @@ final class ProjectedRows: Sendable {
             return nil
         }
         let isPlain = coder.schema == nil
-        // A row may have been made of a record.
+        // A row may have been made from a record.
         let placeholders =
             isPlain
             ? catalog?.placeholders(of: name) ?? tables.withLock { $0[name]?.placeholders }
@@ -135,7 +135,8 @@ final class ProjectedRows: Sendable {
         )
     }
 
-    /// What is known of a row that an app gives to an action of an error; nil if it cannot be of a selection.
+    /// Returns the known facts about a row that an app passes to an error's action; nil if it cannot come from a
+    /// selection.
     func projection(of row: Row, table name: String, _ catalog: TableCatalog) -> Projection? {
         guard let unread = unread(of: row, table: name, identity: nil) else { return nil }
         return Projection(
@@ -161,7 +162,7 @@ final class ProjectedRows: Sendable {
 }
 
 extension RecordIdentity {
-    /// The column that tells a record's state.
+    /// The column that identifies a record's state.
     fileprivate var column: String? {
         switch self {
         case .version: SystemColumn.version

@@ -1,23 +1,23 @@
-// RecordCoder: how the records of one table become rows and come back.
+// RecordCoder: converts the records of one table to rows and back.
 //
-// A value of closures, so that tables of typed records and tables of plain rows are the same
-// generic code. The record's type is known where the coder is made, and nowhere else.
+// It is a value of closures, so that tables of typed records and tables of plain rows share
+// generic code. Only the place that makes the coder knows the record's type.
 
 public import TidelineCore
 
-/// What a read does with a row that does not decode.
+/// How a read handles a row that does not decode.
 ///
 /// Such a row is kept and synced in either case.
 public enum DecodingFailurePolicy: Sendable {
     /// The read throws ``SyncError`` with code `rowDoesNotFit`.
     case `throw`
-    /// The row is left out of the result.
+    /// The read skips the row.
     case skip
 }
 
 /// A stored row that does not decode into its record type.
 ///
-/// It names table, row and column, never a value. It is the `cause` of a ``SyncError`` with code
+/// It names the table, the row and the column, never a value. It is the `cause` of a ``SyncError`` with code
 /// `rowDoesNotFit`, and an element of ``LiveQuery/decodingFailures``.
 public struct DecodingFailure: Error, Sendable, Hashable, CustomStringConvertible {
     /// The table's name.
@@ -26,7 +26,7 @@ public struct DecodingFailure: Error, Sendable, Hashable, CustomStringConvertibl
     public let itemID: String
     /// The column that does not fit the record type's property.
     public let column: String
-    /// What is wrong, and what to do about it.
+    /// A description of the failure and its remedy.
     public let message: String
 
     /// The message.
@@ -34,7 +34,7 @@ public struct DecodingFailure: Error, Sendable, Hashable, CustomStringConvertibl
 }
 
 package struct RecordCoder<Record: Sendable>: Sendable {
-    /// The table's name and columns: declared ones first, else those of the model.
+    /// The table's name and columns: the declared ones if given, otherwise those of the model.
     package let table: TableSchema
     /// The model's columns; nil for plain rows.
     package let schema: RecordSchema?
@@ -42,11 +42,11 @@ package struct RecordCoder<Record: Sendable>: Sendable {
     package let decode: @Sendable (Row) throws -> Record
     package let id: @Sendable (Record) -> String
 
-    /// The columns that rows without a model are held against; nil where a model makes them.
+    /// The columns that rows without a model are checked against; nil if a model makes the rows.
     var declared: TableSchema? { schema == nil ? table : nil }
 
-    /// What columns without a value stand for in filters and orders; nil for plain rows, where null is
-    /// null.
+    /// The values that filters and orders use for columns without a value; nil for plain rows, in which
+    /// null is null.
     let absent: AbsentValues?
 
     private let decodePage: @Sendable ([Row], DecodingFailurePolicy) throws -> [Record]
@@ -59,29 +59,29 @@ package struct RecordCoder<Record: Sendable>: Sendable {
         try decodePage(rows, onDecodingFailure)
     }
 
-    /// A query of what the store has, as this coder's records mean it, but for its order; see `rows`.
+    /// Returns a query of the store as this coder's records read it, except its order; see `rows`.
     func meant(_ query: TableQuery) -> TableQuery { absent?.meant(query) ?? query }
 
-    /// A condition on what the store has, as this coder's records mean it.
+    /// Returns a condition on the store as this coder's records read it.
     func meant(_ filter: Filter?) -> Filter? { absent.map { $0.meant(filter) } ?? filter }
 
-    /// What of a record tells the state that it was read in.
+    /// The property that identifies the state in which a record was read.
     package var identity: RecordIdentity {
         if declares(SystemColumn.version) { return .version }
         return declares(SystemColumn.updatedAt) ? .updatedAt : .nothing
     }
 
-    /// Whether the record type has a property for a system column.
+    /// Returns whether the record type has a property for a system column.
     package func declares(_ systemColumn: String) -> Bool {
         schema.map { $0.systemProperties.contains(systemColumn) } ?? true
     }
 }
 
 extension RecordCoder {
-    /// The rows of a query that is meant already, in the order that their records have.
+    /// Returns the rows of a query that `meant(_:)` returned, in the order of their records.
     ///
-    /// A column that no row lacks stays the key, which an index may answer. Mostly the rows themselves
-    /// tell; otherwise they are counted, which needs no order.
+    /// A column in which every row has a value stays the sort key, so that an index can be used. Usually the
+    /// rows of the result show whether one lacks a value; otherwise such rows are counted, which needs no order.
     func rows(_ query: TableQuery, of store: any LocalStoreReader) throws -> [Row] {
         let rows = try store.rows(query, in: table.name)
         guard let absent else { return rows }
@@ -98,7 +98,9 @@ extension RecordCoder {
 }
 
 extension RecordCoder where Record: SyncRecord {
-    /// The coder of a model; `declared` is the schema given for its table, whose defaults count.
+    /// Makes the coder of a model.
+    ///
+    /// `declared` is the schema given for its table; its defaults take precedence.
     package static func model(
         for type: Record.Type,
         declared: TableSchema? = nil
@@ -130,7 +132,7 @@ extension RecordCoder where Record: SyncRecord {
 }
 
 extension RecordCoder where Record == Row {
-    /// The coder of plain rows, which are what they are, but for dates: those are rounded.
+    /// Makes the coder of plain rows, which stay as they are except that dates are rounded.
     package static func untyped(table: TableSchema) -> RecordCoder {
         RecordCoder(
             table: table,
@@ -145,7 +147,7 @@ extension RecordCoder where Record == Row {
 }
 
 extension RecordSchema {
-    /// One default for each column, null where there is none.
+    /// Returns one default for each column; null if a column has none.
     func defaults(declared: TableSchema? = nil) -> [Value] {
         columns.map { column in
             let given = declared?.columns.first { $0.name == column.name }?.defaultValue
@@ -155,8 +157,9 @@ extension RecordSchema {
 }
 
 extension Row {
-    /// The row with its dates rounded, as every store and the wire have them; those that no column
-    /// holds stay, and are refused by RowCheck.
+    /// The row with its dates rounded, as every store and the wire have them.
+    ///
+    /// Dates that no column can hold stay, and RowCheck rejects them.
     var inMilliseconds: Row {
         var result = self
         for (name, value) in self {
@@ -168,7 +171,7 @@ extension Row {
         return result
     }
 
-    /// The row of a record: every column of its model, null for nil.
+    /// Makes the row of a record, with every column of its model; nil becomes null.
     ///
     /// Dates are rounded to milliseconds; nested `Codable` values become JSON documents.
     ///
@@ -182,16 +185,16 @@ extension Row {
         self = try RowWriter.row(of: record, RecordSchema.of(type(of: record)))
     }
 
-    /// The row as a typed record.
+    /// Decodes the row into a typed record.
     ///
-    /// A missing or null column becomes nil, or for a property that cannot be nil its declared
-    /// default, else ''/0/false.
+    /// A missing or null column becomes nil. A property that cannot be nil gets its declared
+    /// default, or ''/0/false.
     ///
     /// ```swift
     /// let item = try row.decode(TodoItem.self)
     /// ```
     ///
-    /// - Throws: ``SyncError`` with code `rowDoesNotFit`, naming table, id and column.
+    /// - Throws: ``SyncError`` with code `rowDoesNotFit`, which names the table, the id and the column.
     public func decode<Record: SyncRecord>(_ type: Record.Type) throws -> Record {
         let schema = try RecordSchema.of(type)
         return try RowReader(schema, defaults: schema.defaults()).read(self, as: type)

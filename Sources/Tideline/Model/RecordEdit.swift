@@ -1,13 +1,13 @@
-// RecordEdit: what a closure of the app changes of a record, as a change of its row; and which records
-// have to be remembered when they are handed out.
+// RecordEdit: the change that an app's closure makes to a record, as a change of its row; and the records
+// that have to be remembered when the app reads them.
 
 import TidelineCore
 
-/// A stored row with what a closure changed of its record.
+/// A stored row with the changes that a closure made to its record.
 struct RecordEdit {
     let row: Row
 
-    /// - Throws: What the closure throws; ``SyncError`` with code `rowDoesNotFit`, or `invalidID` where
+    /// - Throws: The errors of the closure; ``SyncError`` with code `rowDoesNotFit`, or `invalidID` if
     ///   the id changed.
     init<Record>(
         of stored: Row,
@@ -18,7 +18,7 @@ struct RecordEdit {
         try self.init(of: stored, read, before: try coder.encode(read), coder, change)
     }
 
-    /// `read` is the stored row as a record, and `before` that as it is encoded.
+    /// `read` is the record of the stored row, and `before` is that record encoded.
     init<Record>(
         of stored: Row,
         _ read: Record,
@@ -38,11 +38,12 @@ struct RecordEdit {
 }
 
 extension RecordCoder {
-    /// What goes out without a version or a time, which an update is measured against, each with the
-    /// state of its row.
+    /// Returns the records that have no version or time, each encoded and with the state of its row.
     ///
-    /// A type with a version has none before the first push, and in a selection of other fields. Only
-    /// such records are encoded: one row that was not pushed yet does not make a long list slow.
+    /// Later updates of these records are compared with them.
+    ///
+    /// A record of a type with a version has none before the first push, and in a selection without that column.
+    /// Only such records are encoded, so that one row that was not pushed yet does not slow down a long list.
     func silent(_ records: [Record], among rows: [Row]) -> [(row: Row, state: RowState)] {
         var state = StateMember(identity)
         let silent = rows.indices.filter { !state.isTold(by: rows[$0]) }
@@ -55,7 +56,7 @@ extension RecordCoder {
         if records.count == rows.count {
             for index in silent { add(records[index], rows[index]) }
         } else {
-            // Some rows were left out.
+            // Some rows were skipped.
             let stored = Dictionary(
                 silent.map { (ItemKey(rows[$0].id), rows[$0]) },
                 uniquingKeysWith: { $1 }
@@ -68,7 +69,7 @@ extension RecordCoder {
     }
 }
 
-/// The column in which rows tell their state.
+/// The column that identifies the state of rows.
 private struct StateMember {
     private var member: RowMember?
 

@@ -5,38 +5,40 @@ public import TidelineCore
 
 /// The columns of a model.
 public final class RecordSchema: Sendable {
-    /// Name and columns of the table, without the system columns.
+    /// The table's name and columns, without the system columns.
     public let table: TableSchema
 
     /// The names of the system columns for which the model has a property, without `id`.
     public let systemProperties: Set<String>
 
-    /// All columns of the model in the order in which it asks for them, system columns too.
+    /// All columns of the model, including system columns, in the order in which it decodes them.
     package let columns: [ColumnDefinition]
 
     /// The names of ``columns``, shared by all rows made from records.
     package let layout: RowLayout
 
-    /// What properties are read as where their columns have no value and declare none, by column.
+    /// The values of properties whose columns have no value and declare no default, by column.
     let zeros: [String: Value]
 
-    /// The columns whose properties may not be nil.
+    /// The columns whose properties cannot be nil.
     let neverNil: Set<String>
 
-    /// The defaults that the model's own record has, by column; see ``SyncRecord/defaults``.
+    /// The defaults of the model's own record, by column; see ``SyncRecord/defaults``.
     let ownDefaults: [String: Value]
 
     private let columnsByProperty: [String: String]
     private let declaredPaths: [(path: any AnyKeyPath & Sendable, column: String)]
 
-    /// Where the columns are in rows of the layout that was read last.
+    /// The positions of the columns in rows of the layout that was read last.
     let recentSlots = Mutex<RowSlots?>(nil)
 
     private static let known = Mutex<[ObjectIdentifier: RecordSchema]>([:])
 
-    /// The columns of a model type; found at the first call, then remembered.
+    /// Returns the columns of a model type.
     ///
-    /// - Throws: ``SyncError`` with code `invalidModel` and what to change in the model.
+    /// They are found by the first call and then cached.
+    ///
+    /// - Throws: ``SyncError`` with code `invalidModel`, whose message says what to change in the model.
     public static func of(_ type: any SyncRecord.Type) throws -> RecordSchema {
         let key = ObjectIdentifier(type)
         if let schema = known.withLock({ $0[key] }) { return schema }
@@ -51,9 +53,9 @@ public final class RecordSchema: Sendable {
         return defaults.isEmpty ? schema : RecordSchema(schema, ownDefaults: defaults)
     }
 
-    /// The values of the model's record of defaults, for properties that may not be nil.
+    /// Returns the values of the model's record of defaults, for properties that cannot be nil.
     ///
-    /// A value that differs each time, as a new id or `Date()` does, does not count.
+    /// A value that differs each time, such as a new id or `Date()`, does not count.
     private func defaults<Record: SyncRecord>(of type: Record.Type) -> [String: Value] {
         var moment = PresentMoment()
         guard let one = try? RowWriter.row(of: Record.defaults, self) else { return [:] }
@@ -118,7 +120,7 @@ public final class RecordSchema: Sendable {
             _ = try Record(from: probe)
             return probe.columns
         } catch {
-            // With columns declared the initialiser may stop early: it need not like placeholders.
+            // If columns are declared, the initializer may reject placeholders and stop early.
             guard declared.isEmpty else {
                 let names = Set(probe.columns.map(\.definition.name))
                 return probe.columns
@@ -191,12 +193,12 @@ public final class RecordSchema: Sendable {
 }
 
 extension RecordSchema {
-    /// The property of a column.
+    /// Returns the property of a column.
     func property(ofColumn column: String) -> String {
         columnsByProperty.first { $0.value == column }?.key ?? column
     }
 
-    /// The column of a stored property.
+    /// Returns the column of a stored property.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for any other key path.
     package func column(for path: AnyKeyPath) throws -> String {

@@ -1,13 +1,13 @@
-// RowCheck: what no server takes of a record is refused when the app stores it, and not at the push.
+// RowCheck: rejects records that no server would accept when the app stores them, not at the push.
 
 import Foundation
 import TidelineCore
 
 enum RowCheck {
-    /// Refuses reserved names, values that no table holds, and the mark of a deleted row.
+    /// Rejects reserved names, values that no table can hold, and the flag of a deleted row.
     ///
-    /// `schema` says what the columns hold, for rows that no model has made; columns that it does
-    /// not name hold anything.
+    /// `schema` has the column types, for rows that no model made. Columns that it does
+    /// not name can hold any value.
     static func check(
         _ row: Row,
         table: String,
@@ -28,9 +28,9 @@ enum RowCheck {
         try checkIsLive(row, table: table)
     }
 
-    /// Refuses what of a row is neither as here nor as on the server and does not fit.
+    /// Rejects values that do not fit and that differ from both the local row and the server's row.
     ///
-    /// What either side has already may be of any kind: it was not the app that made it.
+    /// A value that either side already has may be of any kind, because the app did not create it.
     static func check(
         _ row: Row,
         changing known: [Row?],
@@ -47,7 +47,7 @@ enum RowCheck {
         try check(changes, table: table, id: id, schema: schema)
     }
 
-    /// Refuses the mark of a deleted row: it is the server's.
+    /// Rejects the flag of a deleted row, which only the server sets.
     static func checkIsLive(_ row: Row, table: String) throws {
         guard row[SystemColumn.deleted] == .bool(true) else { return }
         throw SyncError.recordDoesNotFit(
@@ -58,19 +58,19 @@ enum RowCheck {
         )
     }
 
-    /// Refuses an id that is no text: nothing would be found by it.
+    /// Rejects an id that is not a text, because no query would find the row.
     static func checkID(_ row: Row) throws {
         guard let id = row["id"], !id.isNull else { return }
         guard case .string = id else { throw SyncError.invalidID("it is no text") }
     }
 
-    /// Why no row can have a member of this name, as the end of a sentence; nil where one can.
+    /// Returns why a row cannot have a member of this name, as the end of a sentence; nil if it can.
     private static func fault(ofName name: String) -> String? {
         name.hasPrefix("__")
             ? "has a name that is reserved, as all that begin with '__': give it another" : nil
     }
 
-    /// Why a column of this type cannot hold a value, as the end of a sentence; nil where it can.
+    /// Returns why a column of this type cannot hold a value, as the end of a sentence; nil if it can.
     static func fault(of value: Value, in type: ColumnType?) -> String? {
         switch value {
         case .string(let text) where text.utf8.contains(0):
@@ -107,7 +107,7 @@ enum RowCheck {
         }
     }
 
-    /// Whether a document has the escape of U+0000; a backslash that is escaped begins none.
+    /// Returns whether a document contains the escape `\u0000`; an escaped backslash does not begin one.
     private static func hasNUL(_ json: String) -> Bool {
         var bytes = json.utf8[...]
         while let place = bytes.firstIndex(of: UInt8(ascii: "\\")) {

@@ -1,4 +1,4 @@
-// SyncError: what goes wrong on the client, as an open code and a message that says the remedy.
+// SyncError: the errors of the client, with an open code and a message that says what to do.
 //
 // The texts of fixed messages are in SyncErrorMessages.swift. The contents of records never
 // enter a message.
@@ -8,7 +8,7 @@ public import TidelineCore
 
 /// An error of the client.
 ///
-/// `code` is for programs, `message` for people: it says what to do.
+/// `code` is for programs; `message` is for people and says what to do.
 ///
 /// ```swift
 /// do {
@@ -18,13 +18,15 @@ public import TidelineCore
 /// }
 /// ```
 public struct SyncError: Error, Sendable {
-    /// What kind of error it is; more kinds may come.
+    /// The kind of the error.
+    ///
+    /// More kinds may be added.
     public var code: Code
-    /// What happened and what to do about it.
+    /// A description of the failure and its remedy.
     public var message: String
-    /// The error below this one.
+    /// The underlying error.
     public var cause: (any Error)?
-    /// The status of the answer, when a server answered.
+    /// The HTTP status of the response, if the server sent one.
     public var statusCode: Int?
     /// The row that the server sent with a conflict.
     public var serverItem: Row?
@@ -85,17 +87,17 @@ extension SyncError {
 
         private init(_ kind: Kind) { self.kind = kind }
 
-        /// The store was not opened yet.
+        /// The store has not been opened yet.
         public static let storeNotInitialized = Self(.storeNotInitialized)
         /// A row with this id exists.
         public static let alreadyExists = Self(.alreadyExists)
-        /// There is no row with this id.
+        /// No row has this id.
         public static let notFound = Self(.notFound)
-        /// The query has no meaning for a store or a server.
+        /// A store or a server cannot run the query.
         public static let unsupportedQuery = Self(.unsupportedQuery)
         /// A row does not decode into the model, or a record does not fit into a row.
         public static let rowDoesNotFit = Self(.rowDoesNotFit)
-        /// A record that was read with selected columns would be written over what was not read.
+        /// A record that was read with selected columns would overwrite columns that were not read.
         public static let partialRecord = Self(.partialRecord)
         /// A property was added to a table that has rows, and its default is not known.
         public static let defaultRequired = Self(.defaultRequired)
@@ -103,40 +105,40 @@ extension SyncError {
         public static let invalidID = Self(.invalidID)
         /// The text cannot name a pull query.
         public static let invalidQueryID = Self(.invalidQueryID)
-        /// The table was not given when the store was opened.
+        /// The table was not among those that the store was opened with.
         public static let unknownTable = Self(.unknownTable)
-        /// Operations wait to be pushed.
+        /// Operations are waiting to be pushed.
         public static let pendingOperations = Self(.pendingOperations)
         /// The row changed on the server since it was last pulled.
         public static let conflict = Self(.conflict)
         /// The server cannot be reached.
         public static let offline = Self(.offline)
-        /// The server does not accept the token, or wants one.
+        /// The server does not accept the token, or requires one.
         public static let unauthorized = Self(.unauthorized)
-        /// Changes belong to another account than the one that is signed in.
+        /// The changes belong to another account than the one that is signed in.
         public static let otherAccount = Self(.otherAccount)
-        /// The server does not let this account do it (403).
+        /// The server does not allow this account to do it (403).
         public static let forbidden = Self(.forbidden)
-        /// The server wants fewer requests (429); try again later.
+        /// The client exceeded the server's rate limit (429); try again later.
         public static let tooManyRequests = Self(.tooManyRequests)
-        /// The server failed, or has no time (408).
+        /// The server failed, or timed out (408).
         public static let serverError = Self(.serverError)
-        /// The server refused the request.
+        /// The server rejected the request.
         public static let badRequest = Self(.badRequest)
-        /// The answer is not what the protocol says.
+        /// The response does not follow the protocol.
         public static let badResponse = Self(.badResponse)
         /// The local store failed.
         public static let storeFailure = Self(.storeFailure)
-        /// The local store cannot be read or written at this moment, such as a protected file on a locked
-        /// phone.
+        /// The local store cannot be read or written at this moment, for example because its file is protected on a
+        /// locked phone.
         ///
-        /// Nothing is lost. Observers and automatic sync go on by themselves as soon as it can be read again.
+        /// Nothing is lost. Observers and automatic sync continue by themselves as soon as it can be read again.
         public static let storeUnavailable = Self(.storeUnavailable)
-        /// The file of the store was written by a newer version.
+        /// A newer version of the library wrote the file of the store.
         public static let newerStore = Self(.newerStore)
         /// The key does not open the encrypted file of the store.
         public static let wrongKey = Self(.wrongKey)
-        /// Plain http to another machine was not asked for.
+        /// Plain http to another machine was not allowed.
         public static let insecureEndpoint = Self(.insecureEndpoint)
         /// The columns of a model cannot be found.
         public static let invalidModel = Self(.invalidModel)
@@ -145,12 +147,12 @@ extension SyncError {
         /// The client is suspended (``SyncClient/suspend()``).
         public static let suspended = Self(.suspended)
 
-        /// A table of a transaction was used after the end of that.
+        /// A table of a transaction was used after the transaction ended.
         public static let transactionEnded = Self(.transactionEnded)
-        /// A transaction makes more operations than one batch of a push can have.
+        /// A transaction creates more operations than one batch of a push can have.
         public static let transactionTooLarge = Self(.transactionTooLarge)
 
-        /// What a refusal with this status says, wherever it comes.
+        /// Returns the code of a rejection with this status, from any kind of request.
         init(answer status: Int) {
             switch status {
             case 401: self = .unauthorized

@@ -1,6 +1,6 @@
 // SyncErrorMessages: the fixed messages about models, rows, ids and queries.
 //
-// Names of tables, columns and types, and ids, may be in a message; values of records never.
+// Messages may contain names of tables, columns and types, and ids, but never the values of records.
 
 import TidelineCore
 
@@ -89,7 +89,7 @@ extension SyncError {
         SyncError(.unsupportedQuery, "The query cannot be expressed: \(what)")
     }
 
-    /// A query that no server could be asked.
+    /// Returns the error for a query that no server could run.
     package static func unsupportedQuery(_ cause: ODataError) -> SyncError {
         var error = unsupportedQuery(
             "\(cause.message). Ask the server for more, and choose among the records on the device."

@@ -1,10 +1,10 @@
-// SyncRecord: what a model promises, and the columns it may declare by hand.
+// SyncRecord: the requirements for a model, and the columns that it may declare by hand.
 
 public import TidelineCore
 
-/// A typed record of a synchronised table.
+/// A typed record of a synchronized table.
 ///
-/// The columns are found by asking `init(from:)`; nothing needs to be declared:
+/// The library finds the columns by calling `init(from:)`, so nothing needs to be declared:
 ///
 /// ```swift
 /// struct TodoItem: SyncRecord {
@@ -15,17 +15,17 @@ public import TidelineCore
 /// }
 /// ```
 ///
-/// A column is named by its coding key. Properties `createdAt`, `updatedAt` (`Date?`), `version`
+/// A column is named by its coding key. The properties `createdAt`, `updatedAt` (`Date?`), `version`
 /// (`String?`) and `deleted` (`Bool`) are the system properties and may be left out. Names that
 /// begin with `__` are reserved.
 public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
-    /// The table's name on the wire: the name of the type unless the model says another.
+    /// The table's name on the wire. By default, this is the name of the type.
     static var tableName: String { get }
 
-    /// A record with the default of each property: what a row without a value is read as.
+    /// A record with the default of each property, which stands in for missing values of a row.
     ///
-    /// Codable does not use the value behind `=`. So the library asks for a record that was made with it. If
-    /// every property has a default, the type has an `init()`, and nothing has to be written. Otherwise write:
+    /// Codable does not use the value after `=`, so the library needs a record that was made with it. If
+    /// every property has a default, the type has an `init()`, and you need not write anything. Otherwise write:
     ///
     /// ```swift
     /// struct Item: SyncRecord {
@@ -38,25 +38,25 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
     /// ```
     ///
     /// Its id, its system properties and its optional properties do not count. A property that was added to a table
-    /// with rows needs a default: else opening the store throws ``SyncError`` with code `defaultRequired`.
+    /// with rows needs a default; without one, opening the store throws ``SyncError`` with code `defaultRequired`.
     static var defaults: Self { get throws }
 
-    /// A record with the default of each property; types that have no such initializer need none.
+    /// Makes a record with the default of each property. Types without such an initializer need not add one.
     ///
-    /// - Throws: Whatever keeps a type from having such a record.
+    /// - Throws: The error that prevents the type from having such a record.
     init() throws
 
-    /// Columns declared by hand: none unless the model says some.
+    /// The columns declared by hand. By default, there are none.
     ///
-    /// Needed for properties whose columns cannot be found by themselves; a column declared here
-    /// replaces the one that was found. Where `init(from:)` refuses empty texts or zeros, declare
-    /// the columns that it asks for after that too. See ``RecordColumn``.
+    /// Declare a column if it cannot be found automatically; a declared column
+    /// replaces the one that was found. If `init(from:)` rejects empty texts or zeros, also declare
+    /// the columns that it decodes after that. See ``RecordColumn``.
     static var columns: [RecordColumn<Self>] { get }
 
-    /// Indexes of the table on the device, each by its properties: none unless the model says some.
+    /// The indexes of the table on the device, each a list of properties. By default, there are none.
     ///
-    /// A filter or an order by a property reads the whole table without one. Each index makes every
-    /// change of a row dearer.
+    /// Without an index, a filter or an order by a property reads the whole table. Each index makes every
+    /// change of a row more expensive.
     ///
     /// ```swift
     /// static let indexes: [[any PartialKeyPath<TodoItem> & Sendable]] = [[\.complete, \.text]]
@@ -65,25 +65,25 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
 }
 
 extension SyncRecord {
-    /// The name of the type, without the types around it.
+    /// The name of the type, without the types that enclose it.
     public static var tableName: String { String(describing: Self.self) }
 
-    /// The record of `init()`.
+    /// The record that `init()` makes.
     public static var defaults: Self { get throws { try Self() } }
 
-    /// Always throws: the type has no record with the default of each property.
+    /// Always throws, because the type has no record with the default of each property.
     ///
     /// - Throws: An error that the library handles.
     public init() throws { throw NoDefaults() }
 
-    /// No declared columns: all are found.
+    /// No declared columns; all are found automatically.
     public static var columns: [RecordColumn<Self>] { [] }
 
     /// No indexes.
     public static var indexes: [[any PartialKeyPath<Self> & Sendable]] { [] }
 }
 
-/// A record type has no `init()` and declares no `defaults`.
+/// An error for a record type that has no `init()` and declares no `defaults`.
 struct NoDefaults: Error {}
 
 /// A column that a model declares by hand.

@@ -1,11 +1,11 @@
 // ColumnArithmetic: + - * / % and rounding in `where:` closures.
 //
-// Numbers add, texts join; an untyped column (`$0["rank"]`) adds, and joins a text.
+// Numbers are added and texts are concatenated. An untyped column (`$0["rank"]`) adds, and joins with a text.
 
 public import Foundation
 public import TidelineCore
 
-/// A type whose columns can be computed with.
+/// A type whose columns support arithmetic.
 public protocol ArithmeticContent {}
 
 /// A type whose columns hold numbers with a fraction.
@@ -37,12 +37,12 @@ private func compute<Content>(
 }
 
 extension Column where Content: ArithmeticContent {
-    /// The sum with a value; null when the column is.
+    /// The sum of a column and a value; null if the column is null.
     public static func + (left: Column, right: Content) -> Column {
         compute(.add, left, .literal(right))
     }
 
-    /// The sum with a value.
+    /// The sum of a value and a column.
     public static func + (left: Content, right: Column) -> Column {
         compute(.add, .literal(left), right)
     }
@@ -50,7 +50,7 @@ extension Column where Content: ArithmeticContent {
     /// The sum of two columns.
     public static func + (left: Column, right: Column) -> Column { compute(.add, left, right) }
 
-    /// The difference to a value.
+    /// The difference of a column and a value.
     public static func - (left: Column, right: Content) -> Column {
         compute(.sub, left, .literal(right))
     }
@@ -63,12 +63,12 @@ extension Column where Content: ArithmeticContent {
     /// The difference of two columns.
     public static func - (left: Column, right: Column) -> Column { compute(.sub, left, right) }
 
-    /// The product with a value.
+    /// The product of a column and a value.
     public static func * (left: Column, right: Content) -> Column {
         compute(.mul, left, .literal(right))
     }
 
-    /// The product with a value.
+    /// The product of a value and a column.
     public static func * (left: Content, right: Column) -> Column {
         compute(.mul, .literal(left), right)
     }
@@ -76,7 +76,9 @@ extension Column where Content: ArithmeticContent {
     /// The product of two columns.
     public static func * (left: Column, right: Column) -> Column { compute(.mul, left, right) }
 
-    /// The quotient by a value; whole numbers cut towards zero, division by zero gives null.
+    /// The quotient of a column and a value.
+    ///
+    /// Whole numbers are truncated toward zero; division by zero returns null.
     public static func / (left: Column, right: Content) -> Column {
         compute(.div, left, .literal(right))
     }
@@ -97,22 +99,24 @@ extension Column where Content: ArithmeticContent {
     /// The remainder of a division by another column.
     public static func % (left: Column, right: Column) -> Column { compute(.mod, left, right) }
 
-    /// The negative.
+    /// The negated value.
     public static prefix func - (column: Column) -> Column {
         column.map { .negate($0) }
     }
 }
 
 extension Column where Content: FractionalContent {
-    /// The greatest whole number that is not greater.
+    /// The greatest whole number that is not greater than the value.
     public func floor() -> Column { map { .call(.floor, $0) } }
 
-    /// The least whole number that is not less.
+    /// The least whole number that is not less than the value.
     public func ceil() -> Column { map { .call(.ceiling, $0) } }
 
-    /// The nearest whole number; as in Swift, halves go away from zero unless another rule is given.
+    /// The nearest whole number.
     ///
-    /// Servers of the current generation know `.toNearestOrEven` only, those of 2.x the default only.
+    /// As in Swift, halves are rounded away from zero unless another rule is given.
+    ///
+    /// Servers of the current generation support only `.toNearestOrEven`, and those of 2.x only the default.
     public func rounded(
         _ rule: FloatingPointRoundingRule = .toNearestOrAwayFromZero
     ) -> Column {
@@ -132,17 +136,17 @@ extension Column where Content: FractionalContent {
 }
 
 extension Column where Content: TextContent {
-    /// The text with another one behind it.
+    /// The column's text followed by another text.
     public static func + (left: Column, right: String) -> Column {
         left.map { .call(.concat, $0, QueryExpression(.value(.string(right)))) }
     }
 
-    /// The text with another one before it.
+    /// A text followed by the column's text.
     public static func + (left: String, right: Column) -> Column {
         right.map { .call(.concat, QueryExpression(.value(.string(left))), $0) }
     }
 
-    /// The texts of two columns, one behind the other.
+    /// The texts of two columns, concatenated.
     public static func + (left: Column, right: Column) -> Column {
         left.with(right) { .call(.concat, $0, $1) }
     }

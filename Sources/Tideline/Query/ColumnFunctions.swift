@@ -1,7 +1,7 @@
 // ColumnFunctions: functions on texts and dates in `where:` closures.
 //
-// Lengths and positions count Unicode scalars, and letter case is full Unicode: what the filter
-// rules of every engine say, not what Swift's String does.
+// Lengths and positions count Unicode scalars, and letter case is full Unicode. This follows the filter
+// rules of every engine, not Swift's String.
 
 public import Foundation
 public import TidelineCore
@@ -25,7 +25,7 @@ extension Column where Content: TextContent {
         map { .call(function, $0, QueryExpression(.value(.string(text)))) }
     }
 
-    /// Whether the text contains another one; letter case counts.
+    /// Whether the text contains another text, case-sensitively.
     public func contains(_ text: String) -> Condition { call(.contains, text) }
 
     /// Whether the text contains the text of another column.
@@ -33,16 +33,16 @@ extension Column where Content: TextContent {
         with(other) { .call(.contains, $0, $1) }
     }
 
-    /// Whether the text contains another one as people search: letter case and accents aside, by the rules of
-    /// the device's language, as Foundation's function of this name.
+    /// Whether the text contains another one as users search: ignoring case and accents, by the rules of
+    /// the device's language, like Foundation's function of this name.
     ///
-    /// Only the device evaluates it: a pull or a read of the server throws ``SyncError`` with code
+    /// Only the device can evaluate it: a pull or a read from the server throws ``SyncError`` with code
     /// `unsupportedQuery`.
     public func localizedStandardContains(_ text: String) -> Condition {
         call(.localizedContains, text)
     }
 
-    /// Whether the text begins with another one.
+    /// Whether the text begins with another text.
     public func hasPrefix(_ text: String) -> Condition { call(.startswith, text) }
 
     /// Whether the text begins with the text of another column.
@@ -50,7 +50,7 @@ extension Column where Content: TextContent {
         with(other) { .call(.startswith, $0, $1) }
     }
 
-    /// Whether the text ends with another one.
+    /// Whether the text ends with another text.
     public func hasSuffix(_ text: String) -> Condition { call(.endswith, text) }
 
     /// Whether the text ends with the text of another column.
@@ -58,25 +58,27 @@ extension Column where Content: TextContent {
         with(other) { .call(.endswith, $0, $1) }
     }
 
-    /// The text in lower case.
+    /// The text in lowercase.
     public func lowercased() -> Column { map { .call(.tolower, $0) } }
 
-    /// The text in upper case.
+    /// The text in uppercase.
     public func uppercased() -> Column { map { .call(.toupper, $0) } }
 
-    /// The text without white space at both ends.
+    /// The text without white space at either end.
     public func trimmed() -> Column { map { .call(.trim, $0) } }
 
     /// The number of Unicode scalars.
     public var count: Column<Int> { map { .call(.length, $0) } }
 
-    /// Whether the text is empty; a null text is not.
+    /// Whether the text is empty.
+    ///
+    /// A null text is not empty.
     public var isEmpty: Condition { map { .compare(.eq, $0, QueryExpression(.value(""))) } }
 
-    /// The position of the first occurrence of a text, counted from 0; -1 without one.
+    /// The position of the first occurrence of a text, counted from 0; -1 if there is none.
     public func position(of text: String) -> Column<Int> { call(.indexof, text) }
 
-    /// The rest of the text from a position on, counted from 0, or `length` characters of it.
+    /// The rest of the text from a position, counted from 0, or at most `length` Unicode scalars of it.
     public func substring(from position: Int, length: Int? = nil) -> Column {
         map { column in
             let bounds = [position, length].compactMap { bound in
@@ -100,7 +102,9 @@ extension Column where Content: TextContent {
 }
 
 extension Column where Content: InstantContent {
-    /// The year, in UTC like all parts.
+    /// The year.
+    ///
+    /// All date components are in UTC.
     public var year: Column<Int> { map { .call(.year, $0) } }
     /// The month, 1 to 12.
     public var month: Column<Int> { map { .call(.month, $0) } }

@@ -1,6 +1,6 @@
 // ColumnOperators: comparisons and logic of `where:` closures.
 //
-// Few overloads on purpose: each one costs the type checker at every use of the operator. A
+// There are few overloads on purpose, because each one slows the type checker at every use of the operator. A
 // column that may be nil compares with a plain value because Swift makes that value optional.
 
 import TidelineCore
@@ -14,12 +14,14 @@ private func compare<Left, Right>(
 }
 
 extension Column {
-    /// Whether the column has this value; `nil` asks for null.
+    /// Matches if the column has this value; `nil` matches null.
     public static func == (left: Column, right: Content) -> Condition {
         compare(.eq, left, .literal(right))
     }
 
-    /// Whether the column has another value; null is another value than any but nil.
+    /// Matches if the column has another value.
+    ///
+    /// Null differs from every value but nil.
     public static func != (left: Column, right: Content) -> Condition {
         compare(.ne, left, .literal(right))
     }
@@ -44,7 +46,9 @@ extension Column {
         compare(.ge, left, .literal(right))
     }
 
-    /// Whether both columns are equal; two nulls are.
+    /// Whether both columns are equal.
+    ///
+    /// Two nulls are equal.
     public static func == (left: Column, right: Column) -> Condition { compare(.eq, left, right) }
 
     /// Whether both columns differ.
@@ -73,7 +77,9 @@ extension Column {
         }
     }
 
-    /// Whether the column has one of these values; null is none of them.
+    /// Whether the column has one of these values.
+    ///
+    /// Null never matches.
     public func isIn<Wrapped>(_ values: some Sequence<Wrapped>) -> Condition
     where Content == Wrapped? {
         map { column in
@@ -82,7 +88,7 @@ extension Column {
     }
 }
 
-// A value first: `3 < $0.rank`.
+// With the value on the left: `3 < $0.rank`.
 
 extension Column {
     /// Whether a value is equal to the column.
@@ -116,7 +122,7 @@ extension Column {
     }
 }
 
-// A column that may be nil beside one that may not.
+// Comparisons of a column that may be nil with one that may not.
 
 extension Column {
     /// Whether a column that may be nil is equal to one that may not.
@@ -169,42 +175,42 @@ extension Column {
 }
 
 extension Column where Content == Bool {
-    /// Whether both conditions hold.
+    /// Whether both conditions match.
     public static func && (left: Condition, right: Condition) -> Condition {
         left.with(right) { .and($0, $1) }
     }
 
-    /// Whether both hold, the second one not depending on rows.
+    /// Whether both conditions match; the second does not depend on rows.
     public static func && (left: Condition, right: Bool) -> Condition {
         left.with(.literal(right)) { .and($0, $1) }
     }
 
-    /// Whether both hold, the first one not depending on rows.
+    /// Whether both conditions match; the first does not depend on rows.
     public static func && (left: Bool, right: Condition) -> Condition {
         Condition.literal(left).with(right) { .and($0, $1) }
     }
 
-    /// Whether one condition holds at least.
+    /// Whether at least one condition matches.
     public static func || (left: Condition, right: Condition) -> Condition {
         left.with(right) { .or($0, $1) }
     }
 
-    /// Whether one holds at least, the second one not depending on rows.
+    /// Whether at least one condition matches; the second does not depend on rows.
     public static func || (left: Condition, right: Bool) -> Condition {
         left.with(.literal(right)) { .or($0, $1) }
     }
 
-    /// Whether one holds at least, the first one not depending on rows.
+    /// Whether at least one condition matches; the first does not depend on rows.
     public static func || (left: Bool, right: Condition) -> Condition {
         Condition.literal(left).with(right) { .or($0, $1) }
     }
 
-    /// Whether the condition does not hold; a null boolean does not hold.
+    /// Whether the condition does not match; a null Boolean does not match.
     public static prefix func ! (condition: Condition) -> Condition {
         condition.map { .not($0) }
     }
 
-    /// The condition that always holds, or never.
+    /// A condition that matches always, or never.
     public static func always(_ holds: Bool = true) -> Condition { .literal(holds) }
 }
 
@@ -212,7 +218,7 @@ extension Sequence {
     /// Whether a column has one of these values: `["open", "waiting"].contains($0.state)`.
     public func contains(_ column: Column<Element>) -> Condition { column.isIn(self) }
 
-    /// The same of a column that may be null; null is none of the values.
+    /// The same for a column that may be null; null never matches.
     public func contains(_ column: Column<Element?>) -> Condition { column.isIn(self) }
 }
 

@@ -1,7 +1,7 @@
-// Columns: what a `where:` closure sees of a table, and the typed expressions it builds.
+// Columns: the columns of a table in a `where:` closure, and the typed expressions that it builds.
 //
-// A closure cannot throw where a key path has no column, so an expression is a result: the first
-// failure travels to the top and is thrown when the filter is made.
+// A subscript cannot throw if a key path has no column, so an expression is a result: the first
+// failure is passed on and thrown when the filter is made.
 
 public import TidelineCore
 
@@ -11,7 +11,7 @@ public import TidelineCore
 /// try await todos.read(where: { !$0.complete && $0.text.contains("milk") })
 /// ```
 ///
-/// A column is named by its property, or by its name where there is none: `$0["text"]`.
+/// A column is referred to by its property, or by its name if it has no property: `$0["text"]`.
 @dynamicMemberLookup
 public struct Columns<Record> {
     private let resolve: (AnyKeyPath) throws -> String
@@ -26,7 +26,7 @@ public struct Columns<Record> {
         Column { QueryExpression(.field(try resolve(path))) }
     }
 
-    /// The column of an optional `Bool` as a condition of its own: null does not hold.
+    /// The column of an optional `Bool` as a condition; null does not match.
     @_disfavoredOverload
     public subscript(dynamicMember path: KeyPath<Record, Bool?>) -> Condition
     where Record: SyncRecord {
@@ -38,7 +38,7 @@ public struct Columns<Record> {
         Column(QueryExpression(.field(name)))
     }
 
-    /// The column with this name, with the type that it is said to have.
+    /// The column with this name, with the given type.
     ///
     /// ```swift
     /// try await rows.read(where: { $0["complete", as: Bool.self] && $0["rank"] > 3 })
@@ -48,20 +48,20 @@ public struct Columns<Record> {
     }
 }
 
-/// A column, or what is computed from columns, with the type of its contents.
+/// A column, or an expression over columns, with the type of its contents.
 ///
-/// Operators and functions make further expressions of it; those of type `Bool` are conditions.
-/// Nothing is computed in Swift: the store or the server does that, and null follows the rules
-/// of the query, not of Swift: a comparison with null other than `==` and `!=` does not hold.
+/// Operators and functions combine it into further expressions; those of type `Bool` are conditions.
+/// Swift computes nothing: the store or the server does. Null follows the rules
+/// of the query, not of Swift: a comparison with null other than `==` and `!=` does not match.
 public struct Column<Content>: Sendable {
-    /// The tree, or several of which one counts, where a value stands in for null.
+    /// The expression, or alternatives of which one applies if a value replaces null.
     private let built: Result<Alternatives, SyncError>
 
     package init(_ expression: QueryExpression) {
         built = .success(Alternatives(expression))
     }
 
-    /// Takes errors that are not a ``SyncError`` for unsupported queries.
+    /// Converts an error other than ``SyncError`` to an unsupported query.
     package init(_ build: () throws -> QueryExpression) {
         self.init(either: { Alternatives(try build()) })
     }
@@ -89,10 +89,12 @@ public struct Column<Content>: Sendable {
         }
     }
 
-    /// The most levels of a condition: each of them is a call within a call for whoever reads it.
+    /// The deepest nesting of a condition.
+    ///
+    /// Each level is a nested call for the code that reads it.
     private static var depthMax: Int { 200 }
 
-    /// The tree, or the first failure of its parts.
+    /// Returns the expression, or throws the first failure of its parts.
     package func expression() throws -> QueryExpression {
         let cases = try built.get().cases
         guard cases.count == 1, cases[0].guardCondition == nil else {
@@ -116,11 +118,11 @@ public struct Column<Content>: Sendable {
         Column<Result>(either: { try alternatives().with(other.alternatives(), transform) })
     }
 
-    /// A literal of the type of a column.
+    /// Returns a literal of a column's type.
     package static func literal(_ value: Content) -> Column<Content> {
         Column { try Literal.expression(value) }
     }
 }
 
-/// What a `where:` closure gives back.
+/// The result of a `where:` closure.
 public typealias Condition = Column<Bool>

@@ -1,5 +1,5 @@
-// ExpressionBuilding: the same small simplifications for closures and predicates, so that both
-// give the same tree: chains of && and || are flat, and constant conditions are folded away.
+// ExpressionBuilding: the same simplifications for closures and predicates, so that both build
+// the same tree: chains of && and || are flat, and constant conditions are folded.
 
 import Foundation
 import TidelineCore
@@ -11,7 +11,7 @@ extension QueryExpression {
 
     static let null = QueryExpression(.value(.null))
 
-    /// The condition's value when it does not depend on a row.
+    /// The value of the condition if it does not depend on a row.
     var constantCondition: Bool? {
         if case .value(.bool(let value)) = kind { value } else { nil }
     }
@@ -43,7 +43,9 @@ extension QueryExpression {
         return QueryExpression(.not(condition))
     }
 
-    /// The negative; of a literal the negative literal, so that `-9` is one in both forms.
+    /// Negates an operand.
+    ///
+    /// A literal becomes the negative literal, so that `-9` is the same in closures and predicates.
     static func negate(_ operand: QueryExpression) -> QueryExpression {
         switch operand.kind {
         case .value(.integer(let value)) where value != .min:

@@ -1,17 +1,17 @@
-// FilterBuilding: filters and orders from what app authors write.
+// FilterBuilding: builds filters and orders from closures, predicates and sort terms.
 
 public import Foundation
 public import TidelineCore
 
 extension Filter {
-    /// The condition of a closure over the columns of a model.
+    /// Makes the condition of a closure over the columns of a model.
     ///
     /// ```swift
     /// let open = try Filter(for: TodoItem.self) { !$0.complete && $0.rank >= 3 }
     /// ```
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a property without a column or a
-    ///   value without a column type, and what the closure throws.
+    ///   value without a column type, and the errors of the closure.
     public init<Record: SyncRecord>(
         for type: Record.Type,
         where condition: (Columns<Record>) throws -> Condition
@@ -21,37 +21,37 @@ extension Filter {
         self.init(try condition(columns).expression())
     }
 
-    /// The condition of a closure over columns by name.
+    /// Makes the condition of a closure over columns by name.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a key path or a value without a
-    ///   column type, and what the closure throws.
+    ///   column type, and the errors of the closure.
     public init(where condition: (Columns<Row>) throws -> Condition) throws {
         let columns = Columns<Row> { throw KeyPathNames.noModel($0) }
         self.init(try condition(columns).expression())
     }
 
-    /// The condition of a Foundation predicate.
+    /// Makes the condition of a Foundation predicate.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` that names what has no column form.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`, which names the expression without a column form.
     public init<Record: SyncRecord>(_ predicate: Predicate<Record>) throws {
         let schema = try RecordSchema.of(Record.self)
         self.init(try PredicateWalk.expression(predicate) { try schema.column(for: $0) })
     }
 
-    /// Nil for the condition that always holds, which is no filter.
+    /// The filter, or nil if its condition always matches.
     package var unlessTrivial: Filter? { expression.constantCondition == true ? nil : self }
 }
 
 extension RecordCoder {
-    /// The column of a key path; plain rows have none.
+    /// Returns the column of a key path; plain rows have none.
     package func column(for path: AnyKeyPath) throws -> String {
         guard let schema else { throw KeyPathNames.noModel(path) }
         return try schema.column(for: path)
     }
 
-    /// The filter of a `where:` closure; nil when it lets every row through.
+    /// Returns the filter of a `where:` closure; nil if every row matches.
     package func filter(_ condition: (Columns<Record>) throws -> Condition) throws -> Filter? {
-        // Nothing of the columns outlives the call: they are only escaping for the type's sake.
+        // The columns do not outlive the call; they escape only because of their type.
         let columns = Columns<Record> { [schema] path in
             guard let schema else { throw KeyPathNames.noModel(path) }
             return try schema.column(for: path)
@@ -59,20 +59,20 @@ extension RecordCoder {
         return Filter(try condition(columns).expression()).unlessTrivial
     }
 
-    /// The filter of a predicate; nil when it lets every row through.
+    /// Returns the filter of a predicate; nil if every row matches.
     package func filter(_ predicate: Predicate<Record>) throws -> Filter? {
         let expression = try PredicateWalk.expression(predicate) { try column(for: $0) }
         return Filter(expression).unlessTrivial
     }
 
-    /// The keys of an order.
+    /// Returns the sort keys of an order.
     package func order(_ terms: [SortTerm<Record>]) throws -> [SortKey] {
         try terms.map { try $0.sortKey() }
     }
 }
 
 extension RecordCoder where Record: SyncRecord {
-    /// The keys of an order given by descriptors.
+    /// Returns the sort keys of an order given by sort descriptors.
     package func order(_ descriptors: [SortDescriptor<Record>]) throws -> [SortKey] {
         try descriptors.map { try SortTerm($0).sortKey() }
     }

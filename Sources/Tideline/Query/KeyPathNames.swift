@@ -1,7 +1,7 @@
-// KeyPathNames: the name of the property that a key path leads to.
+// KeyPathNames: finds the name of a key path's property.
 //
-// `debugDescription` is `\TodoItem.text`, in optimised and stripped programs too (measured). It
-// is a debug format: what does not look like one stored property is refused, never guessed. A
+// `debugDescription` is `\TodoItem.text`, in optimized and stripped programs too (measured). It
+// is a debug format: a text that does not look like one stored property is rejected, never guessed. A
 // model can name its columns by key path instead (`static var columns`).
 
 import TidelineCore
@@ -23,7 +23,7 @@ enum KeyPathNames {
         return String(name)
     }
 
-    /// `\TodoItem.`: asked of the type itself, so that generic and nested types work.
+    /// Returns `\TodoItem.`, derived from the type itself, so that generic and nested types work.
     private static func rootPrefix(_ type: Any.Type) -> String {
         func prefix<Root>(_ type: Root.Type) -> String {
             String((\Root.self).debugDescription.dropLast("self".count))

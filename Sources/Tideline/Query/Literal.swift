@@ -1,10 +1,10 @@
-// Literal: a Swift value as a value of a query.
+// Literal: converts a Swift value to a value of a query.
 
 import Foundation
 import TidelineCore
 
 enum Literal {
-    /// The column value of a Swift value that stands in a query.
+    /// Returns the column value of a Swift value in a query.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a type without a column type.
     static func value<T>(_ source: T) throws -> Value {
@@ -17,7 +17,7 @@ enum Literal {
             return value
         }
         switch source {
-        // As the same date is stored.
+        // A date is converted as it is for storage.
         case .date(let date) as Value: return try self.value(date)
         case let value as Value: return value
         case let value as String: return .string(value)
@@ -58,7 +58,7 @@ enum Literal {
     }
 }
 
-/// `Optional`, for code that has lost the type.
+/// An `Optional` for code that does not know the type.
 private protocol OptionalValue {
     func literal() throws -> Value
 }

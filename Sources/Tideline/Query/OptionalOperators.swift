@@ -1,16 +1,16 @@
-// OptionalOperators: what people write in `where:` closures about columns and values that may be nil,
-// and closures that ask nothing of the columns.
+// OptionalOperators: operators of `where:` closures for columns and values that may be nil,
+// and closures that do not use the columns.
 
 import TidelineCore
 
 extension Column {
-    /// Whether the column has the value of an optional; nil asks for null.
+    /// Matches if the column has the value of an optional; nil matches null.
     @_disfavoredOverload
     public static func == (left: Column, right: Content?) -> Condition {
         left.with(Column<Content?>.literal(right)) { .compare(.eq, $0, $1) }
     }
 
-    /// Whether the column has another value than an optional; nil asks for any value.
+    /// Matches if the column has another value than an optional; nil matches any value.
     @_disfavoredOverload
     public static func != (left: Column, right: Content?) -> Condition {
         left.with(Column<Content?>.literal(right)) { .compare(.ne, $0, $1) }
@@ -18,7 +18,7 @@ extension Column {
 }
 
 extension Column {
-    /// The value of a column, or another one where it is null: `($0.rank ?? 0) > 3`.
+    /// The value of a column, or another value if it is null: `($0.rank ?? 0) > 3`.
     public static func ?? <Wrapped>(left: Column, right: Wrapped) -> Column<Wrapped>
     where Content == Wrapped? {
         Column<Wrapped>(either: {
@@ -29,7 +29,7 @@ extension Column {
         })
     }
 
-    /// The value of a column, or that of another column where it is null.
+    /// The value of a column, or that of another column if it is null.
     public static func ?? <Wrapped>(left: Column, right: Column<Wrapped>) -> Column<Wrapped>
     where Content == Wrapped? {
         Column<Wrapped>(either: {
@@ -42,7 +42,7 @@ extension Column {
 }
 
 extension Column where Content == Value {
-    /// The value of a column by name, or another one where it is null: `($0["rank"] ?? 0) > 3`.
+    /// The value of a column by name, or another value if it is null: `($0["rank"] ?? 0) > 3`.
     public static func ?? (left: Column, right: Value) -> Column {
         Column(either: {
             try left.alternatives().orElse(
@@ -53,44 +53,44 @@ extension Column where Content == Value {
     }
 }
 
-// A null boolean does not hold.
+// A null Boolean does not match.
 
 extension Column where Content == Bool? {
-    /// Whether both hold.
+    /// Whether both conditions match.
     public static func && (left: Column, right: Column) -> Condition {
         left.with(right) { .and($0, $1) }
     }
 
-    /// Whether both hold.
+    /// Whether both conditions match.
     public static func && (left: Column, right: Condition) -> Condition {
         left.with(right) { .and($0, $1) }
     }
 
-    /// Whether both hold.
+    /// Whether both conditions match.
     public static func && (left: Condition, right: Column) -> Condition {
         left.with(right) { .and($0, $1) }
     }
 
-    /// Whether one holds at least.
+    /// Whether at least one condition matches.
     public static func || (left: Column, right: Column) -> Condition {
         left.with(right) { .or($0, $1) }
     }
 
-    /// Whether one holds at least.
+    /// Whether at least one condition matches.
     public static func || (left: Column, right: Condition) -> Condition {
         left.with(right) { .or($0, $1) }
     }
 
-    /// Whether one holds at least.
+    /// Whether at least one condition matches.
     public static func || (left: Condition, right: Column) -> Condition {
         left.with(right) { .or($0, $1) }
     }
 
-    /// Whether the column does not hold: it is false or null.
+    /// Whether the column is false or null.
     public static prefix func ! (column: Column) -> Condition { column.map { .not($0) } }
 }
 
 extension Column: ExpressibleByBooleanLiteral where Content == Bool {
-    /// The condition that always holds, or never: `{ _ in true }`.
+    /// Makes a condition that matches always, or never: `{ _ in true }`.
     public init(booleanLiteral value: Bool) { self = .literal(value) }
 }

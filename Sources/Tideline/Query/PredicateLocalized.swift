@@ -1,7 +1,7 @@
 // PredicateLocalized: `localizedStandardContains` in predicates.
 //
 // The device evaluates it as Foundation does; no server has a function for it. The macro accepts it
-// everywhere, but Foundation on Linux has no node for it: it is supplied here.
+// everywhere, but Foundation on Linux has no node for it, so this file supplies one.
 
 import TidelineCore
 
@@ -11,30 +11,30 @@ import Foundation
 public import Foundation
 
 extension PredicateExpressions {
-    /// Whether a text contains another one as people search: letter case and accents aside.
+    /// A predicate node that searches a text as users do: ignoring case and accents.
     public struct StringLocalizedStandardContains<
         Root: PredicateExpression,
         Other: PredicateExpression
     >: PredicateExpression where Root.Output: StringProtocol, Other.Output: StringProtocol {
-        /// A condition.
+        /// The result type: a condition.
         public typealias Output = Bool
 
-        /// The text that is searched.
+        /// The text to search in.
         public let root: Root
-        /// The text that is looked for.
+        /// The text to search for.
         public let other: Other
 
         /// Evaluates the node in memory.
         ///
-        /// - Throws: What the evaluation of one of the two sides throws.
+        /// - Throws: The errors of the two operands.
         public func evaluate(_ bindings: PredicateBindings) throws -> Bool {
             try root.evaluate(bindings).localizedStandardContains(other.evaluate(bindings))
         }
     }
 
-    // The macro fixes the name.
+    // The macro requires this name.
     // swift-format-ignore: AlwaysUseLowerCamelCase
-    /// What the macro makes of `localizedStandardContains`.
+    /// Builds the node for `localizedStandardContains`; the macro calls it.
     public static func build_localizedStandardContains<Root, Other>(
         _ root: Root,
         _ other: Other

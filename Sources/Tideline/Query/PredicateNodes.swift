@@ -33,7 +33,7 @@ extension PredicateWalk {
         return pairs.cases.count == 1 ? pairs : Alternatives(pairs.condition)
     }
 
-    /// A comparison, decided here where both sides are known: `null == true`, `cond == true`.
+    /// Returns a comparison, or its result if both sides are known: `null == true`, `cond == true`.
     private static func compare(
         _ comparison: Comparison,
         _ left: QueryExpression,
@@ -152,17 +152,17 @@ extension Nodes.ForcedUnwrap: QueryNode {
 }
 
 extension Nodes.NilCoalesce: QueryNode {
-    /// The value where it is not null, the other one where it is.
+    /// Returns the value, or the other one if it is null.
     func walk(_ state: inout PredicateWalk) throws -> Alternatives {
         try state.visit(lhs).orElse(state.visit(rhs), isBoolean: Output.self == Bool.self)
     }
 }
 
 extension Alternatives {
-    /// This value where it is not null, the other one where it is.
+    /// Returns this value, or the other one if it is null.
     func orElse(_ other: Alternatives, isBoolean: Bool) throws -> Alternatives {
         if cases.allSatisfy(\.value.isNullLiteral) { return other }
-        // A null boolean is no condition that holds: nothing more needs to be said for `?? false`.
+        // A null Boolean does not match anyway, so `?? false` adds nothing.
         if isBoolean, other.cases.count == 1, other.condition.constantCondition == false {
             return Alternatives(condition)
         }
@@ -177,7 +177,7 @@ extension Alternatives {
         return isBoolean ? Alternatives(result.condition) : result
     }
 
-    /// The condition that the path taken has a null value.
+    /// The condition that the value on the applicable path is null.
     fileprivate var isNullAnywhere: QueryExpression {
         cases.reduce(.constant(false)) { result, one in
             let isNull: QueryExpression =
@@ -191,10 +191,10 @@ extension Alternatives {
 }
 
 extension Nodes.OptionalFlatMap: QueryNode {
-    /// `x?.member`, `if let x`, `x.flatMap { … }`: the body where the value is not null.
+    /// Walks `x?.member`, `if let x` and `x.flatMap { … }`: the body applies if the value is not null.
     ///
-    /// Null passes through functions and arithmetic by itself. A condition is never null, so there
-    /// the two paths are kept apart.
+    /// Functions and arithmetic pass null on by themselves. A condition is never null, so its
+    /// two paths are kept separate.
     func walk(_ state: inout PredicateWalk) throws -> Alternatives {
         let base = try state.visit(wrapped)
         state.bindings[variable.key] = .value(base)

@@ -12,7 +12,7 @@ extension Nodes.Variable: QueryNode {
     }
 }
 
-/// A node whose value is known now: a captured value, or a member of one.
+/// A node whose value is already known: a captured value, or a member of one.
 protocol ConstantNode {
     func constant() -> Any?
 }
@@ -53,7 +53,7 @@ extension Nodes.KeyPath: ConstantNode, QueryNode {
         case isEmpty
     }
 
-    /// The members of a column's value that a query knows: `count` and `isEmpty` of a text.
+    /// Returns the member of a column's value that a query supports: `count` and `isEmpty` of a text.
     private func member() throws -> Member {
         if Root.Output.self == String.self {
             if keyPath == \String.count { return .length }
@@ -81,7 +81,7 @@ extension Nodes.SequenceContains: QueryNode {
     }
 }
 
-/// A range whose bounds are nodes or known now.
+/// A range whose bounds are nodes or already known.
 private protocol RangeNode {
     func bounds(
         _ state: inout PredicateWalk
@@ -104,7 +104,7 @@ extension Nodes.ClosedRange: RangeNode {
     }
 }
 
-/// A range value, for code that has lost the type.
+/// A range value, for code that does not know its type.
 private protocol KnownRange {
     func literals() throws -> (lower: QueryExpression, upper: QueryExpression)
     var upperComparison: Comparison { get }

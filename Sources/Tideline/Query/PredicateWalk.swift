@@ -1,27 +1,29 @@
-// PredicateWalk: a Foundation Predicate as a query.
+// PredicateWalk: converts a Foundation Predicate to a query.
 //
-// Foundation's nodes are given conformances to a protocol of ours and walked. A Swift expression
-// may have another value on another path (`??`, `?.`, `if`), which no query language at hand can
-// say; so the walk keeps the alternatives of each value with the condition under which each one
-// holds, and a condition becomes "one alternative holds". Usually there is one alternative.
+// Foundation's nodes get conformances to a protocol of ours, by which they are walked. A Swift expression
+// may have different values on different paths (`??`, `?.`, `if`), which the query languages cannot
+// express. So the walk keeps the alternatives of each value with the condition under which each one
+// applies, and a condition becomes "at least one alternative matches". Usually there is one alternative.
 
 import Foundation
 import TidelineCore
 
-/// A value on one path: what it is, and when.
+/// A value on one path, with the condition for that path.
 struct Alternative {
-    /// Nil for always.
+    /// Nil if the value always applies.
     var guardCondition: QueryExpression?
     var value: QueryExpression
 }
 
-/// What a predicate's variable or subtree stands for.
+/// The possible values of a predicate's variable or subtree.
 struct Alternatives: Sendable {
-    /// More paths than this are refused: the query would grow without bounds.
+    /// The largest number of paths.
+    ///
+    /// More are rejected, because the query would grow without bounds.
     static let countMax = 16
 
     var cases: [Alternative]
-    /// How deep the values are nested; a chain of one operator is one level.
+    /// The nesting depth of the values; a chain of one operator is one level.
     var depth = 1
 
     init(_ value: QueryExpression) {
@@ -64,7 +66,7 @@ struct Alternatives: Sendable {
         return result
     }
 
-    /// How deep these values make that which has them as parts: what is in a chain is at its level.
+    /// Returns the depth of an expression that contains these values; members of a chain share its level.
     private func depth(within result: Alternatives) -> Int {
         switch (result.cases.first?.value.kind, cases.first?.value.kind) {
         case (.all, .all), (.any, .any): depth
@@ -72,7 +74,7 @@ struct Alternatives: Sendable {
         }
     }
 
-    /// These alternatives, but only where a condition holds.
+    /// Returns these alternatives, restricted to a condition.
     func when(_ condition: QueryExpression) -> [Alternative] {
         cases.map {
             Alternative(
@@ -82,7 +84,7 @@ struct Alternatives: Sendable {
         }
     }
 
-    /// The condition that the value is true; null is not.
+    /// The condition that the value is true; null is not true.
     var condition: QueryExpression {
         cases.reduce(.constant(false)) { result, one in
             let value = one.value.isNullLiteral ? .constant(false) : one.value
@@ -90,7 +92,7 @@ struct Alternatives: Sendable {
         }
     }
 
-    /// The condition that the value is null, or is not.
+    /// Returns the condition that the value is null (`.eq`) or is not (`.ne`).
     func isNull(_ comparison: Comparison) -> QueryExpression {
         map { value in
             if value.isNullLiteral { return .constant(comparison == .eq) }
@@ -116,7 +118,7 @@ extension QueryExpression {
 
 /// The state of a walk.
 struct PredicateWalk {
-    /// What a variable stands for.
+    /// The value that a variable is bound to.
     enum Binding {
         case record
         case value(Alternatives)
@@ -145,7 +147,7 @@ struct PredicateWalk {
         return try node.walk(&self)
     }
 
-    /// The name of a node without module and type arguments: `TypeCast`.
+    /// Returns the name of a node without module and type arguments: `TypeCast`.
     private static func name(of node: Any) -> String {
         let text = String(describing: type(of: node))
         return String(text.prefix { $0 != "<" })

@@ -1,17 +1,17 @@
-// Query from OData text: what a URL says behind its question mark.
+// Query from OData text: reads a URL's query component.
 
 import TidelineCore
 
 extension Query {
-    /// The query of an OData v4 text, as it stands in a URL behind the question mark.
+    /// Makes a query from an OData v4 text, the part of a URL that follows the question mark.
     ///
     /// ```swift
     /// let open = try Query<TodoItem>(odata: "$filter=complete eq false&$orderby=text")
     /// ```
     ///
-    /// Read are `$filter`, `$orderby`, `$top`, `$skip`, `$select` and `$count`; `__includedeleted`
-    /// asks for tombstones, and names without `$` go to the server as they are. The text may be
-    /// percent-encoded: a `%` of its own is written `%25`. A plus is a plus. `&` within quotes is
+    /// Supported options are `$filter`, `$orderby`, `$top`, `$skip`, `$select` and `$count`. `__includedeleted`
+    /// asks for tombstones, and names without `$` are sent to the server unchanged. The text may be
+    /// percent-encoded: write a literal `%` as `%25`. A plus sign is a plus sign. `&` within quotes is
     /// text.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery`, which names the option and the position
@@ -21,7 +21,7 @@ extension Query {
     }
 }
 
-/// The options of a query text, read one by one.
+/// The options of a query text, parsed one by one.
 private struct ODataText {
     private var options: [(name: String, value: String)] = []
 
@@ -88,7 +88,7 @@ private struct ODataText {
         return value
     }
 
-    /// The parts between the `&` that are not within quotes.
+    /// Returns the parts between each `&` that is not within quotes.
     private static func parts(_ text: Substring) -> [Substring] {
         var isQuoted = false
         return text.split(omittingEmptySubsequences: false) { character in

@@ -1,9 +1,9 @@
-// Query and Page: a whole read as a value, and what it gives.
+// Query and Page: a complete read as a value, and its result.
 
 public import Foundation
 public import TidelineCore
 
-/// A read as a value: which records, in what order, which part of them.
+/// A read as a value: the condition, the order, and the window of the result.
 ///
 /// ```swift
 /// var query = try Query<TodoItem>(where: { !$0.complete })
@@ -18,31 +18,31 @@ public struct Query<Record: Sendable>: Sendable {
 
     package init(_ table: TableQuery) { self.table = table }
 
-    /// All records.
+    /// Makes a query of all records.
     public init() { table = TableQuery() }
 
-    /// The records that a closure over the columns describes.
+    /// Makes a query of the records that match a closure over the columns.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a property without a column or a
-    ///   value without a column type, `invalidModel`, and what the closure throws.
+    ///   value without a column type, `invalidModel`, and the errors of the closure.
     public init(where condition: (Columns<Record>) throws -> Condition) throws
     where Record: SyncRecord {
         table = TableQuery(filter: try Filter(for: Record.self, where: condition).unlessTrivial)
     }
 
-    /// The rows that a closure over columns by name describes.
+    /// Makes a query of the rows that match a closure over columns by name.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a value without a column type, and
-    ///   what the closure throws.
+    ///   the errors of the closure.
     public init(where condition: (Columns<Record>) throws -> Condition) throws
     where Record == Row {
         table = TableQuery(filter: try Filter(where: condition).unlessTrivial)
     }
 
-    /// The records that a predicate describes.
+    /// Makes a query of the records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` that names what has no column form, or
-    ///   `invalidModel`.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`, which names the expression without a column form,
+    ///   or `invalidModel`.
     public init(where predicate: Predicate<Record>) throws where Record: SyncRecord {
         table = TableQuery(filter: try Filter(predicate).unlessTrivial)
     }
@@ -53,19 +53,21 @@ public struct Query<Record: Sendable>: Sendable {
         set { table.filter = newValue }
     }
 
-    /// The order; ties are broken by `id`.
+    /// The order.
+    ///
+    /// Ties are broken by `id`.
     public var order: [SortKey] {
         get { table.order }
         set { table.order = newValue }
     }
 
-    /// The most records to read; nil for all.
+    /// The largest number of records to read; nil for all.
     public var limit: Int? {
         get { table.limit }
         set { table.limit = newValue }
     }
 
-    /// How many records of the result to leave out first.
+    /// The number of records to skip at the start of the result.
     public var offset: Int {
         get { table.offset }
         set { table.offset = newValue }
@@ -73,25 +75,25 @@ public struct Query<Record: Sendable>: Sendable {
 
     /// The names of the columns to read; nil for all.
     ///
-    /// The others decode as if they were missing.
+    /// Other columns decode as if they were missing.
     public var fields: [String]? {
         get { table.select }
         set { table.select = newValue }
     }
 
-    /// Whether the page says how many records the filter has, whatever limit and offset.
+    /// Whether the page includes the number of records that match the filter, ignoring limit and offset.
     public var includesTotalCount: Bool {
         get { table.includesTotalCount }
         set { table.includesTotalCount = newValue }
     }
 
-    /// Whether deleted records belong to the result.
+    /// Whether the result includes deleted records.
     public var includesDeleted: Bool {
         get { table.includesDeleted }
         set { table.includesDeleted = newValue }
     }
 
-    /// Further parameters for the server, sent as they are.
+    /// Additional parameters for the server, sent unchanged.
     public var parameters: [String: String] {
         get { table.parameters }
         set { table.parameters = newValue }
@@ -99,7 +101,7 @@ public struct Query<Record: Sendable>: Sendable {
 }
 
 extension Query {
-    /// The query with this order instead of its own.
+    /// Returns the query with this order instead of its own.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a key path that has no column, or
     ///   `invalidModel`.
@@ -107,7 +109,7 @@ extension Query {
         try sorted(by: terms)
     }
 
-    /// The query with this order instead of its own.
+    /// Returns the query with this order instead of its own.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a key path that has no column, or
     ///   `invalidModel`.
@@ -117,7 +119,7 @@ extension Query {
         return copy
     }
 
-    /// The query with at most `limit` records, after `offset` left out.
+    /// Returns the query with at most `limit` records, after the first `offset` records.
     public func limited(to limit: Int, offset: Int = 0) -> Query {
         var copy = self
         copy.limit = limit
@@ -125,14 +127,14 @@ extension Query {
         return copy
     }
 
-    /// The query with the total count.
+    /// Returns the query with the total count.
     public func countingAll() -> Query {
         var copy = self
         copy.includesTotalCount = true
         return copy
     }
 
-    /// The query with one more parameter for the server.
+    /// Returns the query with one more parameter for the server.
     public func parameter(_ name: String, _ value: String) -> Query {
         var copy = self
         copy.parameters[name] = value
@@ -141,7 +143,9 @@ extension Query {
 }
 
 extension Query where Record: SyncRecord {
-    /// The query with the order of descriptors; only their key paths and directions are taken.
+    /// Returns the query with the order of sort descriptors.
+    ///
+    /// Only their key paths and directions are used.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a descriptor without a key path, or
     ///   with one that has no column.
@@ -150,7 +154,9 @@ extension Query where Record: SyncRecord {
         try sorted(by: descriptors)
     }
 
-    /// The query with the order of descriptors; only their key paths and directions are taken.
+    /// Returns the query with the order of sort descriptors.
+    ///
+    /// Only their key paths and directions are used.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a descriptor without a key path, or
     ///   with one that has no column.
@@ -161,11 +167,11 @@ extension Query where Record: SyncRecord {
         return copy
     }
 
-    /// The query with these columns only, and the id.
+    /// Returns the query with only these columns and the id.
     ///
-    /// For records that are shown. The other properties of these records have nil or their defaults. An update
-    /// with such a record never writes them over what the row has: it throws ``SyncError`` with code
-    /// `partialRecord`. Change a row that was read like this by `update(id:_:)`.
+    /// Use it for records that are only displayed. The other properties of these records are nil or have their
+    /// defaults. An update with such a record never overwrites the row's other values with them: it throws
+    /// ``SyncError`` with code `partialRecord`. Use `update(id:_:)` to change a row that was read like this.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a key path that has no column.
     public func selecting(_ paths: PartialKeyPath<Record>...) throws -> Query {
@@ -181,12 +187,12 @@ extension Query where Record: SyncRecord {
     }
 }
 
-/// The records that a query gave.
+/// The result of a query.
 public struct Page<Record: Sendable>: Sendable {
     /// The records, in the order of the query.
     public var items: [Record]
 
-    /// How many records the filter has, when the query asked for it.
+    /// The number of records that match the filter, if the query asked for it.
     public var totalCount: Int?
 
     /// Makes a page.

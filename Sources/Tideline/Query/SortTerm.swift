@@ -1,17 +1,17 @@
-// SortTerm: one key of an order, by key path or by name, resolved where it is made.
+// SortTerm: a sort key of an order, given by key path or by name and resolved when it is made.
 
 public import Foundation
 import TidelineCore
 
-/// One key of the order of a read.
+/// A sort key for the order of a read.
 ///
 /// ```swift
 /// try await todos.read(sortedBy: [.descending(\.rank), .ascending(\.text)])
 /// ```
 ///
-/// Every column type can be ordered by: nulls come first in ascending order, false before true,
-/// texts by Unicode scalar values. On the device a property that may not be nil counts as its default
-/// where a row has no value. Ties are broken by `id`.
+/// Every column type can be sorted. In ascending order, nulls come first, false comes before true, and
+/// texts are ordered by Unicode scalar values. On the device, a property that cannot be nil counts as its
+/// default if the row has no value. Ties are broken by `id`.
 public struct SortTerm<Record>: Sendable {
     private let key: Result<SortKey, SyncError>
 
@@ -25,29 +25,29 @@ public struct SortTerm<Record>: Sendable {
         }
     }
 
-    /// Small values first.
+    /// Sorts by a property, smallest values first.
     public static func ascending(_ path: PartialKeyPath<Record>) -> SortTerm
     where Record: SyncRecord {
         SortTerm(ascending: true) { try RecordSchema.of(Record.self).column(for: path) }
     }
 
-    /// Great values first.
+    /// Sorts by a property, greatest values first.
     public static func descending(_ path: PartialKeyPath<Record>) -> SortTerm
     where Record: SyncRecord {
         SortTerm(ascending: false) { try RecordSchema.of(Record.self).column(for: path) }
     }
 
-    /// Small values of a column first, by its name.
+    /// Sorts by a column's name, smallest values first.
     public static func ascending(_ column: String) -> SortTerm {
         SortTerm(ascending: true) { column }
     }
 
-    /// Great values of a column first, by its name.
+    /// Sorts by a column's name, greatest values first.
     public static func descending(_ column: String) -> SortTerm {
         SortTerm(ascending: false) { column }
     }
 
-    /// Key path and direction of a descriptor; how it compares is not taken.
+    /// Makes a term with the key path and direction of a sort descriptor; its comparator is ignored.
     public init(_ descriptor: SortDescriptor<Record>) where Record: SyncRecord {
         self.init(ascending: descriptor.order == .forward) {
             guard let path = descriptor.keyPath else {
@@ -59,8 +59,8 @@ public struct SortTerm<Record>: Sendable {
         }
     }
 
-    /// The key for a store or a server.
+    /// Returns the sort key for a store or a server.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` when the key path has no column.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` if the key path has no column.
     package func sortKey() throws -> SortKey { try key.get() }
 }

@@ -1,13 +1,13 @@
-// ChangeHub: tells listeners what transactions changed; a slow one gets several changes as one.
+// ChangeHub: reports the changes of transactions to listeners. A slow listener gets several changes as one.
 
 import Synchronization
 
-/// What changed, which can be joined with another such.
+/// A description of a change that can be joined with another one.
 package protocol JoinedChange: Sendable {
-    /// Whether nothing of the other is missing here.
+    /// Returns whether this change includes everything in the other.
     func covers(_ other: Self) -> Bool
 
-    /// Takes the other in, which came before.
+    /// Joins an earlier change into this one.
     mutating func join(_ other: Self)
 }
 
@@ -18,7 +18,7 @@ extension Set<String>: JoinedChange {
     package mutating func join(_ other: Set<String>) { formUnion(other) }
 }
 
-/// Tells listeners what changed.
+/// A broadcaster of changes to listeners.
 final class ChangeHub<Change: JoinedChange>: Sendable {
     private struct State {
         var next = 0
@@ -43,10 +43,10 @@ final class ChangeHub<Change: JoinedChange>: Sendable {
         }
     }
 
-    /// Whether somebody listens.
+    /// Whether there are any listeners.
     var isWatched: Bool { state.withLock { !$0.listeners.isEmpty } }
 
-    /// Ends every stream, also those that are asked for later.
+    /// Ends every stream, including those that are requested later.
     func finish() {
         let listeners = state.withLock { state in
             state.isFinished = true
@@ -56,15 +56,16 @@ final class ChangeHub<Change: JoinedChange>: Sendable {
     }
 
     func publish(_ change: Change) {
-        // In the order in which they came, so that a simulation repeats itself in every process.
+        // Listeners are called in the order in which they registered, so that a simulation repeats in every process.
         let listeners = state.withLock { $0.listeners.sorted { $0.key < $1.key } }
         for (_, listener) in listeners { listener.join(change) }
     }
 }
 
 extension AsyncStream.Continuation where Element: JoinedChange {
-    /// Hands a change to a listener with a buffer of one; what it has not read yet is joined with it,
-    /// so that nothing is forgotten however slow the listener is.
+    /// Sends a change to a listener with a buffer of one.
+    ///
+    /// A change that it has not read yet is joined with the new one, so that a slow listener loses nothing.
     package func join(_ change: Element) {
         var next = change
         while case .dropped(let unread) = yield(next), !next.covers(unread) { next.join(unread) }

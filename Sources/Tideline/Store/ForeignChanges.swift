@@ -3,25 +3,25 @@
 import Synchronization
 import TidelineSQLite
 
-/// Looks, while somebody listens, whether another connection has changed the file.
+/// A detector of changes that other connections make to the file, active while there are listeners.
 final class ForeignChanges: Sendable {
     private struct State {
         /// The number that SQLite changes with each commit of another connection.
         var version: Int64
         var task: Task<Void, Never>?
         var isEnded = false
-        /// Whether it pauses, because a query would open the file.
+        /// Whether detection pauses, because a query would open the file.
         var isSuspended = false
     }
 
     private let state: Mutex<State>
 
-    /// How long a change of another process may go unseen.
+    /// The longest time before a change of another process is noticed.
     private static let interval = Duration.milliseconds(250)
 
     init(of writer: Database) throws { state = Mutex(State(version: try writer.dataVersion())) }
 
-    /// Begins to look, and goes on as long as `isWatched`; `tell` is called after each change.
+    /// Starts to poll, and continues as long as `isWatched` returns true; calls `tell` after each change.
     func watch(
         _ writer: DatabaseThreads,
         while isWatched: @escaping @Sendable () -> Bool,
@@ -39,12 +39,12 @@ final class ForeignChanges: Sendable {
                     } catch let error as SQLiteError where error.isClosed {
                         break
                     } catch {
-                        // A file that cannot be read at this moment is looked at again.
+                        // If the file cannot be read at this moment, the next round tries again.
                         continue
                     }
                 }
                 self?.pause()
-                // Somebody may have come after the last look: `watch` found this task and left.
+                // A listener may have registered after the last check, when `watch` returned because this task existed.
                 if isWatched() { self?.watch(writer, while: isWatched, tell: tell) }
             }
         }

@@ -1,24 +1,24 @@
-// RowChecksum: what tells later that a row of the file is still as the store wrote it.
+// RowChecksum: a checksum that shows whether a row of the file is still as the store wrote it.
 //
-// The digests of a comparison with the server are of ids and versions. A value that something else
-// changed in the file, under the same version, shows in the checksum beside the row only.
+// The digests of a comparison with the server cover ids and versions. If another program changed a value
+// in the file and left the version as it was, only the checksum of the row shows it.
 
 import TidelineCore
 import TidelineSQLite
 
-/// The sum over the cells of one row, as SQLite stores them.
+/// The checksum over the cells of one row, as SQLite stores them.
 ///
-/// Without regard to the order of the columns, and to those without a value: a column that the
+/// It does not depend on the order of the columns, or on columns without a value, so a column that the
 /// table gains changes nothing.
 struct RowChecksum {
     private var sum: UInt64 = 0
-    /// False when a cell is of another class than its column, so that SQLite may store another one.
+    /// False if a cell has another class than its column, so that SQLite may convert it.
     private var isKnown = true
 
-    /// The checksum; nil where it cannot be told beforehand.
+    /// The checksum; nil if it cannot be computed in advance.
     var value: Int64? { isKnown ? Int64(bitPattern: sum) : nil }
 
-    /// A column in checksums: its name without regard to case, and what SQLite stores in it as it is.
+    /// A column in checksums: its name, ignoring case, and the storage class that it keeps unchanged.
     struct Column {
         fileprivate let seed: UInt64
         fileprivate let storage: StorageClass
@@ -38,7 +38,9 @@ struct RowChecksum {
         }
     }
 
-    /// A number without a fraction counts as the integer that SQLite makes of it.
+    /// Adds a number.
+    ///
+    /// SQLite stores one without a fraction as an integer, so it counts as that.
     @inline(__always)
     mutating func add(real: Double, _ column: Column) {
         guard column.storage != .text, !real.isNaN else {
@@ -65,7 +67,7 @@ struct RowChecksum {
         mix(Self.hash(blob, seed: column.seed), column, kind: 4)
     }
 
-    /// A value that its column holds, as it is bound.
+    /// Adds a value that its column can hold, as it is bound.
     mutating func add(_ value: Value, _ column: Column) {
         switch value {
         case .integer(let value): add(integer: value, column)
@@ -74,7 +76,7 @@ struct RowChecksum {
         }
     }
 
-    /// What a bound value becomes in the file.
+    /// Adds a bound value in the form that it has in the file.
     private mutating func add(_ value: SQLValue, _ column: Column) {
         switch value {
         case .null: break
@@ -86,7 +88,9 @@ struct RowChecksum {
         }
     }
 
-    /// A cell that was read: SQLite stored it, of whatever class it is.
+    /// Adds a cell that was read.
+    ///
+    /// SQLite stored it, whatever its class.
     mutating func add(stored cell: StatementCell, _ column: Column) {
         switch cell.kind {
         case .null: break
@@ -108,7 +112,9 @@ struct RowChecksum {
         sum &+= Self.step(Self.step(column.seed, kind), word)
     }
 
-    /// Multiplies and folds; the constant is the odd one next to 2^64 divided by the golden ratio.
+    /// Multiplies and folds.
+    ///
+    /// The constant is the odd number next to 2^64 divided by the golden ratio.
     @inline(__always)
     private static func step(_ hash: UInt64, _ word: UInt64) -> UInt64 {
         let product = (hash ^ word).multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)
@@ -137,26 +143,26 @@ struct RowChecksum {
     }
 }
 
-/// A store that can tell which rows are as they were stored.
+/// A reader that can find rows whose values changed since they were stored.
 package protocol ChecksumReader: LocalStoreReader {
-    /// The rows, of those that match, whose values are not known to be those that were stored.
+    /// Returns the matching rows whose values are not known to be those that were stored.
     func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows
 }
 
-/// Rows that may hold other values than were stored, by their ids.
+/// Rows that may hold other values than those that were stored, by their ids.
 package struct UncertainRows: Sendable {
-    /// Something else changed them.
+    /// The rows that another program changed.
     package var changed: [String] = []
-    /// Nothing tells what was stored.
+    /// The rows without a checksum.
     package var unknown: [String] = []
 
-    /// Both.
+    /// The ids of both kinds.
     package var ids: [String] { changed + unknown }
 }
 
-/// A store that can be told that a row is not what the server gave under the version of the row.
+/// A writer that can mark a row as different from the one that the server sent under its version.
 package protocol ChecksumWriter: LocalStoreWriter {
-    /// The row counts as uncertain until it is stored again.
+    /// Removes the checksum of a row, which then counts as uncertain until it is stored again.
     func dropChecksum(ofRow id: String, in table: String) throws
 }
 
@@ -164,7 +170,7 @@ extension SQLiteTransaction: ChecksumReader, ChecksumWriter {
     func uncertainRows(_ filter: Filter?, in name: String) throws -> UncertainRows {
         let table = try self.table(name)
         guard table.hasExtra else { return UncertainRows() }
-        // Also the columns that the model does not have any more.
+        // Includes the columns that the model no longer has.
         let columns = try storedColumns(of: table)
         let list = columns.map { Identifier($0).quoted }.joined(separator: ", ")
         let places = columns.map { RowChecksum.Column($0, .blob) }

@@ -1,37 +1,39 @@
-// SQLiteStore: whether a file is as the store left it.
+// SQLiteStore: checks whether a file is as the store left it.
 
 import Synchronization
 import TidelineCore
 import TidelineSQLite
 
-/// What a look at a store found.
+/// The result of a check of a store.
 public struct StoreReport: Sendable, Hashable {
-    /// What is wrong, a sentence each; nothing of what rows hold.
+    /// The problems, one sentence each.
+    ///
+    /// They contain no values of rows.
     public var problems: [String]
 
-    /// Whether nothing is wrong.
+    /// Whether the check found no problems.
     public var isSound: Bool { problems.isEmpty }
 
-    /// A report of these problems.
+    /// Makes a report of these problems.
     public init(problems: [String] = []) { self.problems = problems }
 }
 
 extension SQLiteStore {
-    /// Looks whether the file is whole: its pages and indexes, the entries of the queue, and the values
+    /// Checks the integrity of the file: its pages and indexes, the operations in the queue, and the values
     /// of each row against their checksum.
     ///
-    /// It reads the whole file and changes nothing. Rows are looked at in tables that were opened, as
-    /// `initialize` does. What the server has is not asked: `verify(queryID:)` does that.
+    /// The check reads the whole file and changes nothing. It covers the rows of the tables that `initialize`
+    /// opened. It sends nothing to the server; `verify(queryID:)` compares with the server.
     ///
     /// ```swift
     /// let report = try await store.check()
     /// if !report.isSound { print(report.problems.joined(separator: "\n")) }
     /// ```
     ///
-    /// The events of the contexts that were initialized with the store tell how far it is.
+    /// The events of the contexts that were initialized with the store report the progress.
     ///
-    /// - Throws: ``SyncError`` with code `storeFailure` when the file cannot be opened, or
-    ///   `cancelled` when the task is cancelled before the last table was looked at.
+    /// - Throws: ``SyncError`` with code `storeFailure` if the file cannot be opened, or
+    ///   `cancelled` if the task is cancelled before the last table was checked.
     public func check() async throws -> StoreReport {
         checks.send(.checkStarted)
         do {
@@ -47,7 +49,7 @@ extension SQLiteStore {
                         }
                         return StoreReport(problems: problems)
                     } catch let error as SQLiteError where error.isCorrupt {
-                        // SQLite's look at the pages ends so where it cannot go on.
+                        // SQLite's page check ends like this if it cannot continue.
                         return StoreReport(problems: ["The file is damaged: \(error.message)."])
                     }
                 }
@@ -61,14 +63,14 @@ extension SQLiteStore {
     }
 }
 
-/// A store that tells how far a check of it is.
+/// A store that reports the progress of its checks.
 protocol CheckTeller: LocalStore {
     var checks: CheckListeners { get }
 }
 
 extension SQLiteStore: CheckTeller {}
 
-/// The events of the contexts that use a store, which may end before it.
+/// The event listeners of the contexts that use a store; a context may end before the store.
 final class CheckListeners: Sendable {
     private struct Listener: Sendable {
         weak var events: SyncEvents?
@@ -76,7 +78,7 @@ final class CheckListeners: Sendable {
 
     private let listeners = Mutex<[Listener]>([])
 
-    /// A context that is initialized once more listens once.
+    /// Adds a listener; a context that is initialized again still listens once.
     func add(_ events: SyncEvents) {
         listeners.withLock { listeners in
             listeners.removeAll { $0.events == nil || $0.events === events }
@@ -90,10 +92,10 @@ final class CheckListeners: Sendable {
 }
 
 extension SQLiteTransaction {
-    /// The most faults of pages that are told.
+    /// The largest number of page faults that are reported.
     private static let faultsMax = 20
 
-    /// `look` is called before each part, `checked` with each table.
+    /// `look` is called before each part, `checked` with each table that was checked.
     fileprivate func problems(
         _ look: () throws -> Void,
         checked: (String) -> Void
@@ -106,7 +108,7 @@ extension SQLiteTransaction {
             let fault = statement.text(0)
             if fault != "ok" { problems.append("The file is damaged: \(fault).") }
         }
-        // What stands on damaged pages says nothing.
+        // The contents of damaged pages are meaningless.
         guard problems.isEmpty else { return problems }
         var rows = try queueProblems()
         for name in tables.keys.sorted() {

@@ -11,7 +11,7 @@ extension SQLiteStore {
     /// The number of the file in its file system, with the time of its creation (Apple platforms) or an
     /// identifier of the file system.
     ///
-    /// A copy has another number; so has a file that was moved to another volume, or restored to another
+    /// A copy has another number, and so does a file that was moved to another volume or restored to another
     /// device. Nil for a store in memory.
     public var fileIdentity: String? {
         guard path != ":memory:" else { return nil }
@@ -20,7 +20,7 @@ extension SQLiteStore {
             let number = (attributes[.systemFileNumber] as? NSNumber)?.uint64Value
         else { return nil }
         #if canImport(Darwin)
-        // The numbers of devices may change with each start of the system.
+        // The device numbers may change when the system restarts.
         guard let birth = attributes[.creationDate] as? Date else { return nil }
         return "\(number)-\(Timestamp(birth).microseconds)"
         #else

@@ -1,8 +1,8 @@
 // SQLiteStore: the store of the SDK: one SQLite file, WAL, synchronous=FULL.
 //
-// One writer connection on a thread of its own; readers are lent connections, used on the caller's
-// thread (a look-up costs 2 microseconds, a change of thread 25). A read in a file opened `inline`
-// shares the writer's connection; that serves tests and databases in memory.
+// One writer connection runs on its own thread. Reads borrow pooled connections on the caller's
+// thread (a lookup takes 2 microseconds, a thread switch 25). A read in a file opened `inline`
+// shares the writer's connection, for tests and databases in memory.
 
 import Foundation
 import Synchronization
@@ -11,8 +11,8 @@ import TidelineSQLite
 
 /// The default store: one SQLite file on the device.
 ///
-/// Guarantees: each transaction is atomic and, once `write` returned, survives a loss of power. The
-/// file has a format version; a file of a newer version is refused and left untouched. The tables
+/// Each transaction is atomic and, once `write` returns, survives a loss of power. The
+/// file has a format version; a file of a newer version is rejected and left untouched. The tables
 /// are ordinary tables with typed columns: an app may read them with SQL and add indexes.
 ///
 /// ```swift
@@ -25,39 +25,39 @@ public final class SQLiteStore: LocalStore {
     let connection: WriterConnection
     let readers: LentDatabases?
     let log: StoreLog?
-    /// Nil where no other process can have the file.
+    /// Nil if no other process can have the file.
     let foreign: ForeignChanges?
     let turn: SyncTurn?
     let checks = CheckListeners()
     private let hub = ChangeHub<Set<String>>()
     private let rowHub = ChangeHub<StoreChange>()
     private let tables = Mutex(OpenedTables())
-    /// Whether the disk had no room for what the log holds, or may have had none in an earlier run.
+    /// Whether the disk had too little space to copy the log, or may have had in an earlier run.
     private let isLogStuck: Mutex<Bool>
-    /// Whether the log has what was purged.
+    /// Whether the log still contains purged data.
     private let isLogToEmpty = Mutex(false)
 
-    /// The log that stays on the disk when it was longer for a while.
+    /// The size to which a longer log is cut.
     static let logBytesKept = 8 << 20
 
-    /// A log of half a megabyte, where the disk is short of space: a long one would take what the
-    /// database needs to grow when the log is folded.
+    /// Limits the log to half a megabyte if the disk is short of space: a long log would take the space that
+    /// the database needs to grow during the checkpoint.
     static let foldsOften = "PRAGMA wal_autocheckpoint = 128"
 
     private static func isShortOfSpace(_ path: String) -> Bool {
         room(at: path).map { $0 < 64 << 20 } ?? false
     }
 
-    /// Opens a file, or makes it.
+    /// Opens a file, or creates it.
     ///
-    /// - Throws: ``SyncError`` with code `storeFailure` when the file cannot be opened, is no
-    ///   database or is that of another program, `newerStore` when it was written by a newer
-    ///   version of this library. A file that is refused is left untouched.
+    /// - Throws: ``SyncError`` with code `storeFailure` if the file cannot be opened, is not a
+    ///   database or belongs to another program; `newerStore` if a newer version of this library
+    ///   wrote it. A file that is rejected is left untouched.
     public convenience init(path: String) throws {
         try self.init(path: path, inline: false)
     }
 
-    /// `inline`: everything runs on the caller's thread, one call at a time.
+    /// `inline` runs everything on the caller's thread, one call at a time.
     package convenience init(path: String, inline: Bool) throws {
         try self.init(path: path, inline: inline, key: nil)
     }
@@ -97,14 +97,14 @@ public final class SQLiteStore: LocalStore {
         writer.stop()
     }
 
-    /// Ends the use of the file: what the log holds is moved into it, and nothing holds it open.
+    /// Closes the file: moves the write-ahead log into it and releases it.
     ///
-    /// Changes that were begun come to their end first. Later calls throw ``SyncError`` with code
-    /// `storeFailure`, and every stream of ``changes()`` ends. A second call does nothing. A file
-    /// that may be copied, moved or removed is closed before.
+    /// Changes that have begun finish first. Later calls throw ``SyncError`` with code
+    /// `storeFailure`, and every stream of ``changes()`` ends. A second call does nothing. Close the store before
+    /// you copy, move or remove its file.
     ///
-    /// - Throws: Nothing that an app could handle: a log that cannot be moved stays beside the
-    ///   file, and is read when that is opened again.
+    /// - Throws: No error that an app could handle. A log that cannot be moved stays next to the
+    ///   file, and is read when the file is opened again.
     public func close() async throws {
         readers?.close()
         foreign?.end()
@@ -119,14 +119,14 @@ public final class SQLiteStore: LocalStore {
         rowHub.finish()
     }
 
-    /// Makes the tables and columns that are missing.
+    /// Creates the tables and columns that are missing.
     ///
-    /// Rows are brought into the columns of a model that is another than before; where the task is
-    /// cancelled meanwhile, nothing has happened.
+    /// If a model has changed, rows are moved to its new columns. If the task is cancelled meanwhile,
+    /// nothing is changed.
     ///
-    /// - Throws: ``SyncError`` with code `storeFailure`: a disk that is full, a damaged file, one
-    ///   that is locked by another program, or a closed store; the message says which. `cancelled` when
-    ///   the task is cancelled while rows are brought into other columns. The file is as it was.
+    /// - Throws: ``SyncError`` with code `storeFailure` for a full disk, a damaged file, a file
+    ///   that another program has locked, or a closed store; the message says which. `cancelled` if
+    ///   the task is cancelled while rows are moved to other columns. On an error, the file is unchanged.
     public func open(tables schemas: [TableSchema]) async throws {
         let built: (tables: [SQLiteTable], version: Int64)
         do {
@@ -147,12 +147,12 @@ public final class SQLiteStore: LocalStore {
         tables.withLock { known in
             for table in built.tables { known.add(table) }
             known.opens += 1
-            // Where others were opened before, the next transaction looks at all of them.
+            // If other tables were opened before, the next transaction reads the columns of all of them.
             known.version = known.byName.count == built.tables.count ? built.version : nil
         }
     }
 
-    /// The tables as the file has them in the open transaction.
+    /// Returns the tables as the file has them in the open transaction.
     ///
     /// Another program, or another store on the file, may have added columns since.
     private func current(_ database: Database) throws -> [String: SQLiteTable] {
@@ -165,16 +165,16 @@ public final class SQLiteStore: LocalStore {
             now.replace(try SQLiteStoreSchema.table(table.schema, in: database))
         }
         return tables.withLock { known in
-            // Tables that were opened meanwhile stay: the next transaction looks at them again.
+            // Tables that were opened meanwhile stay: the next transaction reads their columns again.
             if known.version == opened.version, known.opens == opened.opens { known = now }
             return now.byName
         }
     }
 
-    /// Runs `body` on a consistent state, on a connection of its own.
+    /// Runs `body` on a consistent state, on a separate connection.
     ///
-    /// - Throws: What `body` throws, and ``SyncError`` with code `storeFailure` for a damaged file,
-    ///   a closed store, and a column to which another program gave another type.
+    /// - Throws: The errors of `body`, and ``SyncError`` with code `storeFailure` for a damaged file,
+    ///   a closed store, and a column whose type another program changed.
     public func read<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
     ) async throws -> Result {
@@ -197,15 +197,15 @@ public final class SQLiteStore: LocalStore {
 
     /// Runs `body` in one transaction on the writer's thread.
     ///
-    /// - Throws: What `body` throws, and ``SyncError`` with code `storeFailure` for a full disk, a
-    ///   read-only or damaged file, or a closed store. Nothing is changed then.
+    /// - Throws: The errors of `body`, and ``SyncError`` with code `storeFailure` for a full disk, a
+    ///   read-only or damaged file, or a closed store. On an error, nothing is changed.
     public func write<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result { try await write(isRepeatable: false, body) }
 
     /// Runs `body` in one transaction on the writer's thread, without waiting for the disk.
     ///
-    /// The next ``write(_:)`` waits for the disk, and for what was written before it.
+    /// The next ``write(_:)`` waits for the disk, including for earlier changes.
     ///
     /// - Throws: As ``write(_:)``.
     public func writeRepeatable<Result: Sendable>(
@@ -235,7 +235,7 @@ public final class SQLiteStore: LocalStore {
                     }
                     return (result, connection.takeWritten(), rows?.tables)
                 }
-                // Else the log would take what was freed since.
+                // Otherwise the log would take the space that was freed since.
                 if isLogStuck.withLock({ $0 }) { _ = foldFullLog(database) }
                 do {
                     return try transaction()
@@ -245,7 +245,7 @@ public final class SQLiteStore: LocalStore {
                 do {
                     return try transaction()
                 } catch let error as SQLiteError where error.isFull {
-                    // What the transaction took of the disk is given back.
+                    // Returns the space that the transaction took.
                     _ = foldFullLog(database)
                     throw error
                 }
@@ -256,15 +256,15 @@ public final class SQLiteStore: LocalStore {
         if !written.tables.isEmpty {
             let names = opened.names(ofWritten: written.tables)
             hub.publish(names)
-            // Where somebody began to watch meanwhile, nobody noted the rows.
+            // If a listener registered during the transaction, its rows were not recorded.
             rowHub.publish(written.rows.map(opened.change) ?? StoreChange(all: names))
         }
         return written.result
     }
 
-    /// Folds the log on a disk that is full, from now on often; false where there is no room for it.
+    /// Checkpoints the log on a full disk, and frequently from then on; returns false if the disk has too little space.
     ///
-    /// The log holds pages many times over: what was freed elsewhere lets it be folded, and that
+    /// The log contains pages many times over. Space that was freed elsewhere allows the checkpoint, which
     /// frees the rest.
     private func foldFullLog(_ database: Database) -> Bool {
         try? database.execute(Self.foldsOften)
@@ -273,9 +273,9 @@ public final class SQLiteStore: LocalStore {
         return isFolded
     }
 
-    /// The tables that each transaction of this store changed.
+    /// Returns the names of the tables that each transaction of this store changed.
     ///
-    /// After a change by another process on the same file, within a quarter of a second, all tables.
+    /// After a change by another process on the same file, the stream emits all tables within a quarter of a second.
     public func changes() -> AsyncStream<Set<String>> {
         defer { watchOthers() }
         return hub.stream()
@@ -293,25 +293,25 @@ public final class SQLiteStore: LocalStore {
     }
 }
 
-/// A store with a log beside its rows, which has what was deleted for a while.
+/// A store with a write-ahead log, which contains deleted data for a while.
 protocol LogEmptier: LocalStore {
-    /// Empties the log where nobody uses it at this moment; if not, each later commit tries it.
+    /// Truncates the log if no connection is using it; otherwise each later commit tries again.
     ///
-    /// - Returns: Whether it is empty.
+    /// - Returns: Whether the log is empty.
     func emptyLog() async -> Bool
 }
 
 extension SQLiteStore: LogEmptier {
     func emptyLog() async -> Bool {
         isLogToEmpty.withLock { $0 = true }
-        // A store that is closed has emptied it.
+        // A closed store has truncated it.
         return (try? await writer.run { [self] in tryToEmptyLog($0) }) ?? true
     }
 
-    /// Nobody is waited for: local changes would wait, too.
+    /// Truncates the log without waiting for other connections, because local changes would have to wait, too.
     private func tryToEmptyLog(_ database: Database) -> Bool {
         guard isLogToEmpty.withLock({ $0 }) else { return true }
-        // It would take time and locks; the next commit after that tries.
+        // During a suspension this would take time and locks; the next commit after it tries again.
         if connection.isSuspended { return false }
         let isEmpty = (try? database.emptyLog()) ?? false
         if isEmpty { isLogToEmpty.withLock { $0 = false } }
@@ -319,9 +319,9 @@ extension SQLiteStore: LogEmptier {
     }
 }
 
-/// A store that knows the room on its disk.
+/// A store that knows the free space on its disk.
 protocol RoomTeller: LocalStore {
-    /// How many bytes are free; nil where that is not known.
+    /// The number of free bytes; nil if unknown.
     var room: Int64? { get }
 }
 
@@ -343,12 +343,12 @@ extension SQLiteStore: RowChangeStore {
 
 /// The tables that were opened, by name.
 private struct OpenedTables: Sendable {
-    /// The version of the file that they are of.
+    /// The version of the file that the tables were read at.
     var version: Int64?
-    /// How often tables were opened.
+    /// The number of times that tables were opened.
     var opens = 0
     private(set) var byName: [String: SQLiteTable] = [:]
-    /// The names by their lower case: a file tells a name in the letters that it was made with.
+    /// The names by their lowercase form: a file returns a name in the letter case that it was created with.
     private var names: [String: Set<String>] = [:]
 
     mutating func add(_ table: SQLiteTable) {
@@ -357,10 +357,10 @@ private struct OpenedTables: Sendable {
         names[name.lowercased(), default: []].insert(name)
     }
 
-    /// Puts a table in the place of the one with its name.
+    /// Replaces the table with the same name.
     mutating func replace(_ table: SQLiteTable) { byName[table.schema.name] = table }
 
-    /// What was written, under each name of its table.
+    /// Returns the written rows, under each name of their table.
     func change(_ written: [String: StoreChange.Rows]) -> StoreChange {
         var all: [String: StoreChange.Rows] = [:]
         for (table, rows) in written {
@@ -371,7 +371,7 @@ private struct OpenedTables: Sendable {
         return StoreChange(all)
     }
 
-    /// The names by which the tables were opened that the file calls so.
+    /// Returns the names under which the tables with these names in the file were opened.
     func names(ofWritten written: Set<String>) -> Set<String> {
         var result: Set<String> = []
         for name in written { result.formUnion(names[name.lowercased()] ?? [name]) }

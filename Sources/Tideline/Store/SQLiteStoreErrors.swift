@@ -1,14 +1,14 @@
-// The messages about the file of a store: what is wrong with it and what to do.
+// The error messages about the file of a store: what is wrong with it and what to do.
 //
-// What SQLite said, with its statement, is the cause and never the message.
+// The text of SQLite, with its statement, is in the cause and never in the message.
 
 import Foundation
 import TidelineSQLite
 
 extension SyncError {
-    /// A failure of SQLite in the file of a store.
+    /// Returns the error for a failure of SQLite in the file of a store.
     ///
-    /// `isOpening`: a file that was never opened may also be at a path where it cannot be made.
+    /// `isOpening`: a file that was never opened may also have a path where it cannot be created.
     static func store(
         _ cause: SQLiteError,
         at path: String,
@@ -22,14 +22,14 @@ extension SyncError {
         )
     }
 
-    /// Whether a file is there, in a folder that may be written.
+    /// Returns whether a file exists in a folder that may be written.
     private static func isUsable(_ path: String) -> Bool {
         guard FileManager.default.fileExists(atPath: path) else { return false }
         let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
         return faccessat(AT_FDCWD, folder, W_OK, AT_EACCESS) == 0
     }
 
-    /// Whether the store has no room for what was to be written: less may fit.
+    /// Whether the store has too little space for the change; a smaller one may fit.
     var isFullDisk: Bool { (cause as? SQLiteError)?.isFull ?? false }
 
     private static func message(_ error: SQLiteError, _ path: String) -> String {
@@ -84,7 +84,7 @@ extension SyncError {
         )
     }
 
-    /// This SQLite lacks what the step from an older file needs.
+    /// This SQLite lacks a function that the upgrade of an older file needs.
     static let olderStore = SyncError(
         .storeFailure,
         """
@@ -93,7 +93,7 @@ extension SyncError {
         """
     )
 
-    /// The file is not the one that the store was opened on: a column is not as the model has it.
+    /// The file is not the one that the store was opened on: a column does not match the model.
     static func movedColumn(_ column: String, _ table: String) -> SyncError {
         SyncError(
             .storeFailure,

@@ -1,9 +1,9 @@
-// SQLiteStoreFormat: the step from the queue of an older file to the present one, in one
-// transaction: the file is of the one format or of the other.
+// SQLiteStoreFormat: the upgrade of an older file's queue to the current format, in one
+// transaction, so that the file always has one format or the other.
 //
-// Format 1 kept an operation as one JSON document, and the server rows behind the operations in
-// a table of their own. So does a store of the original SDK, without a mark: its operations were
-// never sent, as far as it says, and its updates send the whole row.
+// Format 1 stored an operation as one JSON document, and the server rows of the operations in
+// a separate table. So does a store of the original SDK, which has no application ID: its operations count
+// as never sent, and its updates send the whole row.
 
 import TidelineCore
 import TidelineSQLite
@@ -11,7 +11,7 @@ import TidelineSQLite
 enum SQLiteStoreFormat {
     private static let operations = Identifier(SystemTables.operations).quoted
 
-    /// Brings the queue of a file to the present format, if there is one.
+    /// Upgrades the queue of a file to the current format, if there is one.
     static func upgrade(_ database: Database) throws {
         guard try columns(of: SystemTables.operations, in: database).contains("properties"),
             let schema = SystemTables.schemas.first(where: { $0.name == SystemTables.operations })
@@ -60,11 +60,11 @@ enum SQLiteStoreFormat {
         )
         """
 
-    /// The base of a row goes to its first operation.
+    /// Stores the base of a row in its first operation.
     ///
-    /// What format 1 knew of the outcome of a parked operation was forgotten, so that it counts as
-    /// unknown. An entry that nobody can read comes without a kind and with its document as it was:
-    /// push parks it with an error that names it, and the others go on.
+    /// Format 1 did not keep the outcome of a parked operation, so it counts as
+    /// unknown. An operation that cannot be decoded is copied without a kind and with its original document:
+    /// push parks it with an error that names it, and the others continue.
     private static let copyOperations = """
         INSERT INTO "MS_TableOperations" (
             "id", "itemId", "table", "tableKind", "properties", "kind", "state", "attempts",
@@ -122,7 +122,7 @@ enum SQLiteStoreFormat {
         ORDER BY "id"
         """
 
-    /// The last id goes from a row of the configuration to SQLite's own counter.
+    /// Moves the last id from a row of the configuration to SQLite's own counter.
     private static let takeCounter = """
         INSERT INTO sqlite_sequence (name, seq)
         SELECT 'MS_TableOperations', 0
@@ -136,7 +136,7 @@ enum SQLiteStoreFormat {
         DELETE FROM "MS_TableConfig" WHERE "id" = 'operation|last'
         """
 
-    /// Errors of the original belong to operations that it sends again, and go.
+    /// Removes the errors of the original SDK, which belong to operations that it sends again.
     private static let splitErrors = """
         DELETE FROM "MS_TableOperationErrors"
         WHERE "operationId" NOT IN (SELECT "id" FROM "MS_TableOperations" WHERE "state" = 2);

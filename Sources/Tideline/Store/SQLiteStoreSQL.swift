@@ -1,7 +1,7 @@
-// SQLiteStoreSQL: the statements of a store over its tables, and values as SQLite keeps them.
+// SQLiteStoreSQL: the statements of a store over its tables, and values as SQLite stores them.
 //
-// Instants are whole milliseconds since 1970. A value that does not fit its column's type is kept
-// as it came: SQLite lets any column hold any kind.
+// Instants are whole milliseconds since 1970. A value that does not fit its column's type is stored
+// unchanged, because SQLite lets any column hold any kind.
 
 import Foundation
 import TidelineCore
@@ -22,7 +22,7 @@ enum SQLiteStoreSQL {
         }
     }
 
-    /// `columns` are the only ones to be read; nil: the whole rows.
+    /// `columns` are the only columns to read; nil reads whole rows.
     static func select(
         _ query: TableQuery,
         _ table: SQLiteTable,
@@ -57,7 +57,7 @@ enum SQLiteStoreSQL {
         return sql
     }
 
-    /// The checksum, the id and these columns of the rows that match.
+    /// Selects the checksum, the id and these columns of the rows that match.
     static func checksums(_ filter: Filter?, _ table: SQLiteTable, columns: String) throws -> SQL {
         let checksum = Identifier(SQLiteTable.checksum)
         var sql: SQL = """
@@ -84,7 +84,7 @@ enum SQLiteStoreSQL {
         }
     }
 
-    /// Rounded to the nearest millisecond, as a record's dates are.
+    /// Rounds to the nearest millisecond, as for a record's dates.
     private static func milliseconds(_ date: Date) -> Int64 {
         let micros = Timestamp(date).microseconds
         return Timestamp(microseconds: micros + 500).milliseconds
@@ -102,7 +102,7 @@ enum SQLiteStoreSQL {
         }
     }
 
-    /// A cell of the row that the statement stands on, as a column of this form has it.
+    /// Returns a cell of the statement's current row, in this form.
     @inline(__always)
     static func value(_ statement: Statement, _ index: Int32, _ form: CellForm) -> Value {
         let cell = statement.cell(index)
@@ -116,14 +116,14 @@ enum SQLiteStoreSQL {
     }
 }
 
-/// How a cell becomes a value: the column's type without what the type carries.
+/// The conversion of a cell to a value: the column's type without its details.
 enum CellForm: String, Sendable, Codable {
     case boolean
     case instant
     case number
     case decimal
     case json
-    /// As it is.
+    /// Without conversion.
     case plain
 
     init(_ type: ColumnType) {

@@ -9,7 +9,7 @@ struct SQLiteTable: Sendable {
     let schema: TableSchema
     /// The columns of the model, `id` first, without the one for unknown members.
     let columns: [ColumnDefinition]
-    /// The columns behind them, of other models: members that this one does not know.
+    /// The columns after them, which other models added: members that this model does not know.
     let others: [ColumnDefinition]
     let layout: RowLayout
     let insert: String
@@ -19,16 +19,16 @@ struct SQLiteTable: Sendable {
     let setMaskByID: String
     let dropChecksumByID: String
     let hasExtra: Bool
-    /// What each column holds as it came.
+    /// The values that each column returns unchanged.
     let cells: [CellKind]
     /// How the cells of each column become values.
     let forms: [CellForm]
-    /// How the members are read that stand beside their columns: what a column of numbers does not hold
-    /// becomes no number of its type.
+    /// The schema for reading members stored outside their columns: a value that a column of numbers cannot hold
+    /// does not become a number of its type.
     let besides: TableSchema
-    /// The place of the mask that says which queries hold a row.
+    /// The index of the membership mask, which says which queries hold a row.
     let mask: Int?
-    /// The columns in the checksum of a row, in their order; nil for the mask.
+    /// The columns in the checksum of a row, in order; nil for the mask.
     let checked: [RowChecksum.Column?]
     /// The names of a row without the mask.
     let unmaskedLayout: RowLayout
@@ -41,7 +41,7 @@ struct SQLiteTable: Sendable {
             schema.systemColumns.filter { $0.name != SystemColumn.deleted } + schema.columns
         layout = RowLayout(columns.map(\.name))
         let all = columns + others
-        // What the server and the queue keep is read as it is meant.
+        // System columns and the tables of the queue are read without a check of their types.
         cells = all.map {
             schema.hasSystemColumns && !SystemColumn.names.contains($0.name)
                 ? CellKind($0.type) : .any
@@ -78,7 +78,7 @@ struct SQLiteTable: Sendable {
             """
     }
 
-    /// The columns with these names; nil where the value of one may be among the unknown members.
+    /// Returns the columns with these names; nil if the value of one may be among the unknown members.
     func columns(named names: [String]) -> [ColumnDefinition]? {
         let isPlain = names.allSatisfy {
             !hasExtra || SystemColumn.names.contains($0) || $0 == HeldMask.name
@@ -88,34 +88,34 @@ struct SQLiteTable: Sendable {
         return found.count == names.count && Set(names).count == names.count ? found : nil
     }
 
-    /// The column of a cell.
+    /// Returns the column of a cell.
     func name(ofCell index: Int) -> String {
         index < columns.count ? columns[index].name : others[index - columns.count].name
     }
 
-    /// Members that the schema does not know, as a JSON object.
+    /// The column for members that the schema does not know, as a JSON object.
     static let extraColumn = "\"__extra\""
 
-    /// The column of the checksum of a row; null where it cannot be told.
+    /// The column of a row's checksum; null if it could not be computed.
     static let checksum = "__checksum"
 
     static let extraChecked = RowChecksum.Column("__extra", .text)
 
-    /// The places of the unknown members and of the checksum among the values of `insert`.
+    /// The positions of the unknown members and of the checksum among the values of `insert`.
     var extraPlace: Int32 { Int32(cells.count + 1) }
     var checksumPlace: Int32 { Int32(cells.count + 2) }
 }
 
 enum SQLiteStoreSchema {
-    /// Written to `PRAGMA user_version`; a higher one is refused.
+    /// The version in `PRAGMA user_version`; a file with a higher one is rejected.
     static let formatVersion: Int64 = 3
 
-    /// Marks the file as ours: "TIDE".
+    /// The application ID that identifies the file as ours: "TIDE".
     private static let applicationID: Int64 = 0x5449_4445
 
-    /// Refuses what is no store, or one of a newer version, before anything is written to it.
+    /// Rejects a file that is not a store, or is one of a newer version, before anything is written to it.
     ///
-    /// Opening for writing would turn a file into WAL mode, which is a change.
+    /// Opening for writing would switch a file to WAL mode, which is a change.
     static func check(_ path: String, _ key: DatabaseKey? = nil) throws {
         guard !path.isEmpty else { throw SyncError.emptyStorePath() }
         guard path != ":memory:" else { return }
@@ -126,13 +126,13 @@ enum SQLiteStoreSchema {
         guard !isFolder.boolValue else { throw SyncError.storeIsFolder(path) }
         let database: Database
         do {
-            // A reader of a file in WAL mode makes files beside it; with a log it has to read that.
+            // A reader of a file in WAL mode creates files next to it; if there is a log, it has to read that.
             let hasLog = ["-wal", "-journal"].contains {
                 FileManager.default.fileExists(atPath: path + $0)
             }
             database = try Database(path: path, key: key, mode: hasLog ? .readOnly : .frozen)
         } catch let error as SQLiteError where error.isReadOnly {
-            // An app that ended while it made the file left a journal, which only a writer undoes.
+            // An app that ended while it created the file left a journal, which only a writer can roll back.
             return
         }
         _ = try checkedVersion(database, path)
@@ -147,9 +147,9 @@ enum SQLiteStoreSchema {
         else { throw SyncError.noStoreFolder(folder, path) }
     }
 
-    /// The format version of a file that is a store, or that nothing is in yet.
+    /// Returns the format version of a file that is a store, or that is still empty.
     ///
-    /// A store of the original has the tables of the queue and no mark.
+    /// A store of the original SDK has the tables of the queue and no application ID.
     private static func checkedVersion(_ database: Database, _ path: String) throws -> Int64 {
         let mark = try database.integer("PRAGMA application_id") ?? 0
         if mark != applicationID {
@@ -179,7 +179,7 @@ enum SQLiteStoreSchema {
     static func prepare(_ database: Database, path: String) throws {
         guard try checkedVersion(database, path) < formatVersion else { return }
         try database.transaction {
-            // Another process may have been first.
+            // Another process may have upgraded the file first.
             guard try checkedVersion(database, path) < formatVersion else { return }
             try SQLiteStoreFormat.upgrade(database)
             try database.execute("PRAGMA application_id = \(applicationID)")
@@ -187,7 +187,7 @@ enum SQLiteStoreSchema {
         }
     }
 
-    /// `moved` is told how many rows of a table were brought into other columns so far.
+    /// `moved` receives the number of rows of a table that were moved to other columns so far.
     static func makeTables(
         _ schemas: [TableSchema],
         in database: Database,
@@ -196,7 +196,7 @@ enum SQLiteStoreSchema {
         for schema in schemas {
             let table = SQLiteTable(schema)
             try ColumnMemory.keepRequired(table, in: database)
-            // First: a column that an index names cannot be moved.
+            // Indexes first: a column that an index names cannot be moved.
             let indexes = TableIndexes(of: schema)
             try indexes.removeOthers(in: database)
             try make(table, in: database) { try moved(schema.name, $0) }
@@ -216,9 +216,9 @@ enum SQLiteStoreSchema {
         return try schemas.map { try table($0, in: database) }
     }
 
-    /// A table as the file has it at this moment: with the columns that other models gave it.
+    /// Returns a table as the file has it at this moment, with the columns that other models added.
     ///
-    /// - Throws: ``SyncError`` where the file has not the columns of the model (any more).
+    /// - Throws: ``SyncError`` if the file does not have the columns of the model, or no longer has them.
     static func table(_ schema: TableSchema, in database: Database) throws -> SQLiteTable {
         let plain = SQLiteTable(schema)
         guard plain.hasExtra else { return plain }
@@ -269,14 +269,14 @@ enum SQLiteStoreSchema {
                 moves.changed.append(ColumnMoves.Change(column: column, former: former))
             }
         }
-        // A table of the original has none.
+        // A table of the original SDK has no such column.
         if table.hasExtra, known["__extra"] == nil {
             try database.execute("ALTER TABLE \(name) ADD COLUMN \(SQLiteTable.extraColumn) TEXT")
         }
         if table.hasExtra, known[SQLiteTable.checksum] == nil {
             try database.execute("ALTER TABLE \(name) ADD COLUMN \(checksumDeclaration)")
         }
-        // The rows that are put again are read by it.
+        // The rows that are stored again are read with this memory.
         try ColumnMemory.keep(table, in: database)
         try moves.run(in: database, moved)
     }

@@ -1,4 +1,4 @@
-// SQLiteTransaction: rows of a store file, within one transaction.
+// SQLiteTransaction: reads and writes rows of a store file within one transaction.
 
 import Foundation
 import TidelineCore
@@ -11,7 +11,7 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
     private let recorder: RowRecorder?
     private let end: TransactionEnd?
 
-    /// `recorder` notes what rows are written; `end` ends the transaction early.
+    /// `recorder` records which rows are written; `end` ends the transaction early.
     init(
         _ database: Database,
         _ tables: [String: SQLiteTable],
@@ -36,7 +36,7 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
         try rows(query, in: table, isMasked: true)
     }
 
-    /// The rows of a query, with or without the mask of the queries that hold them.
+    /// Returns the rows of a query, with or without the membership mask.
     func rows(_ query: TableQuery, in table: String, isMasked: Bool) throws -> [Row] {
         let table = try self.table(table)
         let columns = query.select.flatMap { table.columns(named: $0) }
@@ -104,7 +104,7 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
         return plan
     }
 
-    /// Binds the values of a row; false when SQL sees one of them as something else.
+    /// Binds the values of a row; returns false if SQL would see one of them as something else.
     private func bind(_ row: Row, _ plan: PutPlan) -> Bool {
         let (table, statement) = (plan.table, plan.statement)
         let values = row.allValues
@@ -151,7 +151,7 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
         recorder?.noteAll(in: table)
         let table = try self.table(table)
         let statement = try database.prepare(table.insert)
-        // What is bound points into the page.
+        // The bound values point into the page.
         defer { statement.clearBindings() }
         var places: [(index: Int32, cell: Int, checked: RowChecksum.Column)] = []
         for (index, column) in (table.columns + table.others).enumerated() {
@@ -286,13 +286,13 @@ extension Statement {
     }
 }
 
-/// A store that takes a page in cells.
+/// A writer that accepts a page of cells.
 protocol CellWriter: LocalStoreWriter {
-    /// Stores the rows of a page whole, in place of rows with the same `id`, with this mask.
+    /// Stores the whole rows of a page with this mask, replacing rows with the same `id`.
     func put(_ page: PageCells, bits: Int64, in table: String) throws
 }
 
-/// Where the columns of a table are in rows of one layout, and the statement that stores one.
+/// The positions of a table's columns in rows of one layout, and the statement that stores a row.
 private final class PutPlan {
     let layout: RowLayout
     let table: SQLiteTable
@@ -311,7 +311,7 @@ private final class PutPlan {
     }
 }
 
-/// The plans of a transaction that were made last: a row and its queue entry take turns.
+/// The most recent plans of a transaction, because a row and its queued operation take turns.
 private final class PutPlans {
     private var plans: [PutPlan] = []
 

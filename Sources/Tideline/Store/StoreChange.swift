@@ -1,24 +1,24 @@
-// StoreChange: which rows transactions changed, as far as that is known, for those who watch a query.
+// StoreChange: the rows that transactions changed, as far as known, for observers of queries.
 
 import Synchronization
 package import TidelineCore
 
-/// A store that tells which rows each transaction changed.
+/// A store that reports which rows each transaction changed.
 package protocol RowChangeStore: LocalStore {
-    /// What each transaction changed, after it was committed; bursts are joined.
+    /// Returns the changes of each transaction, after it was committed; bursts are joined.
     func rowChanges() -> AsyncStream<StoreChange>
 }
 
-/// What one or several transactions changed.
+/// The changes of one or several transactions.
 package struct StoreChange: JoinedChange {
     /// The changed rows of a table.
     package enum Rows: Sendable {
         case these([ChangedRow])
-        /// Too many to tell, or not known.
+        /// Too many rows to list, or not known.
         case all
     }
 
-    /// A row as it was stored last, or that is gone.
+    /// A row as it was last stored, or a removed one.
     package struct ChangedRow: Sendable {
         var id: ItemKey
         var row: Row?
@@ -26,11 +26,11 @@ package struct StoreChange: JoinedChange {
         package init(id: String, row: Row?) { (self.id, self.row) = (ItemKey(id), row) }
     }
 
-    /// How many rows of a table are told one by one.
+    /// The largest number of rows of a table that are listed one by one.
     private static let rowsMax = 256
     private static let lastNumber = Atomic<Int>(0)
 
-    /// Which changes are joined in it.
+    /// The numbers of the changes that are joined in this one.
     private var numbers: Set<Int>
     private(set) var tables: [String: Rows]
 
@@ -39,7 +39,7 @@ package struct StoreChange: JoinedChange {
         self.tables = tables
     }
 
-    /// Any row of these tables.
+    /// Makes a change of any rows of these tables.
     package init(all tables: Set<String>) {
         self.init(Dictionary(uniqueKeysWithValues: tables.map { ($0, .all) }))
     }
@@ -60,16 +60,16 @@ package struct StoreChange: JoinedChange {
         return .these(first + second)
     }
 
-    /// Whether the result of a query may be another one now.
+    /// Returns whether the result of a query may differ now.
     ///
-    /// A result changes with a row that is in it, and with one that the filter holds for. Where the
-    /// first rows are left out, each row that comes or goes before them moves the others.
+    /// A result changes with a row that is in it, and with one that matches the filter. If the query skips its
+    /// first rows, each row that is added or removed before them shifts the others.
     package func reaches(_ query: TableQuery, of table: String, shown: Set<ItemKey>) -> Bool {
         switch tables[table] {
         case nil: return false
         case .all: return true
         case .these(let rows):
-            // A result without ids tells of none.
+            // A result without ids does not show which rows it has.
             guard query.offset == 0, !shown.contains(ItemKey("")) else { return !rows.isEmpty }
             return rows.contains { changed in
                 if shown.contains(changed.id) { return true }
@@ -78,7 +78,7 @@ package struct StoreChange: JoinedChange {
         }
     }
 
-    /// Whether a row is there and fulfils a condition.
+    /// Returns whether a row exists and matches a condition.
     private static func holds(_ filter: Filter?, for row: Row?) -> Bool {
         guard let row else { return false }
         return filter.map { FilterEvaluator(row: row).matches($0.expression) } ?? true
@@ -86,8 +86,8 @@ package struct StoreChange: JoinedChange {
 }
 
 extension StoreChange {
-    /// Whether another number of rows may fulfil a condition now; `counted` are those that did, nil where
-    /// they are not known.
+    /// Returns whether the number of rows that match a condition may differ now; `counted` are those that matched
+    /// before, nil if they are not known.
     package func changesCount(
         _ filter: Filter?,
         of table: String,
@@ -105,7 +105,7 @@ extension StoreChange {
     }
 }
 
-/// Notes which rows a transaction writes; used on its thread only.
+/// A recorder of the rows that a transaction writes; used on its thread only.
 final class RowRecorder {
     private(set) var tables: [String: StoreChange.Rows] = [:]
 
@@ -119,7 +119,7 @@ final class RowRecorder {
 }
 
 extension SyncEngine {
-    /// What each transaction of the store changed.
+    /// Returns the changes of each transaction of the store.
     func rowChanges() -> any AsyncSequence<StoreChange, Never> & Sendable {
         if let store = store as? any RowChangeStore { return store.rowChanges() }
         return store.changes().map { StoreChange(all: $0) }

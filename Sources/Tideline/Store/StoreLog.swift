@@ -1,21 +1,21 @@
-// StoreLog: copies the write-ahead log of a store into its database, on a thread and a connection of
-// its own, so that neither a page nor a local change waits for it.
+// StoreLog: checkpoints the write-ahead log of a store into its database, on its own thread and
+// connection, so that neither a page nor a local change waits for it.
 
 import Synchronization
 import TidelineSQLite
 
 final class StoreLog: Sendable {
     private struct State {
-        /// How long the log is, in pages; 0 where nothing was committed.
+        /// The length of the log, in pages; 0 if nothing was committed.
         var pages = 0
-        /// How long it was after the commit before.
+        /// The length after the previous commit.
         var pagesBefore = 0
-        /// Made when there is something to copy.
+        /// The thread that copies, created when there is something to copy.
         var copier: DatabaseThreads?
         var isCopying = false
         var isClosed = false
         var isSuspended = false
-        /// The connection that copies, to end it early.
+        /// The connection that copies, for an early end.
         weak var copying: Database?
     }
 
@@ -23,21 +23,21 @@ final class StoreLog: Sendable {
     private let path: String
     private let key: DatabaseKey?
 
-    /// How many pages the log has when it is copied (4 MiB).
+    /// The length of the log, in pages, at which it is copied (4 MiB).
     ///
-    /// Short of what is kept of its file when it begins anew (`SQLiteStore.logBytesKept`): a commit that
-    /// makes a file longer is flushed with the file's length, which takes nearly twice as long.
+    /// It is less than the part of the file that is kept when the log restarts (`SQLiteStore.logBytesKept`): a commit
+    /// that makes a file longer also flushes the file's length, which takes nearly twice as long.
     private static let pagesCopied = 1000
 
-    /// The same while commits are long, as those of a pull (16 MiB): the same page changes in many of
+    /// The same while commits are long, as those of a pull are (16 MiB): the same page changes in many of
     /// them and is copied once.
     private static let pagesCopiedOfLong = 4000
 
-    /// From how many pages on a commit is long.
+    /// The number of pages from which a commit is long.
     private static let pagesLong = 100
 
-    /// How many it has when the writer copies it (64 MiB): a log that is written without a pause never
-    /// begins anew otherwise.
+    /// The length at which the writer copies the log (64 MiB), because a log that is written without a pause
+    /// never restarts otherwise.
     private static let pagesMax = 16_000
 
     init(path: String, _ key: DatabaseKey? = nil) {
@@ -45,18 +45,20 @@ final class StoreLog: Sendable {
         self.key = key
     }
 
-    /// Takes over the log of a writer.
+    /// Starts to observe the log of a writer.
     func attach(_ writer: Database) {
         writer.observeLog { [weak self] pages in self?.state.withLock { $0.pages = pages } }
     }
 
-    /// Waits until the copy that runs is done: the log cannot be emptied before.
+    /// Waits until the running copy is done, because the log cannot be truncated before.
     func finishCopying() async {
         let copier = state.withLock { $0.copier }
         try? await copier?.run { _ in }
     }
 
-    /// Ends what is being copied; nothing is copied until ``resume()``.
+    /// Ends the running copy.
+    ///
+    /// Nothing is copied until ``resume()``.
     func suspend() async {
         let copier = state.withLock { state in
             state.isSuspended = true
@@ -71,17 +73,17 @@ final class StoreLog: Sendable {
 
     func resume() { state.withLock { $0.isSuspended = false } }
 
-    /// To be called after each commit, with the writer.
+    /// Called after each commit, with the writer.
     func committed(_ writer: Database) {
         let (pages, added) = state.withLock { state in
             let (pages, before) = (state.pages, state.pagesBefore)
             if pages > 0 { (state.pages, state.pagesBefore) = (0, pages) }
-            // A log that is shorter has begun anew.
+            // A shorter log has restarted.
             return (pages, pages < before ? pages : pages - before)
         }
         if state.withLock({ $0.isSuspended }) { return }
         if pages >= Self.pagesMax {
-            // Somebody may be at it: then the next commit tries.
+            // If another connection is copying, the next commit tries again.
             _ = try? writer.checkpoint(.passive)
         } else if pages >= (added < Self.pagesLong ? Self.pagesCopied : Self.pagesCopiedOfLong) {
             copy()
@@ -92,7 +94,7 @@ final class StoreLog: Sendable {
         let copier = state.withLock { state -> DatabaseThreads? in
             guard !state.isCopying, !state.isClosed, !state.isSuspended else { return nil }
             if state.copier == nil {
-                // Where none can be opened, the writer does it in the end.
+                // If no connection can be opened, the writer eventually copies the log.
                 guard let database = try? Database(path: path, key: key, mode: .existing) else {
                     return nil
                 }
@@ -108,7 +110,7 @@ final class StoreLog: Sendable {
         }
     }
 
-    /// Ends it when what is being copied is copied.
+    /// Closes the connection after the running copy is done.
     func close() async {
         await end()?.finish()
     }

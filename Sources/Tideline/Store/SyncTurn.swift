@@ -1,8 +1,8 @@
-// SyncTurn: which of several processes on one store file pushes and pulls.
+// SyncTurn: decides which of several processes on one store file pushes and pulls.
 //
 // The turn is a lease: a line in a small file next to the store. No file is locked, so nothing is held while
-// a process waits for the network or is suspended. Each transaction of a push or pull checks the lease; a
-// process that lost it starts that push or pull again. docs/SYNC.md says why that is enough.
+// a process waits for the network or is suspended. Each transaction of a push or pull checks the lease. A
+// process that lost it restarts that push or pull. docs/SYNC.md explains why that is enough.
 
 package import Foundation
 import Synchronization
@@ -17,25 +17,25 @@ import Glibc
 package protocol SharedStore: LocalStore {
     /// Takes the turn to push, pull and purge.
     ///
-    /// It may be taken several times; each turn has to be given back.
+    /// It may be taken several times. Each turn has to be given back.
     ///
     /// - Parameters:
     ///   - now: The wall clock.
-    ///   - lease: After how long without a transaction another process may take the turn.
+    ///   - lease: The time without a transaction after which another process may take the turn.
     ///   - isForced: Whether to take it from a process that still has it.
     /// - Returns: The number of the turn; nil while another process has it.
     func takeSyncTurn(at now: Date, lease: Duration, isForced: Bool) -> Int?
 
-    /// Whether no other process took the turn since; the lease is renewed.
+    /// Renews the lease; returns whether no other process has taken the turn since.
     func holdsSyncTurn(_ turn: Int, at now: Date, lease: Duration) -> Bool
 
     /// Gives back a turn that was taken.
     func endSyncTurn(_ turn: Int)
 }
 
-/// The line of the lease file: who has the turn, and until when.
+/// The line of the lease file: the owner of the turn and the time when it expires.
 package struct SyncLease: Sendable, Equatable {
-    /// A text that no two holders share; empty while the turn is free.
+    /// A text that is unique for each holder; empty while the turn is free.
     package var owner: String
     /// The process of the owner.
     package var process: Int32
@@ -46,7 +46,7 @@ package struct SyncLease: Sendable, Equatable {
         (self.owner, self.process, self.expires) = (owner, process, expires)
     }
 
-    /// Nil for anything else, such as a line that is only half written.
+    /// Returns nil for any other text, such as a line that is only half written.
     package init?(_ text: String) {
         let parts = text.split(separator: " ", omittingEmptySubsequences: true)
         guard parts.count == 5, parts[0] == "tideline-turn", parts[4].first == ".",
@@ -59,7 +59,7 @@ package struct SyncLease: Sendable, Equatable {
         )
     }
 
-    /// Always of the same length, so that one write replaces all of it.
+    /// The text always has the same length, so that one write replaces all of it.
     package var text: String {
         let text = "tideline-turn \(owner.isEmpty ? "-" : owner) \(process) \(expires) "
         let rest = max(1, Self.length - 1 - text.utf8.count)
@@ -68,7 +68,7 @@ package struct SyncLease: Sendable, Equatable {
 
     package static let length = 160
 
-    /// Whether another holder may take the turn.
+    /// Returns whether another holder may take the turn.
     package func isFree(at now: Int64, lease: Int64, isAlive: (Int32) -> Bool) -> Bool {
         // A time that no lease could have comes from a wall clock that was set back.
         owner.isEmpty || expires <= now || expires > now + 2 * lease || !isAlive(process)
@@ -78,9 +78,9 @@ package struct SyncLease: Sendable, Equatable {
 /// The turn of one store.
 final class SyncTurn: Sendable {
     private struct State {
-        /// The number of the last lease that was taken here.
+        /// The number of the last lease that this store took.
         var last = 0
-        /// How many jobs use each lease.
+        /// The number of jobs that use each lease.
         var users: [Int: Int] = [:]
         var renewed: Int64 = 0
     }
@@ -92,7 +92,7 @@ final class SyncTurn: Sendable {
 
     init(of store: String) {
         path = store + "-sync"
-        // The process is still the same when another store has this address.
+        // A counter, because a later store of this process may have the same address.
         name = "\(getpid())-\(Turns.next())"
     }
 
@@ -140,14 +140,14 @@ final class SyncTurn: Sendable {
             guard let users = state.users[turn] else { return }
             state.users[turn] = users > 1 ? users - 1 : nil
             guard users == 1, read()?.owner == owner(turn) else { return }
-            // The name stays: a holder that lost the turn to this one still finds another name.
+            // The name stays, so that a holder that lost the turn to this one still finds another name.
             write(SyncLease(owner: owner(turn), process: process, expires: 0))
         }
     }
 
     private func read() -> SyncLease? { readText().flatMap { SyncLease($0) } }
 
-    /// The text of the file; nil if it cannot be read.
+    /// Returns the text of the file; nil if it cannot be read.
     private func readText() -> String? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }
@@ -166,7 +166,9 @@ final class SyncTurn: Sendable {
         _ = pwrite(descriptor, bytes, bytes.count, 0)
     }
 
-    /// Whether a process runs; a process that may not be asked about does.
+    /// Returns whether a process is running.
+    ///
+    /// A process that this one may not signal counts as running.
     private static func isAlive(_ process: Int32) -> Bool {
         kill(process, 0) == 0 || errno != ESRCH
     }
@@ -211,10 +213,10 @@ extension SQLiteStore: SharedStore {
     package func endSyncTurn(_ number: Int) { turn?.end(number) }
 }
 
-/// Another process took the turn.
+/// An error that says that another process took the turn.
 struct TurnLost: Error {}
 
-/// The turn that a push, pull or purge runs in; its transactions check it.
+/// The turn of a push, pull or purge; its transactions check it.
 struct HeldTurn: Sendable {
     let store: any SharedStore
     let number: Int
@@ -223,7 +225,7 @@ struct HeldTurn: Sendable {
 
     @TaskLocal static var current: HeldTurn?
 
-    /// Called within a transaction of the store.
+    /// Checks the turn, within a transaction of the store.
     ///
     /// - Throws: ``SyncError`` with code `cancelled` if another process took the turn.
     func check() throws {
@@ -276,9 +278,9 @@ extension SyncEngine {
         }
     }
 
-    /// How often a process that waits looks for the turn.
+    /// The interval at which a waiting process checks for the turn.
     private static var turnInterval: Duration { .milliseconds(100) }
 
-    /// How often a push or pull starts again because another process took the turn.
+    /// The number of times that a push or pull restarts because another process took the turn.
     private static var lossesMax: Int { 5 }
 }

@@ -1,5 +1,5 @@
-// SystemTables: the tables beside the app's own: queue, errors and configuration, with at least the
-// columns that the original gives them.
+// SystemTables: the tables besides the app's own: queue, errors and configuration, with at least the
+// columns that the original SDK gives them.
 
 import Foundation
 import TidelineCore
@@ -8,17 +8,17 @@ enum SystemTables {
     static let operations = "MS_TableOperations"
     static let errors = "MS_TableOperationErrors"
     static let config = "MS_TableConfig"
-    /// The rows that a restored server lost; not of the original.
+    /// The rows that a restored server lost; not part of the original SDK.
     static let lost = "MS_TableLostRows"
 
     static let names: Set<String> = [operations, errors, config, lost]
 
-    /// Whether a name is one of these, in any letter case.
+    /// Returns whether a name is one of these, ignoring case.
     static func owns(_ name: String) -> Bool {
         names.contains { $0.lowercased() == name.lowercased() }
     }
 
-    /// Why a table of an app cannot have a name, as the end of a sentence; nil when it can.
+    /// Returns why a table of an app cannot have a name, as the end of a sentence; nil if it can.
     static func nameFault(_ name: String) -> String? {
         if name.isEmpty { return "it is empty" }
         if name.lowercased().hasPrefix("sqlite_") {
@@ -102,7 +102,7 @@ enum SystemTables {
         ),
     ]
 
-    /// The columns that look-ups go by, for stores that have indexes.
+    /// The columns that lookups use, for stores that have indexes.
     static let indexes: [(name: String, table: String, columns: [String])] = [
         (operations + "_index", operations, ["table", "itemId"]),
         (operations + "_groups", operations, ["group"]),
@@ -110,7 +110,7 @@ enum SystemTables {
     ]
 }
 
-/// Shorthands for filters over system tables.
+/// Filters over system tables in a shorter form.
 extension Filter {
     static func equal(_ column: String, _ value: Value) -> Filter {
         Filter(QueryExpression.compare(.eq, QueryExpression(.field(column)), literal(value)))

@@ -1,9 +1,9 @@
-// TableIndexes: the indexes that a model asks for.
+// TableIndexes: the indexes that a model declares.
 
 import TidelineCore
 import TidelineSQLite
 
-/// The indexes of one table, under names of their own; an app's own indexes stay.
+/// The indexes of one table, with names of their own; the app's own indexes stay.
 struct TableIndexes {
     private let table: String
     private let indexes: [(name: String, columns: [String])]
@@ -11,7 +11,7 @@ struct TableIndexes {
     init(of schema: TableSchema) {
         table = schema.name
         indexes = schema.indexes.map { columns in
-            // Behind them the key, by which ties are broken.
+            // The key comes last, because it breaks ties.
             let all = columns.contains(SystemColumn.id) ? columns : columns + [SystemColumn.id]
             return (Self.prefix(schema.name) + columns.joined(separator: "."), all)
         }
@@ -19,7 +19,7 @@ struct TableIndexes {
 
     private static func prefix(_ table: String) -> String { "tideline.\(table)." }
 
-    /// Removes those that the model asks for no more.
+    /// Removes the indexes that the model no longer declares.
     func removeOthers(in database: Database) throws {
         let statement = try database.prepare(
             "SELECT name FROM sqlite_master WHERE type = 'index' AND lower(tbl_name) = lower(?1)"

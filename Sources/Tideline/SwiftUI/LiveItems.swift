@@ -1,6 +1,6 @@
 // LiveItems: a property wrapper for SwiftUI over LiveQuery.
 //
-// Where SwiftUI is missing it is only type-checked, by scripts/apple; docs/APPLE.md says what that leaves open.
+// If SwiftUI is not available, scripts/apple only type-checks it; docs/APPLE.md says what this does not cover.
 
 #if canImport(SwiftUI)
 public import SwiftUI
@@ -25,19 +25,21 @@ public struct LiveItems<Record: Sendable>: @MainActor DynamicProperty {
     private let table: SyncTable<Record>
     private let query: Query<Record>
 
-    /// Keeps the query from one making of the view to the next.
+    /// A holder that keeps the query when SwiftUI recreates the view.
     @MainActor
     private final class Place {
         var live: LiveQuery<Record>?
     }
 
-    /// The records of a query.
+    /// Makes a wrapper for the records of a query.
     public init(_ table: SyncTable<Record>, _ query: Query<Record> = Query()) {
         self.table = table
         self.query = query
     }
 
-    /// Begins to watch when the view is shown first; where it is made again with another query, shows that.
+    /// Starts to observe when the view first appears.
+    ///
+    /// If the view is recreated with another query, follows that one.
     public func update() { projectedValue.follow(query) }
 
     /// The records.

@@ -4,7 +4,7 @@ public import Foundation
 public import Observation
 import Synchronization
 
-/// The records of a query, as they are now and after every change: for views.
+/// The records of a query, now and after every change, for views.
 ///
 /// ```swift
 /// struct OpenItems: View {
@@ -18,36 +18,38 @@ import Synchronization
 /// }
 /// ```
 ///
-/// Reading and decoding run beside the main actor; only the finished list is handed to it. It ends
-/// when the object goes. No change is missed; of several that come together the last state is shown.
+/// Reading and decoding run off the main actor; only the finished list is delivered to it. Observation ends
+/// when the object is released. No change is missed; if several come together, the last state is shown.
 @Observable
 @MainActor
 public final class LiveQuery<Record: Sendable> {
-    /// The records; those of the query before until the first result of a new one.
+    /// The records.
+    ///
+    /// Until the first result of a new query, these are the records of the previous one.
     public private(set) var items: [Record] = []
-    /// Why `items` are not those of the store now: the query cannot be run, or a row does not decode and the
+    /// The reason why `items` are not current: the query cannot be run, or a row does not decode and the
     /// query was made with `onDecodingFailure: .throw`.
     ///
-    /// What `items` had stays. After a row that does not decode was changed or removed, it is nil again.
+    /// `items` keep their last value. Once a row that does not decode is changed or removed, the error is nil again.
     public private(set) var error: SyncError?
-    /// The rows of the query that do not decode, in its order; `items` do not have them.
+    /// The rows of the query that do not decode, in its order; `items` do not include them.
     ///
-    /// They are kept and synced. A row is no longer among them once it was changed so that it decodes, or removed.
+    /// They are kept and synced. A row leaves this list once it is changed so that it decodes, or is removed.
     public private(set) var decodingFailures: [DecodingFailure] = []
-    /// Whether the query has given neither records nor an error yet.
+    /// Whether the query has not yet returned records or an error.
     public private(set) var isLoading = true
 
     @ObservationIgnored private let table: SyncTable<Record>
     @ObservationIgnored private let onDecodingFailure: DecodingFailurePolicy
     @ObservationIgnored private let watching = LiveTask()
-    /// What ``follow(_:)`` was given last.
+    /// The query that was last passed to ``follow(_:)``.
     @ObservationIgnored private var followed: TableQuery?
 
-    /// Watches the records of a query.
+    /// Observes the records of a query.
     ///
     /// - Parameters:
     ///   - table: The table on the device.
-    ///   - query: Which records, in what order, how many of them.
+    ///   - query: The condition, the order, and the number of records.
     ///   - onDecodingFailure: What to do with a row that does not decode.
     public convenience init(
         _ table: SyncTable<Record>,
@@ -57,7 +59,7 @@ public final class LiveQuery<Record: Sendable> {
         self.init(table, .success(query), onDecodingFailure)
     }
 
-    /// Watches all records in an order, or the first ones of it.
+    /// Observes all records in an order, or the first `limit` of them.
     public convenience init(
         _ table: SyncTable<Record>,
         sortedBy order: [SortTerm<Record>],
@@ -80,15 +82,15 @@ public final class LiveQuery<Record: Sendable> {
     /// Shows another query from now on.
     public func update(_ query: Query<Record>) { watch(.success(query)) }
 
-    /// Shows all records, or the first ones of an order, from now on.
+    /// Shows all records in an order, or the first `limit` of them, from now on.
     public func update(sortedBy order: [SortTerm<Record>], limit: Int? = nil) {
         watch(Result { try Query().window(terms: order, limit) })
     }
 
-    /// Shows a query from now on, where it is another one than this was given last.
+    /// Shows a query from now on, if it differs from the last one passed to this method.
     ///
-    /// For a view that is made again and again, as `LiveItems` is: what ``update(_:)`` shows meanwhile stays. A moment
-    /// belongs into such a query as `now()`: with a `Date` it is another one each time.
+    /// Use it for a view that is recreated often, such as `LiveItems`: a query set with ``update(_:)`` meanwhile stays.
+    /// Write the current time in such a query as `now()`; with a `Date`, the query differs each time.
     public func follow(_ query: Query<Record>) {
         guard query.table != followed else { return }
         if followed != nil { update(query) }
@@ -109,7 +111,9 @@ public final class LiveQuery<Record: Sendable> {
         )
     }
 
-    /// What a query that was replaced gave last is not shown: its task is cancelled on this actor.
+    /// Shows a result.
+    ///
+    /// The task of a replaced query is cancelled on this actor, so its last result is not shown.
     private func show(_ result: Result<LiveRows<Record>.Value, any Error>) {
         guard !Task.isCancelled else { return }
         isLoading = false
@@ -129,7 +133,7 @@ public final class LiveQuery<Record: Sendable> {
 }
 
 extension LiveQuery where Record: SyncRecord {
-    /// Watches the records for which a closure over the columns holds.
+    /// Observes the records that match a closure over the columns.
     public convenience init(
         _ table: SyncTable<Record>,
         where condition: (Columns<Record>) throws -> Condition,
@@ -141,7 +145,7 @@ extension LiveQuery where Record: SyncRecord {
         self.init(table, query, onDecodingFailure)
     }
 
-    /// Watches the records for which a predicate holds.
+    /// Observes the records that match a predicate.
     public convenience init(
         _ table: SyncTable<Record>,
         where predicate: Predicate<Record>,
@@ -153,7 +157,7 @@ extension LiveQuery where Record: SyncRecord {
         self.init(table, query, onDecodingFailure)
     }
 
-    /// Watches the records for which a closure over the columns holds, in the order of descriptors.
+    /// Observes the records that match a closure over the columns, in the order of sort descriptors.
     @_disfavoredOverload
     public convenience init(
         _ table: SyncTable<Record>,
@@ -166,7 +170,7 @@ extension LiveQuery where Record: SyncRecord {
         self.init(table, query, onDecodingFailure)
     }
 
-    /// Watches the records for which a predicate holds, in the order of descriptors.
+    /// Observes the records that match a predicate, in the order of sort descriptors.
     @_disfavoredOverload
     public convenience init(
         _ table: SyncTable<Record>,
@@ -179,7 +183,7 @@ extension LiveQuery where Record: SyncRecord {
         self.init(table, query, onDecodingFailure)
     }
 
-    /// Watches all records in the order of descriptors, or the first ones of it.
+    /// Observes all records in the order of sort descriptors, or the first `limit` of them.
     @_disfavoredOverload
     public convenience init(
         _ table: SyncTable<Record>,
@@ -191,13 +195,13 @@ extension LiveQuery where Record: SyncRecord {
         self.init(table, query, onDecodingFailure)
     }
 
-    /// Shows all records in the order of descriptors, or the first ones of it, from now on.
+    /// Shows all records in the order of sort descriptors, or the first `limit` of them, from now on.
     @_disfavoredOverload
     public func update(sortedBy order: [SortDescriptor<Record>], limit: Int? = nil) {
         watch(Result { try Query<Record>().sorted(by: order).window(nil, limit, 0) })
     }
 
-    /// Shows the records for which a closure over the columns holds from now on.
+    /// Shows the records that match a closure over the columns from now on.
     public func update(
         where condition: (Columns<Record>) throws -> Condition,
         sortedBy order: [SortTerm<Record>] = [],
@@ -206,7 +210,7 @@ extension LiveQuery where Record: SyncRecord {
         watch(Result { try Query(where: condition).window(terms: order, limit) })
     }
 
-    /// Shows the records for which a closure over the columns holds, in the order of descriptors.
+    /// Shows the records that match a closure over the columns, in the order of sort descriptors.
     @_disfavoredOverload
     public func update(
         where condition: (Columns<Record>) throws -> Condition,
@@ -216,7 +220,7 @@ extension LiveQuery where Record: SyncRecord {
         watch(Result { try Query(where: condition).sorted(by: order).window(nil, limit, 0) })
     }
 
-    /// Shows the records for which a predicate holds from now on.
+    /// Shows the records that match a predicate from now on.
     public func update(
         where predicate: Predicate<Record>,
         sortedBy order: [SortTerm<Record>] = [],
@@ -225,7 +229,7 @@ extension LiveQuery where Record: SyncRecord {
         watch(Result { try Query(where: predicate).window(terms: order, limit) })
     }
 
-    /// Shows the records for which a predicate holds, in the order of descriptors.
+    /// Shows the records that match a predicate, in the order of sort descriptors.
     @_disfavoredOverload
     public func update(
         where predicate: Predicate<Record>,
@@ -237,7 +241,7 @@ extension LiveQuery where Record: SyncRecord {
 }
 
 extension LiveQuery where Record == Row {
-    /// Watches the rows for which a closure over columns by name holds.
+    /// Observes the rows that match a closure over columns by name.
     public convenience init(
         _ table: SyncTable<Row>,
         where condition: (Columns<Row>) throws -> Condition,
@@ -249,7 +253,7 @@ extension LiveQuery where Record == Row {
         self.init(table, query, onDecodingFailure)
     }
 
-    /// Shows the rows for which a closure over columns by name holds from now on.
+    /// Shows the rows that match a closure over columns by name from now on.
     public func update(
         where condition: (Columns<Row>) throws -> Condition,
         sortedBy order: [SortTerm<Row>] = [],

@@ -1,8 +1,8 @@
-// LiveStatus: what sync is doing and what waits, as an observable object, for views.
+// LiveStatus: the state of sync and of the operation queue as an observable object, for views.
 
 public import Observation
 
-/// What automatic sync is doing, and what of the queue waits: for views.
+/// The state of automatic sync and of the operation queue, for views.
 ///
 /// ```swift
 /// struct SyncLine: View {
@@ -20,13 +20,13 @@ public import Observation
 @Observable
 @MainActor
 public final class LiveStatus {
-    /// What automatic sync is doing; `idle` where it was not started.
+    /// The current state of automatic sync; `idle` if it was not started.
     public private(set) var status: SyncStatus
-    /// How many operations wait in the queue, by the account that they belong to.
+    /// The numbers of queued operations, by the account that they belong to.
     public private(set) var pending = PendingCounts()
-    /// How many operations of the account that is signed in wait in the queue.
+    /// The number of queued operations of the account that is signed in.
     public var pendingCount: Int { pending.own }
-    /// Why the last automatic sync did not come to its end; nil after one that did.
+    /// The error that ended the last automatic sync, or nil if it succeeded.
     public private(set) var lastError: SyncError?
     /// The operations that wait for the app: those that the server rejected or that cannot be sent.
     public private(set) var errors: [TableOperationError] = []
@@ -36,7 +36,7 @@ public final class LiveStatus {
     @ObservationIgnored private let statuses = LiveTask()
     @ObservationIgnored private let queue = LiveTask()
 
-    /// Watches a client.
+    /// Observes a client.
     ///
     /// - Throws: ``SyncError`` with code `storeNotInitialized`.
     public init(_ client: SyncClient) throws {
@@ -68,9 +68,9 @@ public final class LiveStatus {
 }
 
 extension SyncEngine {
-    /// How many operations are queued and which wait for the app, now and after every change.
+    /// Emits the numbers of queued operations and those that wait for the app, now and after every change.
     ///
-    /// `statuses`: after each of them the account may be another one.
+    /// `statuses`: the account may have changed after each of them.
     fileprivate func waitingOperations(
         _ statuses: AsyncStream<SyncStatus>
     ) -> AsyncStream<(PendingCounts, [TableOperationError], Int)> {
@@ -95,7 +95,7 @@ extension SyncEngine {
                     group.addTask {
                         var last: Bool?
                         for await status in statuses {
-                            // A sync that runs shows many of them.
+                            // A running sync emits many of them.
                             let isSyncing = if case .syncing = status { true } else { false }
                             if isSyncing != last { occasion.yield() }
                             last = isSyncing
@@ -114,9 +114,9 @@ extension SyncEngine {
         }
     }
 
-    /// Reads the queue, and tries again while the store cannot be read; nil when the task is cancelled.
+    /// Reads the queue, and retries while the store cannot be read; returns nil if the task is cancelled.
     ///
-    /// What is shown meanwhile stays.
+    /// The view keeps its last values meanwhile.
     private func readWaiting() async -> (PendingCounts, [TableOperationError], Int)? {
         var failures = 0
         while !Task.isCancelled {

@@ -1,12 +1,12 @@
-// LiveTask: the task behind an observable object.
+// LiveTask: the task of an observable object.
 
 import Synchronization
 
-/// One task at a time; the last one is cancelled with the object.
+/// A holder of one task at a time; the last one is cancelled with the object.
 final class LiveTask: Sendable {
     private let task = Mutex<Task<Void, Never>?>(nil)
 
-    /// Cancels the task before it.
+    /// Sets the next task and cancels the previous one.
     func replace(with next: Task<Void, Never>) {
         task.withLock { task in
             task?.cancel()

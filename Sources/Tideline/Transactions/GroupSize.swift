@@ -1,12 +1,12 @@
-// GroupSize: how many bytes the operations of a transaction have as the batch that they are sent in.
+// GroupSize: the size of a transaction's operations as a batch, in bytes.
 
 import TidelineCore
 
-/// What a transaction adds to its group, while it runs.
+/// The size of a transaction's additions to its group, while it runs.
 final class GroupSize {
-    /// No batch of what was changed here is larger.
+    /// An upper bound for the batch of these changes.
     private var bytesAtMost = 64
-    /// Whether operations of earlier transactions are in the group, too.
+    /// Whether the group also has operations of earlier transactions.
     private(set) var hasEarlier = false
     /// The first operation that the transaction appended to the queue.
     private(set) var firstAppended: Int64?
@@ -16,20 +16,20 @@ final class GroupSize {
         for (name, value) in row { bytesAtMost += 8 + 6 * name.utf8.count + Self.bytes(value) }
     }
 
-    /// An operation without its body.
+    /// Adds an operation without its body.
     func add(id: String) { bytesAtMost += Self.roomOfRequest + 3 * id.utf8.count }
 
     func joinedEarlier() { hasEarlier = true }
 
     func appended(_ id: Int64) { firstAppended = firstAppended ?? id }
 
-    /// Whether a batch of so many bytes has room for all of it for certain.
+    /// Returns whether a batch of at most `max` bytes certainly holds all of it.
     func certainlyFits(_ max: Int) -> Bool { !hasEarlier && bytesAtMost <= max }
 
-    /// Method, headers and the path of the table.
+    /// The size of the method, the headers and the table's path.
     private static let roomOfRequest = 1 << 10
 
-    /// An escaped byte of a text is six.
+    /// An escaped byte of a text takes six.
     private static func bytes(_ value: Value) -> Int {
         switch value {
         case .string(let text): 6 * text.utf8.count
@@ -42,7 +42,7 @@ final class GroupSize {
 }
 
 extension QueueTransaction {
-    /// The bytes of the batch that a group is sent in, as it stands.
+    /// Returns the size of the batch for a group in its current state, in bytes.
     func bytes(of group: String, root: String, _ environment: SyncEnvironment) throws -> Int {
         let members = try reader.members(of: group).map { member in
             guard member.frozen == nil, member.damage == nil else { return member }
@@ -62,6 +62,6 @@ extension QueueTransaction {
         return PushBatch.body(members, root: root).count
     }
 
-    /// As long as any.
+    /// A placeholder with the length of every request id.
     private static let anyRequestID = "00000000-0000-0000-0000-000000000000"
 }

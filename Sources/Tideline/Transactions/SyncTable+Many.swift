@@ -7,7 +7,7 @@ extension SyncTable {
     ///
     /// - Returns: The records as stored.
     /// - Throws: ``SyncError`` as ``update(_:)-(Record)`` for the first record that cannot be stored,
-    ///   or with code `cancelled`; nothing is changed then.
+    ///   or with code `cancelled`. On an error, nothing is changed.
     @discardableResult
     @concurrent
     public func update(_ records: [Record]) async throws -> [Record] {
@@ -16,10 +16,10 @@ extension SyncTable {
 
     /// Removes records and queues their deletes, in order: all of them or none.
     ///
-    /// Those that are not here are left alone.
+    /// Records that the device does not have are ignored.
     ///
-    /// - Throws: ``SyncError`` with code `otherAccount`, `storeFailure`, or `cancelled` when the
-    ///   task is cancelled before all are removed; nothing is changed then.
+    /// - Throws: ``SyncError`` with code `otherAccount`, `storeFailure`, or `cancelled` if the
+    ///   task is cancelled before all are removed. On an error, nothing is changed.
     @concurrent
     public func delete(_ records: [Record]) async throws {
         try await inTransaction { table in for record in records { try table.delete(record) } }
@@ -27,10 +27,10 @@ extension SyncTable {
 
     /// Removes the records with these ids and queues their deletes, in order: all of them or none.
     ///
-    /// Unknown ids are left alone.
+    /// Unknown ids are ignored.
     ///
-    /// - Throws: ``SyncError`` with code `otherAccount`, `storeFailure`, or `cancelled` when the
-    ///   task is cancelled before all are removed; nothing is changed then.
+    /// - Throws: ``SyncError`` with code `otherAccount`, `storeFailure`, or `cancelled` if the
+    ///   task is cancelled before all are removed. On an error, nothing is changed.
     @concurrent
     public func delete(ids: [String]) async throws {
         try await inTransaction { table in for id in ids { try table.delete(id: id) } }

@@ -1,19 +1,19 @@
-// SyncTransaction: changes of several tables that are one on this device.
+// SyncTransaction: changes of several tables in one transaction on this device.
 
 import TidelineCore
 
-/// A transaction over the tables of a client, while its closure runs.
+/// A transaction over the tables of a client, valid while its closure runs.
 ///
-/// ``SyncContext/transaction(_:)`` makes it. Used after its end, its tables throw ``SyncError`` with
+/// ``SyncContext/transaction(_:)`` creates it. After its end, its tables throw ``SyncError`` with
 /// code `transactionEnded`.
 public final class SyncTransaction {
-    /// What a transaction works on, until it ends.
+    /// The queue and the store that a transaction uses until it ends.
     struct Work {
         let queue: QueueTransaction
         let seen: SeenNotes
     }
 
-    /// Records that went out to the app, and count as handed out once the transaction is committed.
+    /// Records that the app read, to be remembered once the transaction is committed.
     struct HandedOut: Sendable {
         var table: String
         var rows: [(row: Row, state: RowState)]
@@ -22,7 +22,7 @@ public final class SyncTransaction {
     let engine: SyncEngine
     private var current: Work?
     private(set) var handedOut: [HandedOut] = []
-    /// What the store failed with; nothing of the transaction is done then.
+    /// The error of the store; if set, the transaction changes nothing.
     private(set) var failure: (any Error)?
 
     init(engine: SyncEngine, _ work: Work) {
@@ -30,9 +30,9 @@ public final class SyncTransaction {
         current = work
     }
 
-    /// The table of a record type.
+    /// Returns the table of a record type.
     ///
-    /// - Throws: ``SyncError`` with code `unknownTable` when the type was not among the tables of the
+    /// - Throws: ``SyncError`` with code `unknownTable` if the type was not among the tables of the
     ///   store.
     public func table<Record: SyncRecord>(_ type: Record.Type) throws -> TransactionTable<Record> {
         let schema = try engine.schema(Record.tableName)
@@ -40,17 +40,17 @@ public final class SyncTransaction {
         return TransactionTable(transaction: self, coder: coder)
     }
 
-    /// A table by name, with untyped rows.
+    /// Returns a table by name, with untyped rows.
     ///
     /// - Throws: ``SyncError`` with code `unknownTable`.
     public func table(named name: String) throws -> TransactionTable<Row> {
         TransactionTable(transaction: self, coder: .untyped(table: try engine.schema(name)))
     }
 
-    /// Works on the store.
+    /// Runs `body` on the store.
     ///
-    /// A store that fails ends the transaction, whatever the closure of the app does with the error: half
-    /// of a change may be done, and SQLite may have undone what was before it.
+    /// A failure of the store ends the transaction, even if the app's closure catches the error: a change may
+    /// be half done, and SQLite may have rolled back the earlier ones.
     func working<Result>(_ body: (Work) throws -> Result) throws -> Result {
         let work = try work()
         do {
@@ -63,8 +63,8 @@ public final class SyncTransaction {
         }
     }
 
-    /// - Throws: ``SyncError``, also where nobody waits for the transaction any more, and what the store
-    ///   failed with.
+    /// - Throws: ``SyncError``, also if the task that waits for the transaction was cancelled, and the error
+    ///   of the store.
     func work() throws -> Work {
         if let current {
             try current.queue.watch?.check()
@@ -85,7 +85,7 @@ public final class SyncTransaction {
 }
 
 extension SyncEngine {
-    /// The table that the app calls so.
+    /// Returns the table with this name.
     func schema(_ name: String) throws -> TableSchema {
         guard let schema = catalog.schema(name) else {
             throw SyncError.unknownTable(name, known: Array(catalog.schemas.keys))
@@ -93,14 +93,14 @@ extension SyncEngine {
         return schema
     }
 
-    /// An error of the app's own, on its way through the store.
+    /// A wrapper for an error of the app on its way through the store.
     private struct Thrown: Error {
         let error: any Error
     }
 
-    /// Runs a closure of the app in one transaction: all of what it does, or nothing.
+    /// Runs a closure of the app in one transaction: all of its changes are stored, or none.
     ///
-    /// `isGroup`: what it does is pushed as one, too.
+    /// `isGroup`: whether its changes are also pushed as one atomic group.
     func transaction<Result: Sendable>(
         isGroup: Bool = false,
         of body: @escaping @Sendable (SyncTransaction) throws -> Result
@@ -146,10 +146,10 @@ extension SyncEngine {
         }
     }
 
-    /// Rejects a transaction that no batch of the server can carry.
+    /// Rejects a transaction that does not fit into one batch of the server.
     ///
-    /// Rejected operations of an earlier transaction that this one edits join its group. If the group
-    /// gets too large with them, they are a group of their own again: a local change does not fail
+    /// If this transaction edits rows of an earlier one that was rejected, those operations join its group. If
+    /// this makes the group too large, they become a separate group again: a local change does not fail
     /// because of the state of the queue.
     private func checkSize(of group: String, _ queue: QueueTransaction) throws {
         do {
@@ -180,21 +180,21 @@ extension SyncEngine {
 }
 
 extension SyncContext {
-    /// Changes several rows and tables in one transaction: all of it happens, or nothing.
+    /// Changes several rows and tables in one transaction: all changes are stored, or none.
     ///
-    /// The closure runs beside the caller while nobody else writes to the store: it should be short.
-    /// When it throws, everything is as it was, and the error is passed on. It may run twice: it must
-    /// not do anything but read and change tables of the transaction.
+    /// The closure runs off the caller's actor, and blocks all other writes to the store, so it should be short.
+    /// If it throws, everything stays as it was, and the error is rethrown. It may run twice: it must
+    /// only read and change tables of the transaction.
     ///
-    /// On the server it happens as one, too, where that takes batches: nobody ever sees half of it.
-    /// When the server refuses one of its operations, it does none, and all of them are parked, each
+    /// If the server supports batches, the changes are atomic there, too: no reader ever sees half of them.
+    /// If the server rejects one of the operations, it applies none, and all of them are parked, each
     /// with its ``TableOperationError``. A retry or an edit of one of the rows sends all of them
-    /// again; one that is discarded leaves the transaction. A transaction that changes a row which
-    /// an earlier one changed, and which was not sent yet, is sent after that one. If the earlier one
+    /// again; an operation that is discarded leaves the transaction. If a transaction changes a row that
+    /// an earlier, unsent transaction changed, it is sent after that one. If the earlier one
     /// is rejected, the later one waits for it.
     ///
-    /// A server that takes no batches, as the original ones, gets the operations in their order,
-    /// each by itself: there one may be rejected while the others go through.
+    /// A server without batches, such as the original ones, receives the operations in their order,
+    /// one by one: it may reject one and accept the others.
     ///
     /// ```swift
     /// try await client.syncContext.transaction { transaction in
@@ -205,12 +205,12 @@ extension SyncContext {
     /// }
     /// ```
     ///
-    /// - Returns: What the closure returns.
-    /// - Throws: What the closure throws, and ``SyncError`` with code `storeNotInitialized`,
-    ///   `storeFailure`, `cancelled` when the task is cancelled before all of it was done, or
-    ///   `transactionTooLarge` when the transaction alone has more than
-    ///   ``SyncLimits/transactionRowsMax`` operations or ``SyncLimits/transactionBytesMax`` bytes;
-    ///   nothing is changed then. It never fails because of other changes in the queue.
+    /// - Returns: The result of the closure.
+    /// - Throws: The errors of the closure, and ``SyncError`` with code `storeNotInitialized`,
+    ///   `storeFailure`, `cancelled` if the task is cancelled before the transaction is done, or
+    ///   `transactionTooLarge` if the transaction alone has more than
+    ///   ``SyncLimits/transactionRowsMax`` operations or ``SyncLimits/transactionBytesMax`` bytes.
+    ///   On an error, nothing is changed. It never fails because of other changes in the queue.
     @discardableResult
     @concurrent
     public nonisolated func transaction<Result: Sendable>(

@@ -1,4 +1,4 @@
-// The messages about transactions that cannot be.
+// The error messages about invalid transactions.
 
 extension SyncError {
     static func transactionTooLarge(_ rows: Int, max: Int) -> SyncError {
@@ -23,7 +23,7 @@ extension SyncError {
         )
     }
 
-    /// Nothing of it was done, unlike what a push or a pull leaves.
+    /// Unlike a cancelled push or pull, a cancelled change leaves nothing behind.
     static func cancelledChange(_ what: String, _ cause: CancellationError) -> SyncError {
         SyncError(
             .cancelled,

@@ -1,15 +1,15 @@
-// TransactionTable: the verbs of a table inside a transaction. Nothing in it waits.
+// TransactionTable: the methods of a table inside a transaction. All of them are synchronous.
 
 public import Foundation
 import TidelineCore
 
-/// A table inside ``SyncContext/transaction(_:)``: the verbs of ``SyncTable``, without waiting.
+/// A table inside ``SyncContext/transaction(_:)``, with synchronous versions of the methods of ``SyncTable``.
 ///
-/// Reads see what the transaction has done so far.
+/// Reads include the transaction's earlier changes.
 ///
-/// Every verb throws ``SyncError`` with code `transactionEnded` after the end of the closure, `cancelled`
-/// when nobody waits for the transaction any more, and `storeFailure` where the store fails. An error
-/// that the closure lets out ends the transaction, and nothing of it is done.
+/// Every method throws ``SyncError`` with code `transactionEnded` after the end of the closure, `cancelled`
+/// if the task that waits for the transaction was cancelled, and `storeFailure` if the store fails. An error
+/// that the closure throws ends the transaction, and none of its changes are stored.
 public struct TransactionTable<Record: Sendable> {
     let transaction: SyncTransaction
     let coder: RecordCoder<Record>
@@ -28,7 +28,7 @@ public struct TransactionTable<Record: Sendable> {
     /// Stores a new record and queues its insert, as ``SyncTable/insert(_:)-(Record)``.
     ///
     /// - Throws: ``SyncError`` with code `alreadyExists`, `invalidID`, `rowDoesNotFit`,
-    ///   `otherAccount`, or as every verb.
+    ///   `otherAccount`, or an error that every method can throw.
     @discardableResult
     public func insert(_ record: Record) throws -> Record {
         let row = try coder.encode(record)
@@ -44,7 +44,7 @@ public struct TransactionTable<Record: Sendable> {
 
     /// Stores new records and queues their inserts, in order.
     ///
-    /// - Throws: As for one record; those before it are stored then, and gone when the transaction
+    /// - Throws: As for one record. The records before it are stored, and are rolled back if the transaction
     ///   ends with the error.
     @discardableResult
     public func insert(_ records: [Record]) throws -> [Record] {
@@ -67,8 +67,8 @@ public struct TransactionTable<Record: Sendable> {
 
     /// Changes a record and queues the update, as ``SyncTable/update(_:)-(Record)``.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` when the record is not here, `invalidID`,
-    ///   `rowDoesNotFit`, `otherAccount`, or as every verb.
+    /// - Throws: ``SyncError`` with code `notFound` if the device does not have the record, `invalidID`,
+    ///   `rowDoesNotFit`, `otherAccount`, or an error that every method can throw.
     @discardableResult
     public func update(_ record: Record) throws -> Record {
         let row = try coder.encode(record)
@@ -84,10 +84,11 @@ public struct TransactionTable<Record: Sendable> {
 
     /// Reads a record, changes it and stores it.
     ///
-    /// What the closure writes to the same row by other verbs stays, but for the columns that `change` sets.
+    /// If the closure also changes the row by other methods, those changes stay, except in columns that `change` sets.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` when the record is not here, `rowDoesNotFit`, `invalidID`
-    ///   when `change` gives it another id, `otherAccount`, what `change` throws, or as every verb.
+    /// - Throws: ``SyncError`` with code `notFound` if the device does not have the record, `rowDoesNotFit`,
+    ///   `invalidID` if `change` gives it another id, `otherAccount`, the errors of `change`, or an error that
+    ///   every method can throw.
     @discardableResult
     public func update(
         id: String,
@@ -95,15 +96,17 @@ public struct TransactionTable<Record: Sendable> {
     ) throws -> Record {
         guard let stored = try row(id) else { throw SyncError.notFound(table: name, id: id) }
         let edited = try RecordEdit(of: stored, coder, change).row
-        // The closure may have written the same row by other ways.
+        // The closure may have changed the same row by other methods.
         guard let now = try row(id) else { throw SyncError.notFound(table: name, id: id) }
         let row = RowMerge.applying(from: stored, to: edited, onto: now)
         return try self.stored([changing { try $0.change(now, to: row, seen: $1) }])[0]
     }
 
-    /// Removes a record and queues the delete; one that is not here is left alone.
+    /// Removes a record and queues the delete.
     ///
-    /// - Throws: ``SyncError`` with code `otherAccount`, or as every verb.
+    /// Does nothing if the device does not have the record.
+    ///
+    /// - Throws: ``SyncError`` with code `otherAccount`, or an error that every method can throw.
     public func delete(_ record: Record) throws {
         let row = try coder.encode(record)
         try changing {
@@ -112,9 +115,11 @@ public struct TransactionTable<Record: Sendable> {
         }
     }
 
-    /// Removes the record with an id and queues the delete; an unknown id is left alone.
+    /// Removes the record with an id and queues the delete.
     ///
-    /// - Throws: ``SyncError`` with code `otherAccount`, or as every verb.
+    /// Does nothing if the id is unknown.
+    ///
+    /// - Throws: ``SyncError`` with code `otherAccount`, or an error that every method can throw.
     public func delete(id: String) throws {
         try changing { changes, _ in
             changes.queue.size?.add(id: id)
@@ -144,18 +149,18 @@ public struct TransactionTable<Record: Sendable> {
         for id in ids { try delete(id: id) }
     }
 
-    /// The record with an id; nil when it is not here.
+    /// Returns the record with an id, or nil if the device does not have it.
     ///
-    /// - Throws: ``SyncError`` with code `rowDoesNotFit`, or as every verb.
+    /// - Throws: ``SyncError`` with code `rowDoesNotFit`, or an error that every method can throw.
     public func read(id: String) throws -> Record? {
         try row(id).map { try hand([$0], .throw)[0] }
     }
 
-    /// The records of a query, and their total count when the query asks for it.
+    /// Returns the records of a query, and their total count if the query asks for it.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
-    ///   have or a window below zero; `rowDoesNotFit`, unless `onDecodingFailure` leaves such rows out; or as
-    ///   every verb.
+    ///   have or a negative limit or offset; `rowDoesNotFit`, unless `onDecodingFailure` skips such rows; or an
+    ///   error that every method can throw.
     public func read(
         _ query: Query<Record>,
         onDecodingFailure: DecodingFailurePolicy = .throw
@@ -173,10 +178,10 @@ public struct TransactionTable<Record: Sendable> {
         )
     }
 
-    /// All records in an order, or a window of them.
+    /// Returns all records in an order, or those within a limit and offset.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, `rowDoesNotFit`
-    ///   unless `onDecodingFailure` leaves such rows out, or as every verb.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, `rowDoesNotFit`
+    ///   unless `onDecodingFailure` skips such rows, or an error that every method can throw.
     public func read(
         sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
@@ -188,9 +193,9 @@ public struct TransactionTable<Record: Sendable> {
             .items
     }
 
-    /// How many records a query has, without its window.
+    /// Returns the number of records that a query matches, ignoring its limit and offset.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery`, or as every verb.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`, or an error that every method can throw.
     public func count(_ query: Query<Record> = Query()) throws -> Int {
         let filter = coder.meant(query.filter?.bound(now: transaction.engine.environment.now()))
         return try transaction.working { try $0.queue.store.count(filter, in: name) }
@@ -200,7 +205,7 @@ public struct TransactionTable<Record: Sendable> {
         try transaction.working { try $0.queue.store.row(id: .string(id), in: name) }
     }
 
-    /// Hands out what was stored.
+    /// Returns the stored rows as records.
     private func stored(_ rows: [Row]) throws -> [Record] {
         let size = try transaction.work().queue.size
         for row in rows { size?.add(row) }
@@ -224,10 +229,10 @@ public struct TransactionTable<Record: Sendable> {
 }
 
 extension TransactionTable where Record: SyncRecord {
-    /// The records for which a closure over the columns holds.
+    /// Returns the records that match a closure over the columns.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form,
-    ///   `rowDoesNotFit`, or as every verb; what the closure throws.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form,
+    ///   `rowDoesNotFit`, or an error that every method can throw. Errors of the closure are rethrown.
     public func read(
         where condition: (Columns<Record>) throws -> Condition,
         sortedBy order: [SortTerm<Record>] = [],
@@ -242,10 +247,10 @@ extension TransactionTable where Record: SyncRecord {
         ).items
     }
 
-    /// The records for which a closure over the columns holds, in the order of descriptors.
+    /// Returns the records that match a closure over the columns, in the order of sort descriptors.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, `rowDoesNotFit`
-    ///   unless `onDecodingFailure` leaves such rows out, or as every verb.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, `rowDoesNotFit`
+    ///   unless `onDecodingFailure` skips such rows, or an error that every method can throw.
     @_disfavoredOverload
     public func read(
         where condition: (Columns<Record>) throws -> Condition,
@@ -258,10 +263,10 @@ extension TransactionTable where Record: SyncRecord {
         return try read(query, onDecodingFailure: onDecodingFailure).items
     }
 
-    /// The records for which a predicate holds, in the order of descriptors.
+    /// Returns the records that match a predicate, in the order of sort descriptors.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, `rowDoesNotFit`
-    ///   unless `onDecodingFailure` leaves such rows out, or as every verb.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, `rowDoesNotFit`
+    ///   unless `onDecodingFailure` skips such rows, or an error that every method can throw.
     @_disfavoredOverload
     public func read(
         where predicate: Predicate<Record>,
@@ -274,10 +279,10 @@ extension TransactionTable where Record: SyncRecord {
         return try read(query, onDecodingFailure: onDecodingFailure).items
     }
 
-    /// All records in the order of descriptors, or a window of them.
+    /// Returns all records in the order of sort descriptors, or those within a limit and offset.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, `rowDoesNotFit`
-    ///   unless `onDecodingFailure` leaves such rows out, or as every verb.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, `rowDoesNotFit`
+    ///   unless `onDecodingFailure` skips such rows, or an error that every method can throw.
     @_disfavoredOverload
     public func read(
         sortedBy order: [SortDescriptor<Record>],
@@ -289,18 +294,18 @@ extension TransactionTable where Record: SyncRecord {
         return try read(query, onDecodingFailure: onDecodingFailure).items
     }
 
-    /// How many records a closure over the columns describes.
+    /// Returns the number of records that match a closure over the columns.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, or as
-    ///   every verb; what the closure throws.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, or an error
+    ///   that every method can throw. Errors of the closure are rethrown.
     public func count(where condition: (Columns<Record>) throws -> Condition) throws -> Int {
         try count(Query(where: condition))
     }
 
-    /// The records for which a predicate holds.
+    /// Returns the records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form,
-    ///   `rowDoesNotFit`, or as every verb.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form,
+    ///   `rowDoesNotFit`, or an error that every method can throw.
     public func read(
         where predicate: Predicate<Record>,
         sortedBy order: [SortTerm<Record>] = [],
@@ -315,20 +320,20 @@ extension TransactionTable where Record: SyncRecord {
         ).items
     }
 
-    /// How many records a predicate describes.
+    /// Returns the number of records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, or as
-    ///   every verb.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, or an error
+    ///   that every method can throw.
     public func count(where predicate: Predicate<Record>) throws -> Int {
         try count(Query(where: predicate))
     }
 }
 
 extension TransactionTable where Record == Row {
-    /// The rows for which a closure over columns by name holds.
+    /// Returns the rows that match a closure over columns by name.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
-    ///   have, or as every verb; what the closure throws.
+    ///   have, or an error that every method can throw. Errors of the closure are rethrown.
     public func read(
         where condition: (Columns<Row>) throws -> Condition,
         sortedBy order: [SortTerm<Row>] = [],
@@ -343,10 +348,10 @@ extension TransactionTable where Record == Row {
         ).items
     }
 
-    /// How many rows a closure over columns by name describes.
+    /// Returns the number of rows that match a closure over columns by name.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
-    ///   have, or as every verb; what the closure throws.
+    ///   have, or an error that every method can throw. Errors of the closure are rethrown.
     public func count(where condition: (Columns<Row>) throws -> Condition) throws -> Int {
         try count(Query(where: condition))
     }

@@ -1,12 +1,12 @@
-// TransactionWatch: whether the task that waits for a transaction was cancelled, and how far that is. The
-// transaction runs on a thread of the store, which knows of no task.
+// TransactionWatch: whether the task that waits for a transaction was cancelled, and the transaction's
+// progress. The transaction runs on a thread of the store, outside of any task.
 
 import Synchronization
 
 final class TransactionWatch: Sendable {
     private struct State {
         var isCancelled = false
-        /// How many rows were changed, by table.
+        /// The number of changed rows, by table.
         var changed: [String: Int] = [:]
     }
 
@@ -18,19 +18,19 @@ final class TransactionWatch: Sendable {
         (self.what, self.events) = (what, events)
     }
 
-    /// - Throws: ``SyncError`` with code `cancelled` once the task is cancelled.
+    /// - Throws: ``SyncError`` with code `cancelled` if the task is cancelled.
     func check() throws {
         guard state.withLock({ $0.isCancelled }) else { return }
         throw SyncError.cancelledChange(what, CancellationError())
     }
 
-    /// The transaction begins, maybe once more.
+    /// Called when the transaction begins or restarts.
     func begin() throws {
         state.withLock { $0.changed = [:] }
         try check()
     }
 
-    /// Tells the app of every so many rows that were changed.
+    /// Reports progress to the app at intervals of changed rows.
     func changed(_ rows: Int, in table: String) {
         guard let events else { return }
         let (before, now) = state.withLock { state in
@@ -42,7 +42,7 @@ final class TransactionWatch: Sendable {
         events.send(.rowsChanged(table: table, applied: now))
     }
 
-    /// Runs `body`, which looks at the watch between two rows and once more before it commits.
+    /// Runs `body`, which checks the watch between two rows and again before it commits.
     static func during<Result>(
         _ what: String,
         telling events: SyncEvents? = nil,

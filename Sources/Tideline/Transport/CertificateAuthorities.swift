@@ -1,12 +1,12 @@
-// CertificateAuthorities: authorities of a file that URLSession trusts beside the system's.
+// CertificateAuthorities: authorities of a file that URLSession trusts besides the system's.
 
 #if canImport(Darwin)
 import Foundation
 import Security
 
-/// The delegate of a session that trusts the authorities of a PEM file, too.
+/// The delegate of a session that also trusts the authorities of a PEM file.
 final class CertificateAuthorities: NSObject, URLSessionDelegate, Sendable {
-    /// The certificates in DER; nil when the file cannot be read or has none.
+    /// The certificates in DER; nil if the file cannot be read or has none.
     private let certificates: [Data]?
 
     init(path: String) {
@@ -14,7 +14,7 @@ final class CertificateAuthorities: NSObject, URLSessionDelegate, Sendable {
         certificates = text.flatMap(Self.certificates)
     }
 
-    /// - Throws: ``TransportError`` when the file has no certificate.
+    /// - Throws: ``TransportError`` if the file has no certificate.
     func check() throws {
         guard certificates == nil else { return }
         throw TransportError.invalidRequest(
@@ -33,7 +33,7 @@ final class CertificateAuthorities: NSObject, URLSessionDelegate, Sendable {
         return found.isEmpty ? nil : found
     }
 
-    /// What these authorities do not vouch for is judged by the system, which says what is wrong.
+    /// If these authorities do not verify a certificate, the system evaluates it and reports the problem.
     func urlSession(
         _ session: URLSession,
         didReceive challenge: URLAuthenticationChallenge

@@ -1,15 +1,15 @@
-// CurlCall: one call as its waiting task and the loop share it; and the loop's inbox.
+// CurlCall: one call, shared by its waiting task and the loop; and the loop's inbox.
 
 #if canImport(CCurl)
 import CCurl
 import Synchronization
 import TidelineCore
 
-/// One call, finished once.
+/// A call that is finished exactly once.
 final class CurlCall: Sendable {
     private enum Phase {
         case waiting
-        /// Bytes may have left for the server.
+        /// Bytes may have been sent to the server.
         case begun
         case finished
     }
@@ -17,13 +17,13 @@ final class CurlCall: Sendable {
     private struct State {
         var phase = Phase.waiting
         var continuation: CheckedContinuation<TransportResponse, any Error>?
-        /// What the call ended with before a task waited for it.
+        /// The result of a call that ended before a task waited for it.
         var early: Result<TransportResponse, any Error>?
     }
 
     let request: TransportRequest
     let deadline: ContinuousClock.Instant
-    /// Where the body goes piece by piece; nil when it is gathered.
+    /// The receiver of the body's pieces; nil if the body is collected.
     let sink: CurlSink?
     private let state = Mutex(State())
 
@@ -44,9 +44,9 @@ final class CurlCall: Sendable {
         if let early { continuation.resume(with: early) }
     }
 
-    /// Marks the request as sent from here on; false when the call has been given up.
+    /// Marks the request as sent from here on; returns false if the call has been abandoned.
     ///
-    /// Under the same lock as `expire`, so that "nothing was sent" is never said wrongly.
+    /// It uses the same lock as `expire`, so that "nothing was sent" is never reported wrongly.
     func begin() -> Bool {
         state.withLock { state in
             guard state.phase != .finished else { return false }
@@ -63,7 +63,7 @@ final class CurlCall: Sendable {
         finish { _ in result }
     }
 
-    /// Ends the call unless it has ended; `result` is told whether anything was sent.
+    /// Ends the call unless it has ended; `result` receives whether anything was sent.
     func finish(_ result: (_ wasSent: Bool) -> Result<TransportResponse, any Error>) {
         let (continuation, outcome) = state.withLock { state in
             guard state.phase != .finished else {
@@ -83,7 +83,7 @@ final class CurlCall: Sendable {
     }
 }
 
-/// Where calls come to the loop, and the only way to wake it.
+/// The loop's inbox for calls, and the only way to wake it.
 final class CurlInbox: Sendable {
     struct Batch {
         var submitted: [CurlCall] = []
@@ -107,7 +107,7 @@ final class CurlInbox: Sendable {
         change { $0.batch.submitted.append(call) }
     }
 
-    /// Asks the loop to drop a call that is finished already.
+    /// Asks the loop to drop a call that is already finished.
     func abandon(_ call: CurlCall) {
         change { $0.batch.abandoned.append(call) }
     }
@@ -116,7 +116,7 @@ final class CurlInbox: Sendable {
         change { $0.isStopped = true }
     }
 
-    /// What has come since the last time, or nil after `stop`.
+    /// Returns the calls since the last time, or nil after `stop`.
     func take() -> Batch? {
         state.withLock { state in
             guard !state.isStopped else { return nil }
@@ -127,7 +127,7 @@ final class CurlInbox: Sendable {
         }
     }
 
-    /// Wakes the loop under the lock: after `take` has seen the stop, the handle is closed.
+    /// Wakes the loop while holding the lock, because the handle is closed once `take` has seen the stop.
     private func change(_ body: (inout State) -> Void) {
         state.withLock { state in
             guard !state.isStopped else { return }
@@ -138,13 +138,13 @@ final class CurlInbox: Sendable {
     }
 }
 
-/// The multi handle.
+/// A wrapper of libcurl's multi handle.
 ///
-/// Unchecked because libcurl itself allows one thing from other threads, `curl_multi_wakeup`,
-/// which only `CurlInbox` calls, under its lock and never after its stop; all else is done
+/// Unchecked because libcurl allows only one call from other threads, `curl_multi_wakeup`,
+/// which only `CurlInbox` makes, under its lock and never after its stop. Everything else is done
 /// by the one thread of `CurlLoop`, which closes the handle after it has seen the stop.
 struct CurlMulti: @unchecked Sendable {
-    /// Loaded once for the process; libcurl asks for it before the first handle.
+    /// Loaded once for the process; libcurl requires it before the first handle.
     private static let isReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
     let handle: UnsafeMutableRawPointer?

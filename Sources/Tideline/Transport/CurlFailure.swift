@@ -1,10 +1,10 @@
-// CurlFailure: libcurl's result codes as errors of ours.
+// CurlFailure: libcurl's result codes as transport errors.
 
 #if canImport(CCurl)
 import CCurl
 import TidelineCore
 
-/// The cause of a ``TransportError`` of ``CurlTransport``, in libcurl's words.
+/// The cause of a ``TransportError`` of ``CurlTransport``, with libcurl's message.
 package struct CurlFailure: Error, Sendable, CustomStringConvertible {
     package let code: UInt32
     package let description: String
@@ -28,7 +28,7 @@ package struct CurlFailure: Error, Sendable, CustomStringConvertible {
         CURLE_SSL_CLIENTCERT, CURLE_SSL_ENGINE_NOTFOUND, CURLE_SSL_ENGINE_SETFAILED,
         CURLE_SSL_ENGINE_INITFAILED, CURLE_USE_SSL_FAILED,
     ]
-    /// What OpenSSL says when the network, not the certificate, ended a handshake.
+    /// OpenSSL's messages when the network, not the certificate, ended a handshake.
     private static let cutHandshakes = ["reset", "SSL_ERROR_SYSCALL", "unexpected eof"]
 
     init(_ code: CURLcode, detail: String = "") {

@@ -1,8 +1,8 @@
 // CurlLoop: the thread that drives all transfers of one transport.
 //
-// Confined to its thread, where it is made: neither it nor its transfers are Sendable. Easy
-// handles are reused; connections live in the multi handle. No more than `callsMax` transfers
-// run, the other calls wait here, so libcurl never queues and its timeouts mean what they say.
+// It is confined to the thread that creates it: neither it nor its transfers are Sendable. Easy
+// handles are reused; connections live in the multi handle. At most `callsMax` transfers
+// run and the other calls wait here, so libcurl never queues and its timeouts are exact.
 
 #if canImport(CCurl)
 import CCurl
@@ -10,7 +10,7 @@ import Foundation
 import TidelineCore
 
 final class CurlLoop {
-    /// How long the thread sleeps without news; libcurl wakes it earlier for its own timers.
+    /// The longest sleep of the thread without events; libcurl wakes it earlier for its own timers.
     private static let pollMilliseconds: Int32 = 60_000
 
     private let multi: UnsafeMutableRawPointer
@@ -22,7 +22,7 @@ final class CurlLoop {
     private var live: [UnsafeMutableRawPointer: CurlTransfer] = [:]
     private var idle: [UnsafeMutableRawPointer] = []
 
-    /// Nil when libcurl cannot start, which it does only without memory; calls then expire.
+    /// Returns nil if libcurl cannot start, which happens only without memory; calls then expire.
     init?(
         _ multi: CurlMulti,
         inbox: CurlInbox,
@@ -78,7 +78,7 @@ final class CurlLoop {
         if code != CURLE_OK { release(easy)?.complete(code) }
     }
 
-    /// Ends every transfer that is done; returns how many there were.
+    /// Ends every transfer that is done; returns their number.
     private func collect() -> Int {
         var count = 0
         var left: Int32 = 0
@@ -107,7 +107,7 @@ final class CurlLoop {
         return live.removeValue(forKey: easy)
     }
 
-    /// libcurl fails here only without memory or with a broken poll: no call can go on.
+    /// libcurl fails here only without memory or with a broken poll: no call can continue.
     private func recover(from code: CURLMcode) {
         for easy in Array(live.keys) { release(easy)?.complete(CURLE_FAILED_INIT) }
         usleep(10_000)
@@ -119,7 +119,7 @@ final class CurlLoop {
         curl_multi_cleanup(multi)
     }
 
-    /// OpenSSL writes without MSG_NOSIGNAL: a cut connection would end the process.
+    /// Blocks SIGPIPE: OpenSSL writes without MSG_NOSIGNAL, so a cut connection would end the process.
     private func blockBrokenPipeSignal() {
         var signals = sigset_t()
         sigemptyset(&signals)

@@ -1,4 +1,4 @@
-// CurlOptions: a request as options of an easy handle, and what cannot be a request.
+// CurlOptions: a request as options of an easy handle, and the check of requests that cannot be sent.
 
 #if canImport(CCurl)
 import CCurl
@@ -6,10 +6,10 @@ import Foundation
 import TidelineCore
 
 enum CurlOptions {
-    /// Fields that say where a message ends or where it goes: one writer only.
+    /// The fields that set a message's length or destination; only the transport may write them.
     private static let ownFields = ["content-length", "transfer-encoding", "expect", "host"]
 
-    /// Checks what libcurl would send as it is.
+    /// Checks the values that libcurl would send unchanged.
     static func check(_ request: TransportRequest) throws(TransportError) {
         try EndpointRules.check(request.url, allowsInsecure: true)
         guard isToken(request.method) else {
@@ -50,7 +50,7 @@ enum CurlOptions {
         var code = tideline_curl_set_text(easy, CURLOPT_URL, request.url.absoluteString)
         if code == CURLE_OK { code = tideline_curl_allow_only_http(easy) }
         if code == CURLE_OK { code = setMethod(on: easy, request) }
-        // The system's are in a folder, and stay.
+        // The system's authorities are in a folder, and stay.
         if code == CURLE_OK, let certificateAuthorities {
             code = tideline_curl_set_text(easy, CURLOPT_CAINFO, certificateAuthorities)
         }
@@ -83,7 +83,7 @@ enum CurlOptions {
         return tideline_curl_set_text(easy, CURLOPT_CUSTOMREQUEST, request.method)
     }
 
-    // What does not depend on the request. An id may be "..": the path is sent as it is.
+    // Sets the options that do not depend on the request. An id may be "..", so the path is sent unchanged.
     private static func setRules(on easy: UnsafeMutableRawPointer) {
         tideline_curl_set_long(easy, CURLOPT_NOSIGNAL, 1)
         tideline_curl_set_long(easy, CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
@@ -108,7 +108,7 @@ enum CurlOptions {
             milliseconds(limits.connectTimeout)
         )
         guard call.sink == nil else {
-            // It may be silent for long; a peer that is gone without a word is found by probes.
+            // A stream may be silent for long; keep-alive probes detect a peer that disappeared.
             tideline_curl_set_long(easy, CURLOPT_TCP_KEEPALIVE, 1)
             return
         }
@@ -125,13 +125,13 @@ enum CurlOptions {
     /// after the last byte.
     private static let speedWindowSeconds = 5
 
-    /// An empty `Expect` saves a wait of one second before large bodies; an absent content
+    /// An empty `Expect` avoids a wait of one second before large bodies, and an absent content
     /// type must not become that of a web form.
     private static func makeHeaders(
         _ request: TransportRequest
     ) -> UnsafeMutablePointer<curl_slist>? {
         var list = curl_slist_append(nil, "Expect:")
-        // Takes the place of the encodings that libcurl would name.
+        // Replaces the encodings that libcurl would name.
         if !EndpointRules.asksForCompression(request.url), request.headers["Accept-Encoding"] == nil
         {
             append("Accept-Encoding: identity", to: &list)
@@ -144,14 +144,14 @@ enum CurlOptions {
         return list
     }
 
-    /// Leaves nil behind when there is no memory.
+    /// Sets the list to nil if there is not enough memory.
     private static func append(_ line: String, to list: inout UnsafeMutablePointer<curl_slist>?) {
         guard let start = list else { return }
         list = curl_slist_append(start, line)
         if list == nil { curl_slist_free_all(start) }
     }
 
-    /// Rounded up and at least one: zero would mean "no limit".
+    /// Rounds up, to at least one, because zero would mean "no limit".
     private static func milliseconds(_ duration: Duration) -> Int {
         let (seconds, attoseconds) = duration.components
         guard seconds < 1_000_000 else { return 1_000_000_000 }

@@ -1,4 +1,4 @@
-// CurlSink: where the loop puts the pieces of a streamed answer.
+// CurlSink: receives the pieces of a streamed response from the loop.
 
 #if canImport(CCurl)
 struct CurlSink: Sendable {
@@ -8,7 +8,7 @@ struct CurlSink: Sendable {
         self.continuation = continuation
     }
 
-    /// False when nobody reads any more, or too slowly.
+    /// Returns false if the reader is gone or too slow.
     func receive(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         if case .enqueued = continuation.yield(Array(bytes)) { true } else { false }
     }

@@ -1,4 +1,4 @@
-// CurlTransfer: what arrives for one call on one easy handle, confined to the loop's thread.
+// CurlTransfer: the response to one call on one easy handle, confined to the loop's thread.
 
 #if canImport(CCurl)
 import CCurl
@@ -6,16 +6,16 @@ import TidelineCore
 
 final class CurlTransfer {
     let call: CurlCall
-    /// What libcurl reads while it sends; freed with the transfer, after the handle's reset.
+    /// The header lines that libcurl reads while it sends; freed with the transfer, after the handle's reset.
     var headers: UnsafeMutablePointer<curl_slist>?
-    /// libcurl's own words for an error.
+    /// libcurl's own message for an error.
     let errorText: UnsafeMutablePointer<CChar>
 
     private let bytesMax: Int
     private var head = ResponseHead()
     private var body: [UInt8] = []
     private var isTooLarge = false
-    /// Whether the caller of a streamed call has its head.
+    /// Whether the caller of a streamed call has received its head.
     private var isHeadTold = false
 
     init(_ call: CurlCall, bytesMax: Int) {
@@ -30,7 +30,7 @@ final class CurlTransfer {
         errorText.deallocate()
     }
 
-    /// Ends the call with what has arrived.
+    /// Ends the call with the response so far.
     func complete(_ code: CURLcode) {
         if let sink = call.sink, isHeadTold {
             sink.finish(code == CURLE_OK ? nil : error(code))
@@ -72,14 +72,14 @@ final class CurlTransfer {
         return !isTooLarge
     }
 
-    /// From here on the body is the caller's, piece by piece.
+    /// Delivers the head to the caller, who receives the body piece by piece from here on.
     private func tellHead() {
         guard !isHeadTold, !head.isMalformed else { return }
         isHeadTold = true
         call.finish(.success(TransportResponse(status: head.status, headers: head.fields)))
     }
 
-    /// Nobody waits for the call any more.
+    /// Ends the stream of a call that no task waits for.
     func abandon() { call.sink?.finish(CancellationError()) }
 
     private func receiveBody(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
@@ -95,7 +95,7 @@ final class CurlTransfer {
 }
 
 extension CurlTransfer {
-    /// Called on a connection just before the request goes out, also before a repetition.
+    /// Called on a connection just before the request is sent, also before it is resent.
     static let onStart: tideline_curl_starter = { context, _, _, _, _ in
         let isWanted = transfer(context)?.call.begin() ?? false
         return isWanted ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
@@ -109,7 +109,7 @@ extension CurlTransfer {
         receive(bytes, size * count, context) { $0.receiveBody($1) }
     }
 
-    /// Another count than was given makes libcurl end the transfer.
+    /// Returning another count than the given one makes libcurl end the transfer.
     private static func receive(
         _ bytes: UnsafeMutablePointer<CChar>?,
         _ count: Int,

@@ -1,20 +1,20 @@
-// CurlTransport: the door to libcurl for tasks. The work is done by CurlLoop on its thread.
+// CurlTransport: gives tasks access to libcurl. CurlLoop does the work on its thread.
 //
 //     send() -> CurlInbox -> CurlLoop (thread) -> CurlTransfer -> CurlCall.finish
 //
-// A call is finished once, by whoever comes first: the loop, its deadline or its cancellation.
-// The last two do not need the loop's thread, so a thread that is stuck cannot hold a caller.
+// A call is finished exactly once: by the loop, its deadline or its cancellation, whichever is first.
+// The last two do not need the loop's thread, so a thread that is stuck cannot block a caller.
 
 #if canImport(CCurl)
 import Foundation
 import TidelineCore
 
-/// The transport of Linux: libcurl on one thread, with kept connections, over HTTP/1.1.
+/// The transport for Linux: libcurl on one thread, with persistent connections, over HTTP/1.1.
 ///
-/// Calls from any number of tasks are served at once, up to ``TransportLimits/callsMax``.
+/// Calls from any number of tasks run concurrently, up to ``TransportLimits/callsMax``.
 /// Proxies are taken from the environment (`https_proxy`, `no_proxy`), except for loopback.
-/// When a kept connection turns out to be dead before any response, libcurl sends the request
-/// again on a new one: a server can get it twice.
+/// If a persistent connection turns out to be dead before any response, libcurl resends the request
+/// on a new one, so a server can receive it twice.
 ///
 /// ```swift
 /// let transport = CurlTransport(certificateAuthorities: "/etc/ssl/own.pem")
@@ -25,12 +25,12 @@ public final class CurlTransport: Transport {
     private let inbox: CurlInbox
     private let watch = DeadlineWatch()
 
-    /// Starts the thread of a new transport; it ends with the transport.
+    /// Creates a transport and starts its thread, which ends with the transport.
     ///
     /// - Parameters:
     ///   - limits: The bounds besides the timeout of each request.
-    ///   - certificateAuthorities: The path of a PEM file with certificates of authorities that are
-    ///     trusted beside those of the system. TLS is always verified.
+    ///   - certificateAuthorities: The path of a PEM file with certificates of authorities to
+    ///     trust besides those of the system. TLS is always verified.
     public init(
         limits: TransportLimits = TransportLimits(),
         certificateAuthorities: String? = nil
@@ -40,7 +40,7 @@ public final class CurlTransport: Transport {
         let inbox = CurlInbox(multi)
         self.inbox = inbox
         Thread.detachNewThread {
-            // Named from within, in 15 characters: else the system does not take the name.
+            // Set from within the thread and limited to 15 characters; otherwise the system rejects the name.
             Thread.current.name = "tideline.http"
             CurlLoop(multi, inbox: inbox, limits, certificateAuthorities)?.run()
         }
@@ -52,7 +52,7 @@ public final class CurlTransport: Transport {
 
     /// Sends a request; see ``Transport/send(_:)``.
     ///
-    /// - Throws: ``TransportError``, with code `invalidRequest` for what cannot be sent as it is,
+    /// - Throws: ``TransportError``, with code `invalidRequest` for a request that cannot be sent unchanged,
     ///   or `CancellationError`.
     public func send(_ request: TransportRequest) async throws -> TransportResponse {
         try Task.checkCancellation()
@@ -62,7 +62,7 @@ public final class CurlTransport: Transport {
 
     /// Sends a request and returns its head; see ``Transport/stream(_:)``.
     ///
-    /// - Throws: ``TransportError``, with code `invalidRequest` for what cannot be sent as it is,
+    /// - Throws: ``TransportError``, with code `invalidRequest` for a request that cannot be sent unchanged,
     ///   or `CancellationError`.
     public func stream(_ request: TransportRequest) async throws -> TransportStream {
         try Task.checkCancellation()
@@ -77,7 +77,7 @@ public final class CurlTransport: Transport {
         return TransportStream(status: head.status, headers: head.headers, bytes: bytes)
     }
 
-    /// Runs a call to its answer, or to the head of a streamed one.
+    /// Runs a call until its response, or until the head of a streamed one.
     private func run(_ call: CurlCall) async throws -> TransportResponse {
         let id = watch.add(call.deadline) { [inbox] in
             call.expire()

@@ -1,6 +1,6 @@
 // DeadlineWatch: runs an action when its deadline has passed, unless it was removed before.
 //
-// One sleeping task serves all deadlines. A task per call would leave a timer behind for the
+// One sleeping task serves all deadlines. With a task per call, a timer would remain for the
 // rest of every timeout: hundreds of thousands at full speed.
 
 import Synchronization
@@ -14,13 +14,13 @@ final class DeadlineWatch: Sendable {
     private struct State {
         var entries: [Int: Entry] = [:]
         var nextID = 0
-        /// When the task in charge wakes; another task that wakes has been replaced.
+        /// The time when the current task wakes; any other task that wakes has been replaced.
         var wakesAt: ContinuousClock.Instant?
     }
 
     private let state = Mutex(State())
 
-    /// Runs `expire` at the deadline; returns the id to remove it by.
+    /// Runs `expire` at the deadline; returns an id for its removal.
     func add(_ deadline: ContinuousClock.Instant, _ expire: @escaping @Sendable () -> Void) -> Int {
         let (id, mustWake) = state.withLock { state in
             state.nextID += 1

@@ -1,7 +1,7 @@
-// EndpointRules: which addresses may be used, and which are one and the same origin.
+// EndpointRules: which addresses may be used, and which have the same origin.
 //
-// Pure. Tokens and ids go only to the endpoint's origin, so these rules are strict: what is
-// not surely loopback is not loopback, what is not surely the same is not the same.
+// Pure. Tokens and ids are sent only to the endpoint's origin, so these rules are strict: in doubt, an
+// address is not loopback, and two addresses do not have the same origin.
 
 package import Foundation
 
@@ -31,7 +31,7 @@ package enum EndpointRules {
         }
     }
 
-    /// Checks that an address may be that of a server: requests put their paths and queries behind it.
+    /// Checks that an address can be a server's endpoint, to which requests append their paths and queries.
     ///
     /// - Parameters:
     ///   - url: An absolute URL.
@@ -39,7 +39,7 @@ package enum EndpointRules {
     /// - Throws: ``TransportError`` with code `insecure` or `invalidRequest`.
     package static func check(endpoint url: URL, allowsInsecure: Bool) throws(TransportError) {
         try check(url, allowsInsecure: allowsInsecure)
-        // In text that is a URL these two stand nowhere else.
+        // In the text of a URL, these two characters occur nowhere else.
         guard !url.absoluteString.contains(where: { $0 == "?" || $0 == "#" }) else {
             throw .invalidRequest(
                 """
@@ -50,7 +50,7 @@ package enum EndpointRules {
         }
     }
 
-    /// Whether two addresses have the same scheme, host and port.
+    /// Returns whether two addresses have the same scheme, host and port.
     package static func sameOrigin(_ one: URL, _ other: URL) -> Bool {
         guard let oneHost = one.host()?.lowercased(), !oneHost.isEmpty,
             let otherHost = other.host()?.lowercased(), oneHost == otherHost,
@@ -59,9 +59,9 @@ package enum EndpointRules {
         return one.scheme?.lowercased() == other.scheme?.lowercased() && onePort == otherPort
     }
 
-    /// One text for an address however it was written: origin and path, without a slash at the end.
+    /// Returns the normalized text of an address: origin and path, without a trailing slash.
     ///
-    /// What was learned from a server is kept with it, and counts only while it is the same.
+    /// Facts learned from a server are stored with this text, and apply only while it is the same.
     package static func normalized(_ url: URL) -> String {
         var path = url.path(percentEncoded: true)
         while path.hasSuffix("/") { path.removeLast() }
@@ -70,7 +70,7 @@ package enum EndpointRules {
         return "\(scheme)://\(url.host()?.lowercased() ?? ""):\(port)\(path)"
     }
 
-    /// Whether a host is this machine: 127.0.0.0/8, ::1 or localhost.
+    /// Returns whether a host is this machine: 127.0.0.0/8, ::1 or localhost.
     package static func isLoopback(_ host: String) -> Bool {
         var host = host.lowercased()
         if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
@@ -79,12 +79,14 @@ package enum EndpointRules {
         return parts.count == 4 && parts[0] == "127" && parts.allSatisfy(isOctet)
     }
 
-    /// Whether answers from there are asked for compressed: on this machine that only takes time.
+    /// Returns whether to request compressed responses.
+    ///
+    /// On this machine, compression would only take time.
     package static func asksForCompression(_ url: URL) -> Bool {
         !(url.host().map(isLoopback) ?? false)
     }
 
-    /// The origin in words: scheme, host and port, nothing that could be private.
+    /// Returns the origin as text for messages: scheme, host and port, without anything private.
     package static func name(of url: URL) -> String {
         let port = url.port.map { ":\($0)" } ?? ""
         let host = url.host() ?? "?"
@@ -92,7 +94,7 @@ package enum EndpointRules {
         return "\(url.scheme ?? "?")://\(isAddress ? "[\(host)]" : host)\(port)"
     }
 
-    /// A number up to 255 without leading zeros, which some readers take as octal.
+    /// Returns whether a text is a number up to 255 without leading zeros, which some parsers read as octal.
     private static func isOctet(_ text: Substring) -> Bool {
         guard text.utf8.count <= 3, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
             let number = UInt8(text)

@@ -1,23 +1,23 @@
-// MeasuredTransport: tells what each call took, for an app's own metrics.
+// MeasuredTransport: reports the size and duration of each call, for an app's own metrics.
 
 import TidelineCore
 
-/// What one call took.
+/// The measurements of one call.
 public struct CallMetrics: Sendable, Hashable {
-    /// Scheme, host and port; nothing of the path or the query.
+    /// The scheme, host and port, without the path and the query.
     public var origin: String
-    /// The method, in capitals.
+    /// The method, in uppercase.
     public var method: String
-    /// The status of the answer; nil where none came.
+    /// The status of the response; nil if none came.
     public var status: Int?
-    /// The bytes of the request's body.
+    /// The size of the request's body, in bytes.
     public var sentBytes: Int
-    /// The bytes of the answer's body, decoded; 0 for a stream.
+    /// The size of the response's body, decoded, in bytes; 0 for a stream.
     public var receivedBytes: Int
-    /// From the call to its answer, or to the head of a stream.
+    /// The time from the call to its response, or to the head of a stream.
     public var duration: Duration
 
-    /// What a call took: for tests of what an app does with it.
+    /// Makes measurements, for an app's tests.
     public init(
         origin: String,
         method: String,
@@ -35,7 +35,7 @@ public struct CallMetrics: Sendable, Hashable {
     }
 }
 
-/// A transport that tells what each call of another one took.
+/// A transport that reports measurements of each call of another transport.
 ///
 /// ```swift
 /// let transport = MeasuredTransport { metrics in
@@ -47,11 +47,11 @@ public struct MeasuredTransport: Transport {
     private let inner: any Transport
     private let report: @Sendable (CallMetrics) -> Void
 
-    /// Measures a transport; the platform's own when nil.
+    /// Measures a transport, by default the platform's own.
     ///
     /// - Parameters:
-    ///   - inner: What carries the requests.
-    ///   - report: Called at the end of each call, on no particular thread. It should be brief: the
+    ///   - inner: The transport that carries the requests.
+    ///   - report: Called at the end of each call, on no particular thread. It should be brief, because the
     ///     call waits for it.
     public init(
         _ inner: (any Transport)? = nil,
@@ -63,7 +63,7 @@ public struct MeasuredTransport: Transport {
 
     /// Sends a request; see ``Transport/send(_:)``.
     ///
-    /// - Throws: What the measured transport throws, after it was told.
+    /// - Throws: The errors of the measured transport, after the report.
     public func send(_ request: TransportRequest) async throws -> TransportResponse {
         try await measured(request) {
             try await inner.send(request)
@@ -74,7 +74,7 @@ public struct MeasuredTransport: Transport {
 
     /// Sends a request and returns its head; see ``Transport/stream(_:)``.
     ///
-    /// - Throws: What the measured transport throws, after it was told.
+    /// - Throws: The errors of the measured transport, after the report.
     public func stream(_ request: TransportRequest) async throws -> TransportStream {
         try await measured(request) {
             try await inner.stream(request)

@@ -1,9 +1,9 @@
-// RedirectRefusal: streamed calls of a URLSession follow no redirect.
+// RedirectRefusal: prevents streamed calls of a URLSession from following redirects.
 
 #if canImport(Darwin)
 import Foundation
 
-/// Hands redirects to the caller as responses: a token must not follow to another origin.
+/// A delegate that returns redirects to the caller as responses, so that no token reaches another origin.
 ///
 /// SessionReceiver does the same for calls whose bodies it collects.
 final class RedirectRefusal: NSObject, URLSessionTaskDelegate, Sendable {

@@ -1,13 +1,13 @@
-// ResponseHead: status and header fields from header lines, and whether they are complete.
+// ResponseHead: the status and header fields from header lines, and whether they are complete.
 //
-// Pure. libcurl hands over one line at a time and reports a head that was cut within a line
-// as a success without fields; only the empty line at the end proves that all has arrived.
+// Pure. libcurl delivers one line at a time and reports a head that was cut within a line
+// as a success without fields; only the empty line at the end proves that all of it has arrived.
 // Interim (1xx) heads are skipped, and so are trailers, which come after the empty line.
 
 package import TidelineCore
 
 package struct ResponseHead: Sendable {
-    /// The most bytes of status line and fields; more is no answer to a sync request.
+    /// The largest size of status line and fields; a response to a sync request is never larger.
     package static let bytesMax = 256 << 10
 
     package private(set) var status = 0
@@ -16,7 +16,7 @@ package struct ResponseHead: Sendable {
     package private(set) var isComplete = false
     /// Whether any bytes of a final head have arrived.
     package private(set) var hasBegun = false
-    /// Whether a line was not that of an HTTP head.
+    /// Whether a line was not part of an HTTP head.
     package private(set) var isMalformed = false
 
     private var byteCount = 0
@@ -24,12 +24,12 @@ package struct ResponseHead: Sendable {
 
     package init() {}
 
-    /// The announced length of the body as sent, if there is one number.
+    /// The declared length of the encoded body, if it is a number.
     package var contentLength: Int? {
         fields["Content-Length"].flatMap { Int($0) }.flatMap { $0 >= 0 ? $0 : nil }
     }
 
-    /// Takes the next line with its line end; returns false when the head is too large.
+    /// Appends the next line with its line end; returns false if the head is too large.
     package mutating func append(_ line: UnsafeBufferPointer<UInt8>) -> Bool {
         guard !isComplete else { return true }
         byteCount += line.count

@@ -1,14 +1,14 @@
-// SessionReceiver: what arrives for one call of a URLSession, up to the limit and no further.
+// SessionReceiver: receives the response to one call of a URLSession, up to the size limit.
 //
-// A response may say that it is small, or nothing, and go on for ever: the count is made while the
-// bytes come, and the call is cancelled with the first one that is too many.
+// A response may declare a small length, or none, and never end: the bytes are counted as
+// they arrive, and the call is cancelled at the first byte over the limit.
 
 #if canImport(Darwin)
 import Foundation
 import Synchronization
 
 final class SessionReceiver: NSObject, URLSessionDataDelegate, Sendable {
-    /// What has arrived.
+    /// The response received so far.
     struct Received: Sendable {
         var response: URLResponse?
         var body: [UInt8] = []
@@ -27,7 +27,7 @@ final class SessionReceiver: NSObject, URLSessionDataDelegate, Sendable {
         self.bytesMax = bytesMax
     }
 
-    /// Who waits; to be called once, before the task is resumed.
+    /// Sets the waiting caller; called once, before the task is resumed.
     func attach(_ continuation: CheckedContinuation<Received, any Error>) {
         state.withLock { $0.continuation = continuation }
     }
@@ -72,7 +72,7 @@ final class SessionReceiver: NSObject, URLSessionDataDelegate, Sendable {
         }
     }
 
-    /// Hands redirects to the caller as responses: a token must not follow to another origin.
+    /// Returns redirects to the caller as responses: a token must not reach another origin.
     func urlSession(
         _ session: URLSession,
         task: URLSessionTask,

@@ -1,13 +1,13 @@
-// Transport: one HTTP call. What is sent and what it means is decided elsewhere.
+// Transport: one HTTP call. Other types decide what is sent and what the response means.
 //
-// A transport does not retry by intention, follow redirects, keep cookies or cache. A lower
-// layer may resend a request by itself when a kept connection turns out to be dead, so a
-// server can get the same request twice: every write carries `If-Match` or a request id.
+// A transport does not retry intentionally, follow redirects, keep cookies or cache. A lower
+// layer may resend a request by itself if a persistent connection turns out to be dead, so a
+// server can receive the same request twice: every write carries `If-Match` or a request id.
 
 public import Foundation
 public import TidelineCore
 
-/// Sends HTTP requests.
+/// A sender of HTTP requests.
 ///
 /// Three implementations exist: ``CurlTransport``, `URLSessionTransport`, and the in-process
 /// transport of the test kit, which calls the server's router without a socket.
@@ -26,44 +26,46 @@ public import TidelineCore
 public protocol Transport: Sendable {
     /// Sends a request and returns the complete response.
     ///
-    /// Any status is a response, also 3xx: redirects are not followed. The call ends by the
-    /// request's own timeout, and at once when its task is cancelled.
+    /// Any status is a response, including 3xx: redirects are not followed. The call ends by the
+    /// request's own timeout, and immediately if its task is cancelled.
     ///
-    /// - Parameter request: What to send.
+    /// - Parameter request: The request to send.
     /// - Returns: The response, whose body has arrived in full.
     /// - Throws: ``TransportError``, or `CancellationError` in a cancelled task. In the second
-    ///   case the server may have got the request.
+    ///   case the server may have received the request.
     func send(_ request: TransportRequest) async throws -> TransportResponse
 
-    /// Sends a request and returns its response as soon as its head is there, for live updates.
+    /// Sends a request and returns its response as soon as its head arrives, for live updates.
     ///
-    /// The request's timeout bounds the wait for the head. The body may go on for ever, and may be
-    /// silent: neither the limit of the whole call nor that of slow calls holds for it.
+    /// The request's timeout limits the wait for the head. The body may never end, and may pause for any
+    /// time: neither the limit of the whole call nor that of slow calls applies to it.
     ///
-    /// - Parameter request: What to send.
-    /// - Returns: The head, and the body as it comes.
+    /// - Parameter request: The request to send.
+    /// - Returns: The head, and the body as a stream.
     /// - Throws: ``TransportError``, with code `unsupported` from a transport without streams, or
     ///   `CancellationError`.
     func stream(_ request: TransportRequest) async throws -> TransportStream
 }
 
-/// A request as a transport sends it.
+/// A request for a transport to send.
 public struct TransportRequest: Sendable {
-    /// The method, in capitals.
+    /// The method, in uppercase.
     public var method: String
 
-    /// Where to send the request: an absolute http or https URL.
+    /// The destination: an absolute http or https URL.
     public var url: URL
 
     /// The header fields.
     ///
-    /// `Content-Length`, `Host` and `Expect` are the transport's own.
+    /// The transport itself sets `Content-Length`, `Host` and `Expect`.
     public var headers: HTTPFields
 
-    /// The body; nil sends none, which for `POST`, `PUT` and `PATCH` is a body of length zero.
+    /// The body.
+    ///
+    /// Nil sends none, which for `POST`, `PUT` and `PATCH` is a body of length zero.
     public var body: [UInt8]?
 
-    /// How long the whole call may take, a year at most.
+    /// The timeout of the whole call, at most one year.
     public var timeout: Duration
 
     /// Makes a request.
@@ -82,18 +84,18 @@ public struct TransportRequest: Sendable {
     }
 }
 
-/// A response as it arrived, its body decoded.
+/// A response with its decoded body.
 ///
-/// A body that the server ends only by closing the connection cannot be checked for length;
-/// the reader of its JSON finds the missing end.
+/// The length of a body that the server ends only by closing the connection cannot be checked;
+/// the JSON parser detects a missing end.
 public struct TransportResponse: Sendable {
     /// The status code.
     public var status: Int
 
     /// The header fields.
     ///
-    /// `Content-Length` and `Content-Encoding` describe what was sent, the
-    /// body is already decoded.
+    /// `Content-Length` and `Content-Encoding` describe the body as it was sent; the
+    /// body here is already decoded.
     public var headers: HTTPFields
 
     /// The body.
@@ -109,27 +111,29 @@ public struct TransportResponse: Sendable {
 
 /// The bounds of a transport, besides the timeout of each request.
 public struct TransportLimits: Sendable {
-    /// How long connecting may take, with name lookup and TLS: a call to a server that is not there
-    /// ends after it.
+    /// The timeout for connecting, including name lookup and TLS: a call to an unreachable server ends
+    /// after it.
     public var connectTimeout: Duration = .seconds(10)
 
-    /// How long a call may stay under ``stallBytesPerSecond``.
+    /// The longest time that a call may stay below ``stallBytesPerSecond``.
     ///
-    /// A server may think for this long before it answers: a call to a silent one ends after it.
-    /// Less than six seconds count as six where libcurl is the transport.
+    /// This is also the longest time that a server may take to respond: a call to a silent one ends after it.
+    /// Values below six seconds count as six if libcurl is the transport.
     public var stallTimeout: Duration = .seconds(30)
 
-    /// The speed under which a call counts as stalled.
+    /// The speed below which a call counts as stalled, in bytes per second.
     public var stallBytesPerSecond = 16
 
-    /// The largest response body, decoded.
+    /// The largest size of a response body, decoded, in bytes.
     ///
-    /// A small compressed body can become a large one; the limit ends it.
+    /// A small compressed body can expand to a large one; this limit ends it.
     public var responseBytesMax = 64 << 20
 
-    /// The most calls on the wire at once, at least one; the others wait within their own timeouts.
+    /// The largest number of concurrent calls, at least one.
     ///
-    /// Also the number of connections that are kept open.
+    /// Other calls wait within their own timeouts.
+    ///
+    /// This is also the number of connections that are kept open.
     public var callsMax = 16
 
     /// The default bounds.

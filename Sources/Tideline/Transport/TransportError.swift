@@ -1,15 +1,15 @@
-// TransportError: why a call gave no response, and whether the server may have got it.
+// TransportError: why a call returned no response, and whether the server may have received it.
 //
-// All wording is here. Messages name the origin, never a path, a query, a header or a body.
+// All messages are here. They name the origin, never a path, a query, a header or a body.
 
 public import Foundation
 
-/// Why a call gave no response.
+/// An error of a call that returned no response.
 ///
-/// Ask ``outcomeIsUnknown`` before calling something "not done": a cut connection says nothing
-/// about what the server did with the request.
+/// Check ``outcomeIsUnknown`` before you treat a change as not done: a cut connection does not show
+/// what the server did with the request.
 public struct TransportError: LocalizedError, Sendable, CustomStringConvertible {
-    /// What happened.
+    /// The kind of an error.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String, Sendable {
             case cannotConnect
@@ -34,39 +34,39 @@ public struct TransportError: LocalizedError, Sendable, CustomStringConvertible 
         public static let timedOut = Self(.timedOut)
         /// The connection ended before a response began.
         public static let connectionLost = Self(.connectionLost)
-        /// The connection ended within the response.
+        /// The connection ended in the middle of the response.
         public static let incompleteResponse = Self(.incompleteResponse)
-        /// What arrived is not HTTP.
+        /// The received data is not HTTP.
         public static let invalidResponse = Self(.invalidResponse)
-        /// The response is over the transport's limit.
+        /// The response exceeds the transport's limit.
         public static let responseTooLarge = Self(.responseTooLarge)
         /// The server could not be authenticated, or TLS failed.
         public static let tls = Self(.tls)
-        /// Plain http off loopback, which was not asked for; nothing was sent.
+        /// Plain http to another machine was not allowed; nothing was sent.
         public static let insecure = Self(.insecure)
-        /// The request cannot be sent as it is; nothing was sent.
+        /// The request is invalid; nothing was sent.
         public static let invalidRequest = Self(.invalidRequest)
-        /// The transport cannot do this.
+        /// The transport does not support this.
         public static let unsupported = Self(.unsupported)
         /// The app's authentication had no token for the request at this moment; nothing was sent.
         public static let noToken = Self(.noToken)
-        /// Something else: see `cause`.
+        /// Any other failure: see `cause`.
         public static let failed = Self(.failed)
 
         /// The name of the code.
         public var description: String { kind.rawValue }
     }
 
-    /// What happened.
+    /// The kind of the error.
     public var code: Code
 
-    /// What happened and what helps, for people.
+    /// A description of the failure and its remedy, for people.
     public var message: String
 
-    /// False only if it is certain that the server did not get the request.
+    /// False only if it is certain that the server did not receive the request.
     public var outcomeIsUnknown: Bool
 
-    /// The error of the layer below.
+    /// The underlying error.
     public var cause: (any Error)?
 
     /// Makes an error.
@@ -102,7 +102,9 @@ extension TransportError {
         )
     }
 
-    /// A call over its timeout: before anything was sent, it is one that could not connect.
+    /// Returns the error for a call over its timeout.
+    ///
+    /// Before anything was sent, the call could not connect.
     static func timedOut(_ url: URL, wasSent: Bool, cause: (any Error)? = nil) -> Self {
         guard wasSent else { return cannotConnect(url, cause: cause) }
         return TransportError(

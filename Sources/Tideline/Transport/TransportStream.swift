@@ -1,8 +1,8 @@
-// TransportStream: an answer whose body is read while it comes.
+// TransportStream: a response whose body is read as it arrives.
 
 public import TidelineCore
 
-/// An answer that goes on: its head has arrived, its body comes in pieces.
+/// A streamed response: its head has arrived, and its body arrives in pieces.
 ///
 /// Leaving the loop over ``bytes`` ends the call.
 public struct TransportStream: Sendable {
@@ -12,10 +12,12 @@ public struct TransportStream: Sendable {
     /// The header fields.
     public var headers: HTTPFields
 
-    /// The pieces of the body, decoded; a connection that breaks is an error.
+    /// The pieces of the body, decoded.
+    ///
+    /// A broken connection throws an error.
     public var bytes: AsyncThrowingStream<[UInt8], any Error>
 
-    /// Makes an answer.
+    /// Makes a streamed response.
     public init(
         status: Int,
         headers: HTTPFields = [:],
@@ -26,12 +28,14 @@ public struct TransportStream: Sendable {
         self.bytes = bytes
     }
 
-    /// How many pieces wait for the reader at most; a reader that is slower loses the call.
+    /// The largest number of pieces that wait for the reader; a slower reader loses the call.
     package static let piecesMax = 1000
 }
 
 extension Transport {
-    /// Refuses: a transport without streams serves all but live updates, which are polled then.
+    /// Always throws.
+    ///
+    /// A transport without streams supports everything except live updates, which are then polled.
     ///
     /// - Throws: ``TransportError`` with code `unsupported`, always.
     public func stream(_ request: TransportRequest) async throws -> TransportStream {

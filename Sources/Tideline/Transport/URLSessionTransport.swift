@@ -1,24 +1,24 @@
 // URLSessionTransport: the transport of Apple platforms.
 //
 // Not used on Linux, where URLSession was measured to hang, to spin and to crash when a
-// server cuts a connection. Everything that URLSession does by itself is switched off.
+// server cuts a connection. Every automatic behavior of URLSession is turned off.
 
 #if canImport(Darwin)
 import Foundation
 import TidelineCore
 
-/// The transport of Apple platforms: an ephemeral session without cookies and cache.
+/// The transport for Apple platforms: an ephemeral session without cookies and cache.
 public final class URLSessionTransport: Transport {
     private let limits: TransportLimits
     private let session: URLSession
     private let authorities: CertificateAuthorities?
 
-    /// Makes a session of its own.
+    /// Creates a transport with its own session.
     ///
     /// - Parameters:
     ///   - limits: The bounds besides the timeout of each request.
-    ///   - certificateAuthorities: The path of a PEM file with certificates of authorities that are
-    ///     trusted beside those of the system. TLS is always verified.
+    ///   - certificateAuthorities: The path of a PEM file with certificates of authorities to
+    ///     trust besides those of the system. TLS is always verified.
     public init(
         limits: TransportLimits = TransportLimits(),
         certificateAuthorities: String? = nil
@@ -40,13 +40,13 @@ public final class URLSessionTransport: Transport {
     }
 
     deinit {
-        // Calls that still run hold the session until it is invalidated.
+        // Running calls hold the session until it is invalidated.
         session.invalidateAndCancel()
     }
 
     /// Sends a request; see ``Transport/send(_:)``.
     ///
-    /// - Throws: ``TransportError``, with code `invalidRequest` for what cannot be sent as it is,
+    /// - Throws: ``TransportError``, with code `invalidRequest` for a request that cannot be sent unchanged,
     ///   or `CancellationError`.
     public func send(_ request: TransportRequest) async throws -> TransportResponse {
         try EndpointRules.check(request.url, allowsInsecure: true)
@@ -54,7 +54,7 @@ public final class URLSessionTransport: Transport {
         return try await withThrowingTaskGroup(of: TransportResponse.self) { group in
             group.addTask { try await self.perform(request) }
             group.addTask {
-                // URLSession's own timer starts again with every byte; this one does not.
+                // URLSession's own timer restarts with every byte; this one does not.
                 try await Task.sleep(for: request.timeout.clampedForTimers)
                 throw TransportError.timedOut(request.url, wasSent: true)
             }
@@ -66,13 +66,13 @@ public final class URLSessionTransport: Transport {
 
     /// Sends a request and returns its head; see ``Transport/stream(_:)``.
     ///
-    /// - Throws: ``TransportError``, with code `invalidRequest` for what cannot be sent as it is,
+    /// - Throws: ``TransportError``, with code `invalidRequest` for a request that cannot be sent unchanged,
     ///   or `CancellationError`.
     public func stream(_ request: TransportRequest) async throws -> TransportStream {
         try EndpointRules.check(request.url, allowsInsecure: true)
         try authorities?.check()
         var sent = makeRequest(request)
-        // URLSession counts silence, and events may be silent for long.
+        // URLSession limits the time without data, and events may pause for long.
         sent.timeoutInterval = Self.streamSilenceMax
         let (pieces, continuation) = AsyncThrowingStream.makeStream(
             of: [UInt8].self,
@@ -115,7 +115,7 @@ public final class URLSessionTransport: Transport {
     /// A streamed call may be silent for a day.
     private static let streamSilenceMax: TimeInterval = 86_400
 
-    /// How large a piece of a body without line ends becomes.
+    /// The largest piece of a body without line ends, in bytes.
     private static let pieceBytesMax = 4096
 
     private func opened(

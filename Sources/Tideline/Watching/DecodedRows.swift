@@ -1,18 +1,20 @@
-// DecodedRows: what an observed query gave last, so that a run decodes only rows that have changed.
+// DecodedRows: the last result of an observed query, so that a run decodes only rows that have changed.
 
 import TidelineCore
 
-/// The records of an observed query as they were read last; a pure value.
+/// The records of an observed query as they were last read; a pure value.
 package struct DecodedRows<Record: Sendable>: Sendable {
     private struct Item {
         var row: Row
-        /// Nil where the row does not decode and is left out.
+        /// Nil if the row does not decode and is skipped.
         var record: Record?
-        /// The record as a row; the stored one may have more that the record does not show.
+        /// The record as a row.
+        ///
+        /// The stored row may have more values than the record shows.
         var encoded: Row?
     }
 
-    /// The ids of the rows that were read last.
+    /// The ids of the rows that were last read.
     package private(set) var ids: Set<ItemKey> = []
 
     /// The ids of the rows that do not decode, in order.
@@ -25,9 +27,9 @@ package struct DecodedRows<Record: Sendable>: Sendable {
 
     package init() {}
 
-    /// Takes in what a run has read, and gives the records where they are others than before.
+    /// Updates the state with the rows of a run, and returns the records if they differ from the last ones.
     ///
-    /// `decode` gives nil for a row that is left out.
+    /// `decode` returns nil for a row that is skipped.
     package mutating func update(
         _ rows: [Row],
         decode: (Row) throws -> Record?,
@@ -68,7 +70,7 @@ package struct DecodedRows<Record: Sendable>: Sendable {
         if isNews, !isFirst,
             records.count < rows.count || before.contains(where: { $0.record == nil })
         {
-            // What was left out may have moved the others.
+            // A skipped row may have shifted the others.
             isNews = items.compactMap(\.encoded) != before.compactMap(\.encoded)
         }
         isFirst = false

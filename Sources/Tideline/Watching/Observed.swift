@@ -1,21 +1,22 @@
-// Observed: a query that is watched: it runs now, and again after the changes that can touch what it gives.
-// Lists, single records and counts are watched by this one loop.
+// Observed: a query that runs now, and again after each change that may affect its result.
+// One loop observes lists, single records and counts.
 
 import TidelineCore
 
-/// What a watched query gave, and what can change that.
+/// An observed query, with its last result and the test for changes that may affect it.
 protocol Observed: Sendable {
     associatedtype Value: Sendable
 
-    /// Runs the query; nil where it gives what it gave before.
+    /// Runs the query; returns nil if the result is the same as before.
     mutating func run() async throws -> Value?
 
-    /// Whether the query may give something else after a change.
+    /// Returns whether the result may differ after a change.
     func isReached(by change: StoreChange) -> Bool
 }
 
-/// What a query gives, now and after every change that changes it: a watch of its own for each iteration,
-/// which ends with its iterator.
+/// A sequence of a query's results, now and after every change that affects them.
+///
+/// Each iteration has an observation of its own, which ends with its iterator.
 struct ObservedValues<Value: Sendable>: AsyncSequence, Sendable {
     fileprivate let watch: @Sendable () -> AsyncThrowingStream<Value, any Error>
 
@@ -25,7 +26,7 @@ struct ObservedValues<Value: Sendable>: AsyncSequence, Sendable {
 }
 
 extension SyncEngine {
-    /// What a query gives, now and after every change that changes it.
+    /// Returns a sequence of a query's results, now and after every change that affects them.
     func observe<Subject: Observed>(
         _ make: @escaping @Sendable () throws -> Subject
     ) -> ObservedValues<Subject.Value> {
@@ -36,7 +37,7 @@ extension SyncEngine {
         _ make: @escaping @Sendable () throws -> Subject
     ) -> AsyncThrowingStream<Subject.Value, any Error> {
         AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
-            // Listening begins before the first read, so that no change falls between them.
+            // Listening begins before the first read, so that no change is missed between them.
             let changes = rowChanges()
             let task = Task {
                 do {
@@ -44,7 +45,7 @@ extension SyncEngine {
                     if let first = try await run(&subject) { continuation.yield(first) }
                     for await change in changes where subject.isReached(by: change) {
                         if let next = try await run(&subject) { continuation.yield(next) }
-                        // Changes gather meanwhile: they are joined, and the query runs once for all.
+                        // Changes made meanwhile are joined, and the query runs once for all of them.
                         try await environment.sleep(limits.observeInterval)
                     }
                     continuation.finish()
@@ -56,7 +57,7 @@ extension SyncEngine {
         }
     }
 
-    /// Runs a query, and again with backoff while the store cannot be read.
+    /// Runs a query, and retries with backoff while the store cannot be read.
     private func run<Subject: Observed>(_ subject: inout Subject) async throws -> Subject.Value? {
         var failures = 0
         while true {
@@ -73,7 +74,7 @@ extension SyncEngine {
 }
 
 extension SyncTable {
-    /// A condition as a change is held against it: as records mean it now, in the words of the table.
+    /// Returns a condition to check changes against: as records read it now, with the column names of the table.
     fileprivate func conditionOnChanges(_ filter: Filter?) -> Filter? {
         guard let filter = coder.meant(filter?.bound(now: engine.environment.now())) else {
             return nil
@@ -104,7 +105,7 @@ struct ObservedRows<Record: Sendable>: Observed {
 
     /// Runs the query.
     ///
-    /// - Returns: The records, nil if they are the same as before, and the rows that were skipped.
+    /// - Returns: The records, or nil if they are the same as before, and the rows that were skipped.
     mutating func runReporting() async throws -> (records: [Record]?, failures: [DecodingFailure]) {
         let coder = table.coder
         let query = coder.meant(query.bound(now: table.engine.environment.now()))
@@ -138,7 +139,7 @@ struct ObservedRows<Record: Sendable>: Observed {
     }
 }
 
-/// The records of a query, and the rows of it that do not decode.
+/// The records of a query, and its rows that do not decode.
 struct LiveRows<Record: Sendable>: Observed {
     struct Value: Sendable {
         var records: [Record]
@@ -163,15 +164,17 @@ struct LiveRows<Record: Sendable>: Observed {
     func isReached(by change: StoreChange) -> Bool { rows.isReached(by: change) }
 }
 
-/// How many records a condition has.
+/// The number of records that match a condition.
 struct ObservedCount<Record: Sendable>: Observed {
     private let table: SyncTable<Record>
     private let filter: Filter?
     private var last: Int?
-    /// The rows that are counted; nil where they are too many to be remembered.
+    /// The ids of the counted rows; nil if there are too many to remember.
     private var counted: Set<ItemKey>?
 
-    /// How many ids are remembered; of more rows every change of the table is counted again.
+    /// The number of ids that are remembered.
+    ///
+    /// With more rows, every change of the table runs the count again.
     private static var idsMax: Int { 1000 }
 
     init(_ table: SyncTable<Record>, _ filter: Filter?) {

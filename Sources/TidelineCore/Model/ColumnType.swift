@@ -1,4 +1,4 @@
-// ColumnType, ColumnDefinition, TableSchema: what a table looks like, on either side.
+// ColumnType, ColumnDefinition, TableSchema: the structure of a table, on either side.
 
 import Foundation
 
@@ -73,13 +73,13 @@ public enum ColumnType: Hashable, Sendable {
 public struct ColumnDefinition: Hashable, Sendable {
     /// The name on the wire and in the database.
     public var name: String
-    /// What it holds.
+    /// The type of its values.
     public var type: ColumnType
     /// Whether it may be null.
     public var isNullable: Bool
     /// The value of an absent member.
     public var defaultValue: Value?
-    /// What its values must fulfil beside the type; a server checks it.
+    /// The rules for its values in addition to the type; a server checks them.
     public var rules: ColumnRules
 
     /// Describes a column.
@@ -98,7 +98,7 @@ public struct ColumnDefinition: Hashable, Sendable {
     }
 }
 
-/// What the values of a column must fulfil beside their type; null always does.
+/// The rules for a column's values in addition to their type; null always conforms.
 public struct ColumnRules: Hashable, Sendable {
     /// The most Unicode scalars of a text, or bytes of binary data.
     public var maxLength: Int?
@@ -131,18 +131,19 @@ public struct TableSchema: Hashable, Sendable {
     public var columns: [ColumnDefinition]
     /// The indexes of a store on a device, each by the names of its columns.
     public var indexes: [[String]] = []
-    /// The type of the key column `id`; only a local store's own tables have another than text.
+    /// The type of the key column `id`; only a local store's own tables use another type than text.
     public var key = ColumnType.string
-    /// Whether the table has the system columns beside `id`.
+    /// Whether the table has the system columns in addition to `id`.
     public var hasSystemColumns = true
 
-    /// Describes a table; system columns among `columns` are left out.
+    /// Describes a table; ignores system columns among `columns`.
     public init(name: String, columns: [ColumnDefinition]) {
         self.name = name
         self.columns = columns.filter { !SystemColumn.names.contains($0.name) }
     }
 
-    /// A table of a local store that is not synchronised: an `id` and these columns, no others.
+    /// Describes a table of a local store that is not synchronized: an `id` and these columns, no
+    /// others.
     package init(local name: String, key: ColumnType, columns: [ColumnDefinition]) {
         self.name = name
         self.columns = columns
@@ -173,11 +174,11 @@ public struct TableSchema: Hashable, Sendable {
 public enum SystemColumn {
     /// The key: 1 to 255 Unicode scalars.
     public static let id = "id"
-    /// When the server stored the row first.
+    /// When the server first stored the row.
     public static let createdAt = "createdAt"
-    /// When the server stored the row last; strictly increasing per table in commit order.
+    /// When the server last stored the row; strictly increasing per table in commit order.
     public static let updatedAt = "updatedAt"
-    /// Opaque; another one after each write.
+    /// Opaque; changes with each write.
     public static let version = "version"
     /// Whether the row is a tombstone.
     public static let deleted = "deleted"

@@ -1,7 +1,8 @@
-// GenerationCache: what was used of late, by its key, in bounded memory.
+// GenerationCache: recently used values by key, in bounded memory.
 //
-// There are two generations: what is used is in the younger one, and when that is full the older one
-// is dropped. So what is used again and again stays, however much else is used once.
+// There are two generations: a value that is used moves to the younger one, and when that is full
+// the older one is dropped. So values that are used repeatedly stay, however many others are used
+// once.
 
 package struct GenerationCache<Key: Hashable, Value> {
     /// The most values of a generation.
@@ -13,10 +14,10 @@ package struct GenerationCache<Key: Hashable, Value> {
         self.countMax = countMax
     }
 
-    /// How many values are kept.
+    /// The number of values that are kept.
     package var count: Int { young.count + old.count }
 
-    /// The value, which is used by this.
+    /// Returns the value, and counts that as a use.
     package mutating func value(_ key: Key) -> Value? {
         if let value = young[key] { return value }
         guard let value = old.removeValue(forKey: key) else { return nil }
@@ -34,13 +35,13 @@ package struct GenerationCache<Key: Hashable, Value> {
         young[key] = value
     }
 
-    /// Forgets a value.
+    /// Removes a value.
     package mutating func remove(_ key: Key) {
         young[key] = nil
         old[key] = nil
     }
 
-    /// Forgets all.
+    /// Removes all values.
     package mutating func removeAll() {
         young = [:]
         old = [:]

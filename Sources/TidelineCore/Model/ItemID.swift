@@ -1,6 +1,6 @@
-// ItemID: which texts may be the key of a row, for client and server alike.
+// ItemID: the rules for a row's key, the same for client and server.
 //
-// The rules are those of the original clients, and NFC beside them, so that two texts which look
+// The rules are those of the original clients, and additionally NFC, so that two texts that look
 // the same are the same bytes.
 
 import Foundation
@@ -9,7 +9,7 @@ package enum ItemID {
     /// The most Unicode scalars that an id may have: the width of the original's key column.
     package static let scalarsMax = 255
 
-    /// Why `id` cannot be the key of a row, as the end of a sentence; nil when it can.
+    /// Returns why `id` cannot be the key of a row, as the end of a sentence; nil if it can.
     package static func fault(in id: String) -> String? {
         if id.isEmpty { return "it is empty" }
         var count = 0
@@ -21,7 +21,7 @@ package enum ItemID {
                 return "it contains the character U+\(hexadecimal(scalar))"
             }
             if scalar.value > 0x7F { isASCII = false }
-            // The tables of Unicode are asked only where the answer is not known yet.
+            // The Unicode tables are consulted only if the answer is not known yet.
             if isBlank, scalar != " ", !scalar.properties.isWhitespace { isBlank = false }
         }
         if count > scalarsMax { return "it is longer than \(scalarsMax) characters" }

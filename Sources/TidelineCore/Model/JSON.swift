@@ -2,16 +2,16 @@
 
 import Foundation
 
-/// A JSON document as text, checked when made and kept without white space.
+/// A JSON document as text, checked on creation and kept without white space.
 ///
 /// Two documents are equal when their texts are; the order of members counts.
 public struct JSON: Hashable, Sendable, CustomStringConvertible {
     /// The document, without white space between its tokens.
     public let text: String
 
-    /// Checks `text` strictly (RFC 8259; duplicate names and depth over 64 are refused).
+    /// Checks `text` strictly (RFC 8259; rejects duplicate names and depth over 64).
     ///
-    /// - Throws: ``JSONError`` with the position of the first fault.
+    /// - Throws: ``JSONError`` with the position of the first error.
     public init(_ text: String) throws {
         var copy = text
         self.text = try copy.withUTF8 { bytes in
@@ -25,7 +25,7 @@ public struct JSON: Hashable, Sendable, CustomStringConvertible {
     /// Encodes a value with `JSONEncoder`, members sorted by name; dates are rounded to milliseconds.
     ///
     /// - Throws: `EncodingError` for a number that is not finite and a date outside the years 1 to
-    ///   9999, and what the value's own encoding throws.
+    ///   9999, and the errors of the value's own encoding.
     public init(encoding value: some Encodable) throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

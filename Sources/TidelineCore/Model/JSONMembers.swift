@@ -1,7 +1,7 @@
 // JSONMembers: edits and merges of JSON documents, member by member. Client and server use it.
 //
-// Pure. Objects are compared, changed and merged by their members, at every depth. An array is one value,
-// except where a model's edit of it is carried over: see `JSONEdit.ofModel`.
+// Pure. Objects are compared, changed and merged by their members, at every depth. An array is one
+// value, except when a model's edit of it is applied to another state: see `JSONEdit.ofModel`.
 
 /// A parsed document.
 ///
@@ -92,7 +92,7 @@ package indirect enum JSONDocument: Sendable {
         )
     }
 
-    /// How many members a decoder adds to a document at most.
+    /// The most members that a decoder adds to a document.
     package static let missingMembersMax = 256
 
     /// The member at a path of names; nil if there is none.
@@ -113,8 +113,8 @@ package indirect enum JSONDocument: Sendable {
         }
     }
 
-    /// The document with another value at a path of names, or without that member; unchanged if its object is
-    /// not there.
+    /// Returns the document with another value at a path of names, or without that member;
+    /// unchanged if the path's object does not exist.
     package func setting(_ value: JSONDocument?, at path: [[UInt8]]) -> JSONDocument {
         guard let name = path.first else { return value ?? self }
         guard case .object(var members) = self else { return self }
@@ -133,7 +133,8 @@ package indirect enum JSONDocument: Sendable {
         return .object(members)
     }
 
-    /// The document with a member more; nil if its object is not there, or has the member.
+    /// Returns the document with one more member; nil if its object does not exist, or has the
+    /// member already.
     package func adding(_ value: JSONDocument, at path: [[UInt8]]) -> JSONDocument? {
         guard let name = path.first, case .object(var members) = self else { return nil }
         let index = members.firstIndex { $0.name == name }
@@ -149,7 +150,7 @@ package indirect enum JSONDocument: Sendable {
         return .object(members)
     }
 
-    /// How many members of two objects are equal; 0 for other documents.
+    /// Returns how many members of two objects are equal; 0 for other documents.
     fileprivate func likeness(to other: JSONDocument) -> Int {
         guard let one = members, let two = other.members else { return 0 }
         return one.count { name, value in two[name] == value }
@@ -179,16 +180,17 @@ extension JSONDocument: Equatable {
     }
 }
 
-/// An edit of a document, which is carried over to another state of it.
+/// An edit of a document, which can be applied to another state of it.
 package struct JSONEdit {
     /// The document that the edit started from.
     package let base: JSONDocument
     /// The document after the edit.
     package let edited: JSONDocument
-    /// Whether `base` is the other state as a model encodes it, hence perhaps without members of it.
+    /// Whether `base` is the other state as a model encodes it, and therefore may lack members of
+    /// it.
     ///
-    /// The elements of an array then correspond by position, and keep members that the model does not know.
-    /// Otherwise an array is one value.
+    /// The elements of an array then correspond by position, and keep members that the model does
+    /// not know. Otherwise an array is one value.
     package var ofModel = false
 
     package init(from base: JSONDocument, to edited: JSONDocument, ofModel: Bool = false) {
@@ -237,10 +239,12 @@ package struct JSONEdit {
         JSONEdit(from: base, to: edited, ofModel: ofModel)
     }
 
-    /// For each element of an edited array the position of the element that it was before; nil for a new one.
+    /// Returns, for each element of an edited array, the position of the element that it was
+    /// before; nil for a new one.
     ///
-    /// Elements with the same `id` belong together, then equal ones. If as many are left on both sides, they
-    /// belong together in their order; otherwise those that have most members in common.
+    /// Elements with the same `id` belong together, then equal ones. If the same number is left on
+    /// both sides, they belong together in their order; otherwise those that have the most members
+    /// in common.
     private static func pairs(_ new: [JSONDocument], _ old: [JSONDocument]) -> [Int?] {
         var pairs = [Int?](repeating: nil, count: new.count)
         var free = Set(old.indices)
@@ -267,7 +271,8 @@ package struct JSONEdit {
         }
         guard left.count * places.count <= likenessesMax else { return pairs }
         while true {
-            // The pair that has most in common first: what was edited least is the surest.
+            // The pair with the most in common first: the least edited element is the most certain
+            // match.
             var best = (likeness: 0, index: 0, place: 0)
             for index in left {
                 for place in places {
@@ -282,15 +287,15 @@ package struct JSONEdit {
         }
     }
 
-    /// How many pairs of elements are compared at most.
+    /// The most pairs of elements that are compared.
     private static let likenessesMax = 2500
 }
 
 extension JSONDocument {
-    /// Joins two changes of a document; nil if both changed the same member to different values.
+    /// Merges two changes of a document; nil if both changed the same member to different values.
     ///
-    /// Two sides that each replaced the same member by another one contradict each other, too: that is how
-    /// an enum with associated values changes its case.
+    /// Two sides that each replaced the same member by another one contradict each other, too: that
+    /// is how an enum with associated values changes its case.
     package static func merged(
         base: JSONDocument,
         mine: JSONDocument,
@@ -328,9 +333,9 @@ extension JSON {
     /// Whether the document is an object; only such documents are changed member by member.
     package var isObject: Bool { text.utf8.first == UInt8(ascii: "{") }
 
-    /// Returns this document with what an edit of another state of it changed.
+    /// Returns this document with the changes of an edit of another state of it.
     package func applying(from base: JSON, to edited: JSON, ofModel: Bool = false) -> JSON {
-        // Without parsing if nothing has to be carried over.
+        // No parsing is needed if both states are the same.
         if base.text.utf8.elementsEqual(text.utf8) { return edited }
         guard let old = JSONDocument(base), let new = JSONDocument(edited),
             let current = JSONDocument(self)
@@ -338,8 +343,8 @@ extension JSON {
         return JSONEdit(from: old, to: new, ofModel: ofModel).applied(to: current).json
     }
 
-    /// Joins two changes of an object; nil if one of the three documents is not an object, or if both changed
-    /// the same member to different values.
+    /// Merges two changes of an object; nil if one of the three documents is not an object, or if
+    /// both changed the same member to different values.
     package static func merged(base: JSON, mine: JSON, theirs: JSON) -> JSON? {
         guard base.isObject, mine.isObject, theirs.isObject, let old = JSONDocument(base),
             let own = JSONDocument(mine), let other = JSONDocument(theirs)
@@ -355,8 +360,8 @@ extension Value {
         return document.isObject || document.text.utf8.first == UInt8(ascii: "[")
     }
 
-    /// Returns this value with what an edit of another state of it changed: the edited value, except for JSON
-    /// documents, which change member by member.
+    /// Returns this value with the changes of an edit of another state of it: the edited value,
+    /// except for JSON documents, which change member by member.
     package func applying(from base: Value?, to edited: Value, ofModel: Bool = false) -> Value {
         guard case .json(let current) = self, case .json(let old)? = base,
             case .json(let new) = edited

@@ -55,10 +55,10 @@ public struct Row: Sendable {
     /// The names of the members, in order.
     public var names: [String] { layout.names }
 
-    /// How many members the row has.
+    /// The number of members.
     public var count: Int { values.count }
 
-    /// The id, or an empty text when the row has none.
+    /// The id, or an empty text if the row has none.
     public var id: String { self["id"]?.text ?? "" }
 
     /// The opaque version that the server gave, if any.
@@ -99,7 +99,7 @@ extension Row: Hashable {
 }
 
 extension Row: ExpressibleByDictionaryLiteral {
-    /// Makes a row from a literal; a name that comes twice keeps the last value.
+    /// Creates a row from a literal; a repeated name keeps the last value.
     public init(dictionaryLiteral elements: (String, Value)...) {
         let layout = RowLayout(elements.map(\.0))
         if layout.hasUniqueNames {
@@ -114,7 +114,7 @@ extension Row: ExpressibleByDictionaryLiteral {
 /// The names of a row's members, shared by the rows of a page.
 package final class RowLayout: Sendable {
     package let names: [String]
-    /// Only where there are many names: a few are found faster one by one, and cost nothing to make.
+    /// Only if there are many names: a few are found faster one by one, and cost nothing to build.
     private let indexes: [String: Int]?
 
     package static let empty = RowLayout([])
@@ -147,8 +147,8 @@ package final class RowLayout: Sendable {
     }
 }
 
-/// One member of rows that mostly share their names, as those of a page do: its place is looked up
-/// once for each layout that comes.
+/// One member of rows that mostly share their names, like those of a page: its index is looked up
+/// once for each layout.
 package struct RowMember {
     private let name: String
     private var layout: RowLayout?
@@ -167,7 +167,7 @@ package struct RowMember {
         return index
     }
 
-    /// The member's value, as `row[name]`.
+    /// Returns the member's value, like `row[name]`.
     package mutating func value(in row: Row) -> Value? {
         place(in: row).map { row.allValues[$0] }
     }

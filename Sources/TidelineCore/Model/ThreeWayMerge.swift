@@ -1,27 +1,28 @@
-// ThreeWayMerge: what becomes of a row that two sides changed. Server and client merge by it.
+// ThreeWayMerge: merges a row that two sides changed. Server and client use it.
 //
-// Pure, column by column: who changed a column has it; a column that both changed, to different
-// values, is contested. Two changes to the same value agree, unless their sum is asked for.
+// Pure, column by column: the side that changed a column wins it; a column that both changed, to
+// different values, is contested. Two changes to the same value agree, unless their sum is asked
+// for.
 
 package enum ThreeWayMerge {
-    /// What comes of two sides.
+    /// The result of merging two sides.
     package struct Outcome<Value> {
-        /// Values by place; nil for what stays as it is in theirs.
+        /// The values by position; nil for those that stay as they are in theirs.
         package var changes: [Value?]
-        /// The places that both sides changed, to different values, and nothing settled.
+        /// The positions that both sides changed to different values, and that were not resolved.
         package var contested: [Int]
     }
 
-    /// Joins two sides of a row.
+    /// Merges two sides of a row.
     ///
     /// - Parameters:
-    ///   - mine: The values of one side, by place; nil for what it does not touch.
-    ///   - base: Those that it began at; nil for what is not known.
-    ///   - theirs: Those of the other side, which the changes are put over.
-    ///   - isSame: Whether two values of a place are one.
-    ///   - addsUp: Whether a place that both sides changed to the same value is settled, too.
-    ///   - settle: The value of a contested place; nil leaves it contested.
-    /// - Returns: What is put over the other side, and what is contested.
+    ///   - mine: The values of one side, by position; nil for those that it does not touch.
+    ///   - base: The values that it started from; nil for those that are unknown.
+    ///   - theirs: The values of the other side, to which the changes are applied.
+    ///   - isSame: Whether two values of a position are equal.
+    ///   - addsUp: Whether a position that both sides changed to the same value is resolved, too.
+    ///   - settle: The value of a contested position; nil leaves it contested.
+    /// - Returns: The values to apply to the other side, and the contested positions.
     package static func merge<Value>(
         mine: [Value?],
         base: [Value?],

@@ -1,8 +1,8 @@
-// TimeOrderedID: ids of new rows: UUIDs of version 7 (RFC 9562 section 5.7).
+// TimeOrderedID: the ids of new rows: UUIDs of version 7 (RFC 9562 section 5.7).
 //
-// They begin with the time, so that rows made one after the other lie together in the index of
-// ids. With random ones each new row changes another page of it, and a list in the order of ids
-// looks up each of its rows on another page of the table.
+// They begin with the time, so that rows created one after the other are adjacent in the index of
+// ids. With random ids each new row changes another page of the index, and a list in the order of
+// ids reads each of its rows from another page of the table.
 
 package enum TimeOrderedID {
     /// A lower-case UUID of version 7: 48 bits of time in milliseconds since 1970, then 74 of the
@@ -28,7 +28,7 @@ package enum TimeOrderedID {
         }
     }
 
-    /// A new one, with the bits of `generator`.
+    /// Returns a new one, with random bits of `generator`.
     package static func make(
         milliseconds: Int64,
         using generator: inout some RandomNumberGenerator

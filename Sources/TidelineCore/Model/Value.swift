@@ -1,7 +1,7 @@
 // Value: one column of one untyped row, on either side of the wire.
 //
-// Equality and hashing of text go by UTF-8 bytes, never by Swift's `==`, which takes
-// canonically equivalent texts for equal: two such texts are different rows in every database.
+// Equality and hashing of text use UTF-8 bytes, never Swift's `==`, which treats canonically
+// equivalent texts as equal: two such texts are different rows in every database.
 
 public import Foundation
 
@@ -26,7 +26,7 @@ public enum Value: Sendable {
     case date(Date)
     /// Bytes; base64 text on the wire.
     case data(Data)
-    /// A JSON document: an object, an array, or what a `json` column holds.
+    /// A JSON document: an object, an array, or the value of a `json` column.
     case json(JSON)
 }
 
@@ -74,7 +74,7 @@ extension Value {
         if case .string(let text) = self { text } else { nil }
     }
 
-    /// What kind of value this is, for messages: never the value itself.
+    /// The kind of the value, for messages: never the value itself.
     package var kindName: String {
         switch self {
         case .null: "null"
@@ -106,14 +106,14 @@ extension Value: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral,
 }
 
 extension String {
-    /// Whether two texts have the same UTF-8 bytes; `==` also takes other spellings of a character for
-    /// the same.
+    /// Whether two texts have the same UTF-8 bytes; `==` also treats other spellings of a character
+    /// as the same.
     package func hasSameBytes(as other: String) -> Bool {
         guard utf8.count == other.utf8.count else { return false }
         let isSame = utf8.withContiguousStorageIfAvailable { bytes in
             other.utf8.withContiguousStorageIfAvailable { bytes.elementsEqual($0) }
         }
-        // Texts of another library (NSString) are read byte by byte.
+        // Strings of another library (NSString) are compared byte by byte.
         return (isSame ?? nil) ?? utf8.elementsEqual(other.utf8)
     }
 }

@@ -1,4 +1,4 @@
-// The calls of a query text: functions, and those that name a type.
+// Parses the calls of a query text: functions, and those that name a type.
 
 extension ODataParser {
     /// The rest of a call; the token is its opening parenthesis.
@@ -72,7 +72,7 @@ extension ODataParser {
         return arity.lowerBound == 1 ? "1 argument" : "\(arity.lowerBound) arguments"
     }
 
-    /// The originals take a short constant only; nobody sends another thing.
+    /// The original servers accept only a short constant, so clients send nothing else.
     private func checkReplacement(_ node: Node) throws(ODataError) {
         let limit = limits.replacementScalarsMax
         guard case .value(.string(let text)) = node.expression.kind,
@@ -85,7 +85,7 @@ extension ODataParser {
         }
     }
 
-    /// A pattern that cannot be read is the caller's fault, wherever it would be needed.
+    /// Rejects a pattern that cannot be read, wherever it would be needed.
     private func checkPattern(_ node: Node) throws(ODataError) {
         let position = node.expression.position
         guard case .value(.string(let text)) = node.expression.kind else {
@@ -122,7 +122,8 @@ extension ODataParser {
         return try cast(operand, to: type, position)
     }
 
-    /// A literal is cast here, so that a wrong one is refused; anything else for each row.
+    /// Casts a literal here, so that an invalid one is rejected; other operands are cast for each
+    /// row.
     private func cast(
         _ operand: Node,
         to type: EdmType,
@@ -143,7 +144,7 @@ extension ODataParser {
 
     private mutating func isOf(_ position: Int) throws(ODataError) -> Node {
         try enter()
-        // Of one argument: whether the row is of the type, and a row is of no primitive one.
+        // With one argument: whether the row is of the type, and a row never has a primitive type.
         var ahead = self
         if (try? ahead.type()) != nil {
             self = ahead

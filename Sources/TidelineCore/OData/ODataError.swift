@@ -1,4 +1,4 @@
-// What the OData reader and writer share: the two dialects, the limits, the error.
+// Types that the OData reader and writer share: the two dialects, the limits, the error.
 
 /// A protocol generation's way to write queries.
 ///
@@ -10,7 +10,7 @@ package enum ODataDialect: Hashable, Sendable, CaseIterable {
     case v4
 }
 
-/// The most that a query text may hold; more is refused with the position.
+/// The limits of a query text; a larger one is rejected with the position.
 package struct ODataLimits: Hashable, Sendable {
     /// The most bytes of one option's decoded text.
     ///
@@ -37,16 +37,16 @@ package struct ODataLimits: Hashable, Sendable {
     /// The most elements of an `in` list.
     package var listElementsMax = 10_000
 
-    /// The most Unicode scalars of the third argument of `replace`, as the originals have it.
+    /// The most Unicode scalars of the third argument of `replace`, as in the original servers.
     package var replacementScalarsMax = 100
 
     package init() {}
 }
 
-/// What is wrong with a query, where, and what was expected.
+/// An error in a query, with its position and the expected text.
 public struct ODataError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Reason: Hashable, Sendable {
-        /// The text is not of the grammar.
+        /// The text does not follow the grammar.
         case syntax
         /// More than the limits allow.
         case tooLarge
@@ -54,13 +54,13 @@ public struct ODataError: Error, Hashable, Sendable, CustomStringConvertible {
         case unknownColumn
         /// An operand of a wrong type.
         case type
-        /// A query that the dialect has no words for.
+        /// A query that cannot be expressed in the dialect.
         case unsupported
     }
 
     /// The byte offset in the decoded text of the option.
     public var position: Int
-    /// What is wrong and what was expected; never a value of the query.
+    /// The error and the expected text; never a value of the query.
     public var message: String
     package var reason: Reason
 

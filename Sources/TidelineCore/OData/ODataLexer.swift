@@ -1,7 +1,7 @@
 // ODataLexer: bytes of a decoded option text -> tokens, one at a time.
 //
-// It knows no grammar beyond one token: whether a name is a function, an operator or a column is
-// for ODataParser. Literals leave it as values. Both dialects have the same tokens.
+// It knows no grammar beyond one token: ODataParser decides whether a name is a function, an
+// operator or a column. Literals leave it as values. Both dialects have the same tokens.
 
 import Foundation
 
@@ -106,7 +106,8 @@ package struct ODataLexer {
         return .literal(try typedLiteral(name))
     }
 
-    /// Where the member of `Example.Rating'G'` is quoted: behind the name of its enumeration.
+    /// Returns the position of the quote in `Example.Rating'G'`, which follows the name of the
+    /// enumeration.
     private func quoteOfMember() -> Int? {
         guard byte(index) == UInt8(ascii: ".") else { return nil }
         var end = index

@@ -1,4 +1,4 @@
-// The literals of both dialects that are more than a quoted text: numbers, dates, typed ones.
+// Reads literals of both dialects other than quoted texts: numbers, dates, typed ones.
 
 package import Foundation
 
@@ -66,7 +66,8 @@ extension ODataLexer {
         while isDigit(at: index) { index += 1 }
     }
 
-    /// What begins with a digit: a number, `1994-10-14`, `07:14:00`, `1994-10-14T07:14:00Z`.
+    /// Reads a literal that begins with a digit: a number, `1994-10-14`, `07:14:00`,
+    /// `1994-10-14T07:14:00Z`.
     mutating func numberOrDate() throws(ODataError) -> Value {
         var digits = 0
         while digits < 5, isDigit(at: index + digits) { digits += 1 }
@@ -180,9 +181,9 @@ package enum BinaryText {
         digit <= UInt8(ascii: "9") ? digit - UInt8(ascii: "0") : (digit | 0x20) - 87
     }
 
-    /// Base64 as JSON members have it (RFC 4648 section 4): padded, and nothing else within it.
+    /// Reads base64 as in JSON members (RFC 4648 section 4): padded, and without other characters.
     ///
-    /// Foundation reads over padding in the wrong place and makes other bytes of it.
+    /// Foundation skips padding in the wrong position and decodes other bytes from it.
     package static func paddedBase64(_ text: String) -> Data? {
         let bytes = text.utf8
         let isPadding = bytes.suffix(2).map { $0 == UInt8(ascii: "=") }

@@ -1,4 +1,4 @@
-// The words between operands, and the functions, as the two dialects write them.
+// The operators and functions, as the two dialects write them.
 
 /// An operator between two operands.
 enum ODataOperator: Hashable {
@@ -28,7 +28,7 @@ enum ODataOperator: Hashable {
 
     /// Higher binds tighter; all associate to the left.
     ///
-    /// In v4 `lt` binds tighter than `eq`; in the classic grammar they are of one level.
+    /// In v4 `lt` binds tighter than `eq`; in the classic grammar they are on one level.
     func precedence(in dialect: ODataDialect) -> Int {
         switch self {
         case .any: 1
@@ -42,9 +42,9 @@ enum ODataOperator: Hashable {
 }
 
 extension Function {
-    /// The function that a dialect calls so; both dialects read the names of the other.
+    /// Returns the function with this name in a dialect; both dialects read the names of the other.
     ///
-    /// `substringof` is `contains` with its arguments the other way round.
+    /// `substringof` is `contains` with its arguments swapped.
     init?(oDataName: String, dialect: ODataDialect) {
         let name = dialect == .v4 ? oDataName.lowercased() : oDataName
         switch name {
@@ -56,7 +56,7 @@ extension Function {
         }
     }
 
-    /// How many arguments it takes.
+    /// The number of arguments that it takes.
     package var arity: ClosedRange<Int> {
         switch self {
         case .now: 0...0

@@ -1,5 +1,5 @@
-// ODataParser+Operands: what stands between two operators: literals, columns, calls, groups, and signs
-// before them.
+// ODataParser+Operands: parses the operands between operators: literals, columns, calls, groups,
+// and signs before them.
 
 extension ODataParser {
     mutating func unary() throws(ODataError) -> Node {

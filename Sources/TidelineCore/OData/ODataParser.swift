@@ -115,7 +115,7 @@ package struct ODataParser {
         ODataError(.tooLarge, message, at: lexer.start)
     }
 
-    /// A word as the grammar has it: v4 does not tell capitals.
+    /// Returns a keyword as the grammar has it: v4 ignores letter case.
     func keyword(_ word: String) -> String { dialect == .v4 ? word.lowercased() : word }
 
     mutating func advance() throws(ODataError) {
@@ -170,7 +170,7 @@ package struct ODataParser {
         try chain(1)
     }
 
-    /// Operands joined by operators that bind at least so tight.
+    /// Parses operands joined by operators that bind at least this tightly.
     private mutating func chain(_ minimum: Int) throws(ODataError) -> Node {
         var left = try unary()
         while let (next, precedence) = try nextOperator(minimum) {
@@ -205,7 +205,7 @@ package struct ODataParser {
         return try joined(parts, by: next)
     }
 
-    /// Whether a chain of `and` or of `or` goes on.
+    /// Whether a chain of `and` or of `or` continues.
     private mutating func skipJoint(_ joint: ODataOperator) throws(ODataError) -> Bool {
         guard joint == .all || joint == .any, case .name(let word) = token,
             ODataOperator(keyword(word)) == joint
@@ -239,7 +239,7 @@ package struct ODataParser {
             }
             let before = nodes
             let part = try expression()
-            // Literals are bounded by the length of the list.
+            // The length of the list limits literals.
             if case .value = part.expression.kind { nodes = before }
             parts.append(part)
         } while try skip(.comma)
@@ -247,7 +247,7 @@ package struct ODataParser {
         return try joined(parts, by: .isIn)
     }
 
-    /// Begins the part behind a bracket or a unary operator, one level deeper.
+    /// Begins the part after a bracket or a unary operator, one level deeper.
     mutating func enter() throws(ODataError) {
         nesting += 1
         guard nesting <= limits.depthMax else {

@@ -1,4 +1,4 @@
-// The query part of a URL for a whole TableQuery, in the order in which the original clients
+// Writes the query part of a URL for a whole TableQuery, in the order in which the original clients
 // write it: filter, order, window, selection, count, further parameters, tombstones.
 
 extension ODataWriter {
@@ -23,7 +23,8 @@ extension ODataWriter {
         let names = query.parameters.keys.sorted { ValueOrder.text($0, $1) < 0 }
         for name in names { parts.append((name, query.parameters[name] ?? "")) }
         if query.includesDeleted {
-            // The original Node server reads no other letter case, Datasync clients send this one.
+            // The original Node server accepts no other letter case, and Datasync clients send this
+            // one.
             parts.append((dialect == .v4 ? "__includedeleted" : "__includeDeleted", "true"))
         }
         return parts.map { name, value in

@@ -1,7 +1,7 @@
-// ODataWriter: an expression -> query text, such that the parser reads back the same expression.
+// ODataWriter: writes an expression as query text, such that the parser reads back the same one.
 //
-// With a schema, literals beside columns of type date, time and guid are written in the form of
-// their type, which other servers ask for; the parser reads both forms as the same value.
+// With a schema, literals compared with columns of type date, time and guid are written in the form
+// of their type, which other servers require; the parser reads both forms as the same value.
 
 import Foundation
 
@@ -14,16 +14,16 @@ package struct ODataWriter {
         self.schema = schema
     }
 
-    /// The text of `$filter`.
+    /// Returns the text of `$filter`.
     ///
-    /// - Throws: An error for a node that the dialect has no words for.
+    /// - Throws: An error for a node that cannot be expressed in the dialect.
     package func filter(_ expression: QueryExpression) throws(ODataError) -> String {
         var text = ""
         try write(expression, to: &text)
         return text
     }
 
-    /// The text of `$orderby`.
+    /// Returns the text of `$orderby`.
     package func orderBy(_ keys: [SortKey]) throws(ODataError) -> String {
         var text = ""
         for key in keys {
@@ -65,9 +65,9 @@ package struct ODataWriter {
         case .call(let function, let arguments):
             try call(function, arguments, expression, to: &text)
         case .isIn(let operand, let elements): try isIn(operand, elements, to: &text)
-        // Only orders and comparisons hold it, and there the server goes by position itself.
+        // Only orders and comparisons contain it, and there the server itself orders by position.
         case .position(let operand, _): try write(operand, to: &text)
-        // What a device's own records read is nothing that a server knows.
+        // A server does not know the default values of a device's own records.
         case .orElse(let operand, _): try write(operand, to: &text)
         }
     }
@@ -122,7 +122,7 @@ package struct ODataWriter {
         } else if dialect == .v3
             && !operand.contains({ if case .isIn = $0 { true } else { false } })
         {
-            // Lists of lists are left as they are: each would repeat all that stands before it.
+            // Lists of lists stay as they are: each expansion would repeat everything before it.
             let parts = elements.map { QueryExpression(.compare(.eq, operand, $0)) }
             try chain(parts, " or ", empty: "false", to: &text)
         } else {

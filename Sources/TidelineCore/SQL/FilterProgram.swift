@@ -1,14 +1,15 @@
-// FilterProgram: an expression that a database evaluates in one call, as FilterEvaluator does.
+// FilterProgram: an expression that a database evaluates in one call, like FilterEvaluator.
 //
-// FilterRenderer makes one of what nests deeper than the database's parser reads. It is bound like
-// a value, as a pointer; the columns that it names are the other arguments of the call.
+// FilterRenderer creates one for expressions that nest deeper than the database's parser reads. It
+// is bound like a value, as a pointer; the columns that it names are the other arguments of the
+// call.
 
 package final class FilterProgram: Sendable {
     private let expression: QueryExpression
     private let columns: [Column]
     private let places: [String: Int]
     private let unit: FilterRenderer.DateUnit
-    /// Whether it gives 0 or 1 instead of a value.
+    /// Whether it returns 0 or 1 instead of a value.
     private let isCondition: Bool
     private let nodes: Int
     private let patterns: [[UInt8]: TextPattern]
@@ -52,10 +53,10 @@ package final class FilterProgram: Sendable {
     /// The columns whose values are the arguments, in this order.
     package var columnNames: [String] { columns.map(\.name) }
 
-    /// The value, or 0 or 1, for the row with these columns.
+    /// Returns the value, or 0 or 1, for the row with these columns.
     package func evaluate(_ arguments: [SQLValue], _ watch: EvaluationWatch?) -> SQLValue {
         precondition(arguments.count == columns.count, "one argument for each column")
-        // A node costs about as much as the reading of 64 bytes.
+        // A node costs about as much as reading 64 bytes.
         if let watch, watch.isOver(beforeReading: 64 * nodes) { return .null }
         let evaluator = FilterEvaluator(watch: watch, patterns: patterns) {
             [places, columns, unit] name in

@@ -1,22 +1,22 @@
-// FilterRenderer: a checked expression -> SQL with bound values.
+// FilterRenderer: turns a checked expression into SQL with bound values.
 //
-// A condition is rendered in one of two ways. `loose` may be null where the filter is false: that
-// is enough for WHERE, and lets the database use an index. `strict` is true or false, which `not`
-// and comparisons of conditions need.
+// A condition is rendered in one of two ways. `loose` may be null when the filter is false: that is
+// enough for WHERE, and lets the database use an index. `strict` is true or false, which `not` and
+// comparisons of conditions need.
 //
-// Columns hold: instants as whole units since 1970, booleans and numbers as such, decimals as
-// canonical text, binary as bytes, everything else as text. PostgreSQL has types of its own for
-// them; what stands in a statement is SQLDialect's to say.
+// Columns contain: instants as whole units since 1970, booleans and numbers as such, decimals as
+// canonical text, binary as bytes, everything else as text. PostgreSQL has its own types for them;
+// SQLDialect decides how they are written in a statement.
 
 import Foundation
 
 package struct FilterRenderer {
-    /// The unit in which a database counts instants.
+    /// A unit in which a database counts instants.
     package enum DateUnit: Hashable, Sendable, CaseIterable {
         /// The client.
         case milliseconds
-        /// The server. Devices have milliseconds, so instants are cut to them where they are compared
-        /// and ordered: see StoredInstants.
+        /// The server. Devices have milliseconds, so instants are truncated to them when they are
+        /// compared and ordered: see StoredInstants.
         case microseconds
 
         var microseconds: Int64 { self == .milliseconds ? 1000 : 1 }
@@ -79,7 +79,7 @@ package struct FilterRenderer {
         return type(expression) == .decimal ? dialect.decimalKey(value) : value
     }
 
-    /// A value as a column of this type keeps it.
+    /// Returns a value as a column of this type stores it.
     package func stored(_ value: Value) -> SQLValue {
         switch value {
         case .null: .null
@@ -98,7 +98,7 @@ package struct FilterRenderer {
         }
     }
 
-    /// The same value in a statement.
+    /// Returns the same value as it is written in a statement.
     func literal(_ value: Value) -> SQL { dialect.literal(value, stored: stored(value)) }
 
     // MARK: - Conditions
@@ -147,7 +147,7 @@ package struct FilterRenderer {
         return mode == .strict ? dialect.orFalse(range) : range
     }
 
-    /// The least text after all texts that begin so; nil if there is none.
+    /// Returns the least text after all texts with this prefix; nil if there is none.
     package static func successor(of prefix: String) -> String? {
         var scalars = Array(prefix.unicodeScalars)
         while let last = scalars.popLast() {
@@ -161,7 +161,7 @@ package struct FilterRenderer {
 
     // MARK: - Values
 
-    /// A value that may be null; conditions give true or false.
+    /// Renders a value that may be null; conditions return true or false.
     ///
     /// As a key of an order `updatedAt` has all its digits.
     package func value(_ expression: QueryExpression) -> SQL {
@@ -170,7 +170,7 @@ package struct FilterRenderer {
             ? program(expression, isCondition: false) : plain(expression)
     }
 
-    /// A value that is part of something rendered.
+    /// Renders a value that is part of another expression.
     func plain(_ expression: QueryExpression) -> SQL {
         switch expression.kind {
         case .field(let name):
@@ -219,7 +219,7 @@ package struct FilterRenderer {
         }
     }
 
-    /// Whether it is an instant that a function made: such are microseconds in every unit.
+    /// Whether it is an instant that a function computed: those are microseconds in every unit.
     func isComputedInstant(_ expression: QueryExpression) -> Bool {
         switch expression.kind {
         case .field, .value, .orElse: false
@@ -238,7 +238,7 @@ package struct FilterRenderer {
 }
 
 extension QueryExpression {
-    /// The parts of a chain of `and` or of `or`, those of chains of the same kind within it too.
+    /// The parts of a chain of `and` or of `or`, including those of nested chains of the same kind.
     ///
     /// LINQ clients nest them as deep as they are long.
     var chain: [QueryExpression] {
@@ -251,7 +251,7 @@ extension QueryExpression {
         }
     }
 
-    /// Whether it needs parentheses among others.
+    /// Whether it needs parentheses within another expression.
     var isCompound: Bool {
         switch kind {
         case .all, .any, .isIn: true

@@ -1,4 +1,4 @@
-// The comparisons of FilterRenderer: which operator, which function, and dates between two units.
+// Renders comparisons: the operators, the functions, and dates between two units.
 
 import Foundation
 
@@ -54,7 +54,7 @@ extension FilterRenderer {
         }
     }
 
-    /// `f eq true` is `f`, so that an index can still answer it.
+    /// Renders `f eq true` as `f`, so that an index can still be used.
     private func condition(
         _ comparison: Comparison,
         _ left: QueryExpression,
@@ -79,7 +79,8 @@ extension FilterRenderer {
         }
     }
 
-    /// Decimals are text: their order is a function's, and so is their equality with others.
+    /// Renders a comparison of decimals, which are text: their order, and their equality with other
+    /// types, needs a function.
     private func compareDecimals(
         _ comparison: Comparison,
         _ left: QueryExpression,
@@ -154,7 +155,7 @@ extension FilterRenderer {
         return mode == .strict ? dialect.orFalse(sql) : sql
     }
 
-    /// The list as literals that plain `=` compares; nil when an element needs more.
+    /// Returns the list as literals that plain `=` compares; nil if an element needs more.
     func listValues(
         _ operand: QueryExpression,
         _ elements: [QueryExpression]

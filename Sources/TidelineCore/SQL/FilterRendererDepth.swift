@@ -1,20 +1,21 @@
-// FilterRendererDepth: how deep rendered SQL nests, and what becomes of what nests too deep.
+// FilterRendererDepth: limits how deep rendered SQL nests, and replaces expressions that nest too
+// deep.
 //
-// SQLite's parser keeps at most 100 things on its stack ("parser stack overflow"). A call whose
-// last argument is a call keeps 5, a bracket behind an operator 3; a statement of ours begins with
-// some 20. `steps` is at least what an expression takes; DepthTests holds it against SQLite.
+// SQLite's parser keeps at most 100 entries on its stack ("parser stack overflow"). A call whose
+// last argument is a call keeps 5, a bracket after an operator 3; a statement of ours begins with
+// some 20. `steps` is an upper limit for an expression; DepthTests compares it with SQLite.
 
 extension FilterRenderer {
     /// The most steps that are rendered as SQL.
     static let stepsMax = 60
 
-    /// A condition for a clause of its own.
+    /// Renders a condition for a clause of its own.
     func bounded(_ expression: QueryExpression, _ mode: Mode) -> SQL {
         guard dialect.nestsShallow, steps(expression) > Self.stepsMax else {
             return condition(expression, mode)
         }
         guard case .all = expression.kind else { return program(expression, isCondition: true) }
-        // Each part by itself, so that those that an index answers still are.
+        // Each part separately, so that an index can still be used for those that allow it.
         let chain = expression.chain
         let joints = Self.steps(chain: chain.count)
         let parts = chain.map { part in
@@ -24,7 +25,7 @@ extension FilterRenderer {
         return Self.tree(parts.map { "(\($0))" }[...], " AND ")
     }
 
-    /// A call that evaluates the expression as FilterEvaluator does.
+    /// Renders a call that evaluates the expression like FilterEvaluator.
     func program(_ expression: QueryExpression, isCondition: Bool) -> SQL {
         let program = FilterProgram(expression, isCondition: isCondition, in: self)
         var arguments: [SQL] = ["\(.program(program))"]
@@ -40,10 +41,10 @@ extension FilterRenderer {
         return dialect.call("program", arguments)
     }
 
-    /// Functions of SQLite take 127 arguments.
+    /// SQLite functions accept 127 arguments.
     private static let argumentsMax = 100
 
-    /// Parts with a joint between them, as a balanced tree when there are many.
+    /// Joins parts, as a balanced tree if there are many.
     static func tree(_ parts: ArraySlice<SQL>, _ joint: SQL) -> SQL {
         guard parts.count > chainMax else { return parts.joined(separator: joint) }
         let middle = parts.startIndex + parts.count / 2
@@ -63,7 +64,7 @@ extension FilterRenderer {
         return 4 + 3 * levels
     }
 
-    /// How much of SQLite's stack the expression takes at most.
+    /// Returns the most entries of SQLite's stack that the expression needs.
     func steps(_ expression: QueryExpression) -> Int {
         switch expression.kind {
         case .field where isCutInstant(expression): return 12

@@ -1,7 +1,7 @@
-// FilterRendererInstants: how columns of a server that hold microseconds compare by milliseconds.
+// FilterRendererInstants: compares columns of a server that store microseconds by milliseconds.
 //
-// A comparison with a literal is a range of the column as it is stored, which an index answers. In all
-// other places the column is cut by an expression. StoredInstants.swift has the rule.
+// A comparison with a literal is a range of the column as it is stored, so that an index can be
+// used. Everywhere else an expression truncates the column. StoredInstants.swift has the rule.
 
 import Foundation
 
@@ -12,7 +12,7 @@ extension FilterRenderer {
         return type(expression) == .dateTime
     }
 
-    /// Whether the column is cut in every place, `updatedAt` being exact in some.
+    /// Whether the column is truncated everywhere; `updatedAt` is exact in some expressions.
     package func isCut(_ expression: QueryExpression) -> Bool {
         guard isCutInstant(expression), case .field(let name) = expression.kind else {
             return false
@@ -25,13 +25,13 @@ extension FilterRenderer {
         isCutInstant(expression) && expression.kind == .field(SystemColumn.updatedAt)
     }
 
-    /// The expression; a column of instants as it is stored.
+    /// Renders the expression; a column of instants as it is stored.
     func uncut(_ expression: QueryExpression) -> SQL {
         if isCutInstant(expression), case .field(let name) = expression.kind { return column(name) }
         return plain(expression)
     }
 
-    /// A comparison of a column of instants with a literal; nil for others.
+    /// Renders a comparison of a column of instants with a literal; nil for other comparisons.
     func compareCut(
         _ comparison: Comparison,
         _ left: QueryExpression,
@@ -83,7 +83,8 @@ extension FilterRenderer {
         }
     }
 
-    /// Whether a column of instants has one of these: a range, for an index, and the milliseconds in it.
+    /// Renders whether a column of instants has one of these values: a range, for an index, and the
+    /// milliseconds in it.
     func isCutIn(_ field: QueryExpression, _ values: [Value], _ mode: Mode) -> SQL {
         let instants = values.compactMap { value -> Timestamp? in
             guard case .date(let date) = value else { return nil }

@@ -1,8 +1,8 @@
-// FilterSplit: which part of a filter PostgreSQL answers, and which part is evaluated row by row.
+// FilterSplit: splits a filter into a part that PostgreSQL evaluates, and one evaluated row by row.
 //
-// PostgreSQL has none of our functions. A part of a filter goes into SQL when SQL means exactly the
-// same by it, for every row; it finds the candidates, by an index where there is one. What is left
-// over is evaluated by FilterEvaluator on the candidates. Pure.
+// PostgreSQL has none of our functions. A part of a filter is rendered as SQL if SQL gives exactly
+// the same result, for every row; it finds the candidates, by an index if there is one.
+// FilterEvaluator evaluates the rest on the candidates. Pure.
 
 package struct FilterSplit {
     private let schema: TableSchema
@@ -11,7 +11,7 @@ package struct FilterSplit {
         self.schema = schema
     }
 
-    /// The two parts; a row belongs to the result when both hold, and nil always holds.
+    /// Returns the two parts; a row belongs to the result if both hold, and nil always holds.
     package func split(
         _ condition: QueryExpression?
     ) -> (exact: QueryExpression?, rest: QueryExpression?) {
@@ -33,12 +33,12 @@ package struct FilterSplit {
         parts.count > 1 ? QueryExpression(.all(parts), at: position) : parts.first
     }
 
-    /// Whether SQL means the same by an order.
+    /// Whether an order has the same result in SQL.
     package func isExact(_ keys: [SortKey]) -> Bool {
         keys.allSatisfy { isExactValue($0.expression) }
     }
 
-    /// Whether SQL means the same by a condition.
+    /// Whether a condition has the same result in SQL.
     package func isExact(_ condition: QueryExpression) -> Bool {
         switch condition.kind {
         case .all(let parts), .any(let parts): parts.allSatisfy(isExact)
@@ -71,7 +71,7 @@ package struct FilterSplit {
         switch value.kind {
         case .field: kind(value) != nil
         case .value(.string(let text)):
-            // PostgreSQL keeps no text with this character, nor takes one.
+            // PostgreSQL neither stores nor accepts text with this character.
             !text.utf8.contains(0)
         case .value(.number(let number)): number.isFinite
         case .value: kind(value) != nil
@@ -85,7 +85,7 @@ package struct FilterSplit {
 
     // MARK: - Kinds
 
-    /// Values of one kind have one order in SQL, and it is ours.
+    /// The kinds of values with one order in SQL that is the same as ours.
     private enum Kind {
         case text
         /// Whole numbers and decimals, which PostgreSQL compares without rounding.

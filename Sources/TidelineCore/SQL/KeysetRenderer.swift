@@ -1,13 +1,13 @@
-// KeysetRenderer: the rows after a given row in an order, by the values of its keys.
+// KeysetRenderer: selects the rows after a given row in an order, by the values of its keys.
 //
-// Paging by key never skips or repeats a row while others come and go. Nulls are the smallest
-// values; ties go by id, ascending.
+// Paging by key never skips or repeats a row while other rows are inserted and deleted. Nulls are
+// the smallest values; ties are ordered by id, ascending.
 
 package struct KeysetRenderer {
     package let renderer: FilterRenderer
     package let keys: [SortKey]
 
-    /// `keys` are checked; the id is added behind them unless it is among them.
+    /// `keys` are checked; the id is appended to them unless it is among them.
     package init(_ renderer: FilterRenderer, order keys: [SortKey]) {
         self.renderer = renderer
         let decisive = keys.firstIndex { $0.isID }.map { Array(keys[...$0]) }
@@ -67,7 +67,8 @@ package struct KeysetRenderer {
         return (cut, uncertain)
     }
 
-    /// Row values compare key by key as the order does if all keys ascend and hold plain values.
+    /// Whether row values can be compared instead of single keys: all keys ascend and contain plain
+    /// values.
     private func isPlain(_ values: [Value]) -> Bool {
         zip(keys, values).allSatisfy { key, value in
             if case .date(let date) = value, !renderer.isWhole(date) { return false }

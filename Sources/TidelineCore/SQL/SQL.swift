@@ -1,4 +1,5 @@
-// SQL: a statement, or a part of one, with its bound values. A plain string cannot get in.
+// SQL: a statement, or a part of one, with its bound values. It cannot be built from a plain
+// string.
 //
 //     let sql: SQL = "SELECT 1 FROM \(Identifier(table)) WHERE \(Identifier("id")) = \(.text(id))"
 //
@@ -7,7 +8,7 @@
 
 package import Foundation
 
-/// A value as a database keeps it.
+/// A value as a database stores it.
 package enum SQLValue: Hashable, Sendable {
     case null
     case integer(Int64)
@@ -39,7 +40,7 @@ package struct SQL: Hashable, Sendable, ExpressibleByStringInterpolation {
     private var text = ""
     /// The bound values, in the order of their placeholders.
     package private(set) var bindings: [SQLValue] = []
-    /// Where the placeholder of each value stands in the text, in bytes.
+    /// The position of each value's placeholder in the text, in bytes.
     private var places: [Int] = []
 
     package init() {}
@@ -79,7 +80,7 @@ package struct SQL: Hashable, Sendable, ExpressibleByStringInterpolation {
         package mutating func appendInterpolation(_ number: Int) { sql.append(String(number)) }
     }
 
-    /// A text that a dialect composed of its own words and quoted names.
+    /// Creates SQL from a text that a dialect composed of its own words and quoted names.
     package init(verbatim text: String) {
         append(text)
     }

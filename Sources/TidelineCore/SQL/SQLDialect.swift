@@ -1,7 +1,8 @@
-// SQLDialect: every word of rendered filters that databases spell differently, in one place.
+// SQLDialect: all words of rendered filters that databases spell differently, in one file.
 //
-// A new database adds a case and answers each `switch`; FilterRenderer stays as it is. PostgreSQL is
-// given only what FilterSplit says that it answers exactly: it has no functions of ours.
+// A new database adds a case and implements each `switch`; FilterRenderer stays as it is.
+// PostgreSQL gets only expressions that FilterSplit found to be exact there: it has no functions of
+// ours.
 
 import Foundation
 
@@ -11,7 +12,8 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
 
     package func placeholder(_ number: Int) -> String {
         switch self {
-        // With its number SQLite would look for its name, through all the others: quadratic in long lists.
+        // For a numbered parameter SQLite would search all the others for its name: quadratic in
+        // long lists.
         case .sqlite: "?"
         case .postgres: "$\(number)"
         }
@@ -41,7 +43,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// The condition, false where it is null.
+    /// Returns the condition with null replaced by false.
     func orFalse(_ condition: SQL) -> SQL {
         switch self {
         case .sqlite: "ifnull(\(condition), 0)"
@@ -49,7 +51,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// The value, another one where it is null.
+    /// Returns the value, or another one if it is null.
     func value(_ value: SQL, or other: SQL) -> SQL {
         switch self {
         case .sqlite: "ifnull(\(value), \(other))"
@@ -57,7 +59,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Whether a boolean column holds true; never null.
+    /// Whether a boolean column is true; never null.
     func isTrue(_ value: SQL) -> SQL {
         switch self {
         case .sqlite: "\(value) IS 1"
@@ -65,9 +67,9 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// A value of a type as a statement has it.
+    /// Returns a value of a type as it is written in a statement.
     ///
-    /// `stored` is the same value as SQLite keeps it.
+    /// `stored` is the same value as SQLite stores it.
     func literal(_ value: Value, stored: SQLValue) -> SQL {
         guard self == .postgres else { return "\(stored)" }
         return switch value {
@@ -79,10 +81,10 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// A column as values of its type are compared with.
+    /// Returns a column in the form in which values of its type are compared.
     ///
-    /// Days, times and UUIDs compare as the texts that they are on the wire; where null is no value of
-    /// the column, it stands for the empty text.
+    /// Days, times and UUIDs compare as their texts on the wire; if the column cannot contain null,
+    /// null stands for the empty text.
     func column(_ name: SQL, _ type: ExpressionType, isNullable: Bool) -> SQL {
         guard self == .postgres else { return name }
         let text: SQL
@@ -95,7 +97,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         return isNullable ? "\(text) COLLATE \"C\"" : "coalesce(\(text), '') COLLATE \"C\""
     }
 
-    /// An instant in microseconds, cut to the millisecond towards the past.
+    /// Returns an instant in microseconds, truncated to the millisecond towards the past.
     func cutInstant(_ value: SQL) -> SQL {
         switch self {
         case .sqlite: "(\(value) - (\(value) % 1000 + 1000) % 1000)"
@@ -103,9 +105,9 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// A call of a shared function.
+    /// Returns a call of a shared function.
     ///
-    /// Those of conditions give true or false, never null.
+    /// Functions of conditions return true or false, never null.
     func call(_ name: String, _ arguments: [SQL]) -> SQL {
         switch self {
         case .sqlite:
@@ -157,7 +159,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
     /// Whether decimals are compared by functions of ours.
     var keepsDecimalsAsText: Bool { self == .sqlite }
 
-    /// Whether the parser gives up on deep nesting, so that a program is bound in its place.
+    /// Whether the parser gives up on deep nesting, so that a program is bound instead.
     var nestsShallow: Bool { self == .sqlite }
 
     /// The direction of a key, with nulls as the smallest values.

@@ -1,4 +1,4 @@
-// SQLFunctions: ScalarFunctions on values as a database keeps them, for the functions `tl_*`.
+// SQLFunctions: ScalarFunctions on values as a database stores them, for the functions `tl_*`.
 //
 // In arguments of numeric functions a text is a decimal; in those of date functions an integer is
 // an instant in microseconds and a text is a day or a time of day.
@@ -6,9 +6,9 @@
 import Foundation
 
 package enum SQLFunctions {
-    /// The text functions and conditions.
+    /// Evaluates the text functions and conditions.
     ///
-    /// A condition gives 0 or 1, never null.
+    /// A condition returns 0 or 1, never null.
     package static func text(
         _ function: Function,
         _ arguments: [SQLValue],
@@ -18,7 +18,7 @@ package enum SQLFunctions {
         plain(ScalarFunctions.apply(function, arguments.map(value), watch, pattern: pattern))
     }
 
-    /// `cast` and `isof` of a value that is kept as a type keeps it.
+    /// Evaluates `cast` and `isof` of a value in the stored form of a type.
     package static func typed(
         _ function: Function,
         _ argument: SQLValue,
@@ -38,7 +38,7 @@ package enum SQLFunctions {
         )
     }
 
-    /// What `typed` has to know of the argument's type.
+    /// Returns the information that `typed` needs about the argument's type.
     static func source(_ type: ExpressionType) -> SQLValue {
         switch type {
         case .boolean: .text("boolean")
@@ -49,7 +49,7 @@ package enum SQLFunctions {
         }
     }
 
-    /// What a column of a type means by what it keeps; instants in the unit.
+    /// Returns the value of a column of a type from its stored form; instants in the unit.
     package static func value(
         _ stored: SQLValue,
         as type: ExpressionType,
@@ -94,7 +94,7 @@ package enum SQLFunctions {
         plain(ScalarNumbers.negate(number(argument)))
     }
 
-    /// -1, 0 or 1; null when a side is null or no number.
+    /// Returns -1, 0 or 1; null if a side is null or not a number.
     package static func decimalCompare(_ left: SQLValue, _ right: SQLValue) -> SQLValue {
         if case .text(let one) = left, case .text(let two) = right {
             return .integer(Int64(DecimalText.compare(one.utf8, two.utf8)))
@@ -102,7 +102,7 @@ package enum SQLFunctions {
         return ValueOrder.compare(number(left), number(right)).map { .integer(Int64($0)) } ?? .null
     }
 
-    /// 1 when both are null or equal, else 0.
+    /// Returns 1 if both are null or equal, otherwise 0.
     package static func decimalEqual(_ left: SQLValue, _ right: SQLValue) -> SQLValue {
         .integer(ValueOrder.equal(number(left), number(right)) ? 1 : 0)
     }

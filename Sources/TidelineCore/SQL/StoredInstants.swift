@@ -14,7 +14,7 @@ package enum StoredInstants {
     /// The name of `updatedAt` in places where it is exact; no column has such a name.
     fileprivate static let exactUpdate = "\u{0}updatedAt"
 
-    /// The value of a name in an expression that ``QueryExpression/namingExactUpdates`` gave.
+    /// Returns the value of a name in an expression from ``QueryExpression/namingExactUpdates``.
     ///
     /// - Parameters:
     ///   - name: A name in it.

@@ -30,7 +30,7 @@ package enum Base64URL {
     /// Nil for any other character, an impossible length, and left over bits that are not zero.
     package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? { decode(Array(text)) }
 
-    /// The same of bytes that lie in one piece.
+    /// Does the same for contiguous bytes.
     package static func decode(_ text: [UInt8]) -> [UInt8]? {
         guard text.count % 4 != 1 else { return nil }
         var bytes: [UInt8] = []

@@ -75,7 +75,8 @@ package enum HTTPDate {
         return Int64(text)
     }
 
-    /// The same of the preferred form, which nearly all send; nil for all that is not certain.
+    /// Does the same for the preferred form, which nearly all callers send; nil if there is any
+    /// doubt.
     private static func preferredSeconds(_ text: String) -> Int64? {
         var text = text
         return text.withUTF8 { bytes in

@@ -38,7 +38,7 @@ public struct HTTPFields: Sendable, Hashable, ExpressibleByDictionaryLiteral, Se
         }
     }
 
-    /// Adds a field behind the others.
+    /// Appends a field.
     public mutating func append(_ name: String, _ value: String) {
         fields.append(Field(name: name, value: value))
     }
@@ -46,7 +46,7 @@ public struct HTTPFields: Sendable, Hashable, ExpressibleByDictionaryLiteral, Se
     /// The fields in order.
     public func makeIterator() -> IndexingIterator<[Field]> { fields.makeIterator() }
 
-    /// Makes room for so many fields.
+    /// Reserves capacity for this many fields.
     package mutating func reserveCapacity(_ count: Int) { fields.reserveCapacity(count) }
 
     fileprivate static func same(_ one: String, _ two: String) -> Bool {

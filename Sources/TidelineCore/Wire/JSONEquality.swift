@@ -1,10 +1,10 @@
-// JSONEquality: whether two documents have one value, whatever their spelling.
+// JSONEquality: whether two documents have the same value, whatever their spelling.
 //
-// Exact: numbers are compared by their digits, texts by their bytes, and true is not 1. The order of
-// members does not count, that of elements does.
+// Exact: numbers are compared by their digits, texts by their bytes, and true is not 1. The order
+// of members does not count, that of elements does.
 
 extension JSON {
-    /// Whether both texts are documents of one value.
+    /// Whether both texts are documents with the same value.
     package static func isSame(_ one: String, _ two: String) -> Bool {
         if one.utf8.elementsEqual(two.utf8) { return true }
         guard let first = JSONTree(one) else { return false }
@@ -68,7 +68,7 @@ private indirect enum JSONTree: Hashable, Sendable {
     case array([JSONTree])
     case object([[UInt8]: JSONTree])
 
-    /// Nil for a text that is no document.
+    /// Returns nil if the text is not a JSON document.
     init?(_ text: String) {
         let tree = Array(text.utf8).withUnsafeBufferPointer { bytes in
             var reader = JSONReader(bytes)
@@ -104,10 +104,10 @@ private indirect enum JSONTree: Hashable, Sendable {
 private struct ExactNumber: Hashable, Sendable {
     private var isNegative = false
     private var digits: [UInt8] = []
-    /// As text where it is beyond all reason.
+    /// As text, because it may exceed any integer.
     private var power = "0"
 
-    /// `text` is a number of JSON.
+    /// `text` is a JSON number.
     init(_ text: String) {
         let parts = text.utf8.split { $0 == UInt8(ascii: "e") || $0 == UInt8(ascii: "E") }
         let mantissa = parts.first ?? text.utf8[...]

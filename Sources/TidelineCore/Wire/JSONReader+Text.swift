@@ -1,4 +1,4 @@
-// JSONReader+Text: strings and numbers of a JSON text, as spans and as what they mean.
+// JSONReader+Text: strings and numbers of a JSON text, as spans and as values.
 
 extension JSONReader {
     mutating func stringSpan() throws -> Span {

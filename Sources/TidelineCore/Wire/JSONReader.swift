@@ -1,18 +1,18 @@
 // JSONReader: a strict pull reader over bytes (RFC 8259), without a tree.
 //
-// Refused with the position: invalid UTF-8, lone surrogates, control characters in strings,
-// duplicate names, depth over the limit, bytes after the value. Numbers are handed over as
-// spans of text, so that integers stay exact. The order of calls:
+// Rejected with the position: invalid UTF-8, lone surrogates, control characters in strings,
+// duplicate names, depth over the limit, bytes after the value. Numbers are returned as spans of
+// text, so that integers stay exact. The order of calls:
 //
 //     value() -> { beginObject() { nextMember() value() }* | beginArray() { nextElement() value() }* }
 //
 // A span points into the bytes; it is valid as long as they are.
 
-/// Where a JSON text is wrong, and what was expected there.
+/// An error in a JSON text, with its position and the expected text.
 public struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The offset of the first wrong byte.
     public var position: Int
-    /// What is wrong.
+    /// The description of the error.
     public var message: String
 
     /// The message with its position.
@@ -48,8 +48,8 @@ package struct JSONReader {
     private var depth = 0
     private var isFirst = false
 
-    /// `outside`: how many objects and arrays are around the values whose nesting is bounded, as those
-    /// of a batch around the bodies of its requests.
+    /// `outside`: the number of objects and arrays around the values whose nesting is limited, such
+    /// as those of a batch around the bodies of its requests.
     package init(_ bytes: UnsafeBufferPointer<UInt8>, outside: Int = 0) {
         self.bytes = bytes
         depthMax = Self.depthMax + outside
@@ -72,7 +72,7 @@ package struct JSONReader {
         }
     }
 
-    /// Only white space may follow.
+    /// Checks that only white space follows.
     package mutating func end() throws {
         skipSpace()
         guard position == bytes.count else { throw failure("text after the end of the JSON value") }
@@ -130,9 +130,9 @@ package struct JSONReader {
         try enter()
     }
 
-    /// The next member's name with its colon read, or nil after the closing brace.
+    /// Returns the next member's name after reading its colon, or nil after the closing brace.
     ///
-    /// The caller keeps the names apart: it knows its columns.
+    /// The caller has to detect duplicate names: it knows its columns.
     package mutating func nextMember() throws -> Span? {
         guard try nextPart(closing: UInt8(ascii: "}"), "',' or '}' is expected") else { return nil }
         guard current == UInt8(ascii: "\"") else { throw failure("a member name is expected") }
@@ -170,7 +170,7 @@ package struct JSONReader {
 // MARK: - Whole values
 
 extension JSONReader {
-    /// Checks any value, with duplicate names refused in it, and returns its span.
+    /// Checks any value, rejecting duplicate names in it, and returns its span.
     package mutating func rawValue() throws -> Range<Int> {
         skipSpace()
         let start = position
@@ -180,7 +180,7 @@ extension JSONReader {
 
     /// Checks the rest of a value whose first token was read.
     ///
-    /// Without `checksNames` a name may come twice: for a value that is read again by another.
+    /// Without `checksNames` a name may occur twice: for a value that another reader checks again.
     package mutating func skip(_ token: Token, checksNames: Bool = true) throws {
         switch token {
         case .object:
@@ -199,7 +199,7 @@ extension JSONReader {
     }
 }
 
-/// The names of an object's members: refuses the second of a kind.
+/// The names of an object's members: rejects a duplicate.
 package struct MemberNames {
     private var seen: Set<[UInt8]> = []
 

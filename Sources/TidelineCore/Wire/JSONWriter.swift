@@ -17,7 +17,7 @@ package struct JSONWriter {
         bytes.append(UInt8(truncatingIfNeeded: character.value))
     }
 
-    /// Text that is JSON already.
+    /// Appends text that already is JSON.
     @inline(__always)
     package mutating func raw(_ text: StaticString) {
         bytes.append(
@@ -30,7 +30,7 @@ package struct JSONWriter {
         bytes.append(contentsOf: text)
     }
 
-    /// Not generic: the generic one is not specialised across modules.
+    /// Not generic: the generic one is not specialized across modules.
     package mutating func raw(_ text: [UInt8]) {
         bytes.append(contentsOf: text)
     }
@@ -57,7 +57,8 @@ package struct JSONWriter {
         bytes.append(contentsOf: String(value).utf8)
     }
 
-    /// The shortest text that reads back as the same number; whole numbers without a fraction.
+    /// Writes the shortest text that reads back as the same number; whole numbers without a
+    /// fraction.
     package mutating func number(_ value: Double) {
         guard value.isFinite else { return null() }
         if value == value.rounded(.towardZero), abs(value) < 9_007_199_254_740_992,
@@ -69,7 +70,7 @@ package struct JSONWriter {
         }
     }
 
-    /// Plain digits; JSON has no word for what is no number.
+    /// Writes plain digits; JSON has no notation for NaN.
     package mutating func decimal(_ value: Decimal) {
         if value.isNaN { null() } else { raw(DecimalText.canonical(value)) }
     }
@@ -79,7 +80,7 @@ package struct JSONWriter {
         copy.withUTF8 { string(utf8: $0) }
     }
 
-    /// A quoted string from valid UTF-8; runs that need no escape are copied whole.
+    /// Writes a quoted string from valid UTF-8; runs that need no escape are copied whole.
     package mutating func string(utf8 text: UnsafeBufferPointer<UInt8>) {
         byte("\"")
         var start = 0
@@ -140,7 +141,7 @@ package struct JSONWriter {
         byte("}")
     }
 
-    /// A finished object of text members, for problem bodies.
+    /// Returns a complete object of text members, for problem bodies.
     package static func object(_ members: [(String, String)]) -> [UInt8] {
         var writer = JSONWriter()
         writer.row(Row(layout: RowLayout(members.map(\.0)), values: members.map { .string($0.1) }))

@@ -1,4 +1,4 @@
-// PlainText: how far a JSON string needs no escape, eight bytes at a time.
+// PlainText: finds the end of the part of a JSON string without escapes, eight bytes at a time.
 
 package enum PlainText {
     private static let ones: UInt64 = 0x0101_0101_0101_0101
@@ -15,8 +15,8 @@ package enum PlainText {
         var high: UInt64 = 0
         while index + 8 <= bytes.count {
             let word = base.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-            // A byte's high bit is set where it is below 0x20, or equal to the character; a borrow
-            // may set that of the next byte too, which only means a closer look.
+            // A byte's high bit is set if it is below 0x20, or equal to the character; a borrow may
+            // set that of the next byte too, which only causes a closer check.
             let control = (word &- ones &* 0x20) & ~word
             let quote = (word ^ ones &* 0x22) &- ones
             let slash = (word ^ ones &* 0x5C) &- ones

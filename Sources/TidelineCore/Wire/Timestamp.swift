@@ -1,7 +1,7 @@
 // Timestamp: an instant as whole microseconds since 1970, and its ISO 8601 text.
 //
-// Integer arithmetic only (days from civil, Howard Hinnant's algorithm): no calendar, no locale,
-// no rounding. Text is cut to three decimals, never rounded up (CONTRACT.md section 3).
+// Integer arithmetic only (days from civil, Howard Hinnant's algorithm): no calendar, no locale, no
+// rounding. Text is truncated to three decimals, never rounded up (CONTRACT.md section 3).
 
 public import Foundation
 
@@ -17,8 +17,8 @@ public struct Timestamp: Hashable, Sendable, Comparable {
 
     /// Rounds a `Date` to the nearest microsecond, and to the years 1 to 9999.
     ///
-    /// The `Date` of a whole millisecond is that millisecond. A `Date` more than 270 years from 2001
-    /// is coarser than a microsecond: there the nearest millisecond is what was meant.
+    /// The `Date` of a whole millisecond becomes that millisecond. A `Date` more than 270 years
+    /// from 2001 is coarser than a microsecond: it is rounded to the nearest millisecond.
     public init(_ date: Date) {
         let milliseconds = (date.timeIntervalSince1970 * 1000).rounded()
         if abs(milliseconds) < 1e15, date == Date(timeIntervalSince1970: milliseconds / 1000) {
@@ -38,14 +38,14 @@ public struct Timestamp: Hashable, Sendable, Comparable {
         self = min(max(Timestamp(microseconds: exact), .earliest), .latest)
     }
 
-    /// The millisecond nearest to a `Date`, as columns and documents have it; nil outside the years 1
-    /// to 9999.
+    /// Rounds a `Date` to the nearest millisecond, as in columns and documents; nil outside the
+    /// years 1 to 9999.
     ///
-    /// `Date.distantPast`, which is two days before these, is their first instant.
+    /// `Date.distantPast`, which is two days before these, becomes their first instant.
     package init?(millisecondOf date: Date) {
         let count = (date.timeIntervalSince1970 * 1000).rounded()
         let isBefore = count < Self.millisecondsMin
-        // Not a number is neither.
+        // NaN fails both conditions.
         guard count <= Self.millisecondsMax, !isBefore || date == .distantPast else { return nil }
         self = isBefore ? .earliest : Timestamp(microseconds: Int64(count) * 1000)
     }
@@ -64,11 +64,12 @@ public struct Timestamp: Hashable, Sendable, Comparable {
     /// A `Date` further than this from 2001 is coarser than a microsecond.
     private static let farSeconds = 8_589_934_592.0
 
-    /// The instant as a `Date`, from which the same instant comes back.
+    /// The instant as a `Date` that converts back to the same instant.
     ///
-    /// A whole millisecond is the `Date` that `Date(timeIntervalSince1970:)` makes of its seconds, so
-    /// that dates of an app come back equal. More than 270 years from 2001 it is rounded to the
-    /// millisecond; before the year 1 and after 9999 it is the nearest instant of these years.
+    /// A whole millisecond is the `Date` that `Date(timeIntervalSince1970:)` creates from its
+    /// seconds, so that dates of an app come back equal. More than 270 years from 2001 it is
+    /// rounded to the millisecond; before the year 1 and after 9999 it is the nearest instant of
+    /// these years.
     public var date: Date {
         let instant = inYears
         if instant.microseconds.isMultiple(of: 1000) {
@@ -89,7 +90,7 @@ public struct Timestamp: Hashable, Sendable, Comparable {
         microseconds / 1000 - (microseconds % 1000 < 0 ? 1 : 0)
     }
 
-    /// The millisecond that the wire has of the instant: cut towards the past.
+    /// The instant as on the wire: truncated to the millisecond, towards the past.
     ///
     /// Before the year 1 and after 9999 it is that of the nearest instant of these years.
     package var cutToMilliseconds: Timestamp {
@@ -102,7 +103,7 @@ public struct Timestamp: Hashable, Sendable, Comparable {
         return next > .latest ? nil : next
     }
 
-    /// The nearest instant of the years 1 to 9999, which are all that a text can say.
+    /// The nearest instant of the years 1 to 9999, the only ones that a text can express.
     private var inYears: Timestamp { min(max(self, .earliest), .latest) }
 
     /// Whether the first instant is earlier.
@@ -233,7 +234,7 @@ extension Timestamp {
         return backMonth == month && backDay == day
     }
 
-    /// Seconds east of UTC of `Z` or `±hh:mm` that ends the text.
+    /// Returns the seconds east of UTC of the `Z` or `±hh:mm` at the end of the text.
     private static func offset(_ bytes: UnsafeRawBufferPointer, _ index: Int) -> Int64? {
         guard index < bytes.count else { return nil }
         switch bytes[index] {

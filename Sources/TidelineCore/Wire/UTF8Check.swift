@@ -1,4 +1,4 @@
-// UTF8Check: where bytes are no UTF-8.
+// UTF8Check: finds bytes that are not valid UTF-8.
 
 /// Checks UTF-8 by the table of the Unicode Standard, section 3.9 (well-formed byte sequences).
 package enum UTF8Check {

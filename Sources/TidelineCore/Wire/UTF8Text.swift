@@ -1,9 +1,9 @@
 // UTF8Text: strings from bytes of a caller.
 
 package enum UTF8Text {
-    /// The text, or nil for bytes that are no valid UTF-8.
+    /// Returns the text, or nil if the bytes are not valid UTF-8.
     ///
-    /// Nearly all of it is ASCII, which is looked for first: that takes a fraction of the time.
+    /// Nearly all text is ASCII, which is checked first: that takes a fraction of the time.
     package static func string(_ bytes: UnsafeBufferPointer<UInt8>) -> String? {
         var all: UInt8 = 0
         for byte in bytes { all |= byte }
@@ -11,9 +11,9 @@ package enum UTF8Text {
             ? String(decoding: bytes, as: UTF8.self) : String(validating: bytes, as: UTF8.self)
     }
 
-    /// The beginning of a text, in whole code points, of so many bytes at most.
+    /// Returns the beginning of a text, in whole code points, of at most this many bytes.
     ///
-    /// A character may have any number of bytes, so a count of characters bounds nothing.
+    /// A character may have any number of bytes, so a count of characters limits nothing.
     package static func prefix(_ text: String, bytesMax: Int) -> String {
         guard text.utf8.count > bytesMax else { return text }
         var end = text.utf8.index(text.startIndex, offsetBy: bytesMax)
@@ -21,7 +21,7 @@ package enum UTF8Text {
         return String(text[..<end])
     }
 
-    /// The text, or nil for bytes that are no valid UTF-8.
+    /// Returns the text, or nil if the bytes are not valid UTF-8.
     package static func string(_ bytes: UnsafeRawBufferPointer) -> String? {
         bytes.withMemoryRebound(to: UInt8.self) { string($0) }
     }

@@ -1,23 +1,23 @@
-// FramingCheck: refuses a request head that lets two HTTP parsers disagree about where the
-// request ends (request smuggling; RFC 9112 sections 3.2, 5.1 and 6.3).
+// FramingCheck: rejects a request head that lets two HTTP parsers disagree about where the request
+// ends (request smuggling; RFC 9112 sections 3.2, 5.1 and 6.3).
 //
-// Pure, and fed with bytes. The order is
+// Pure; it is fed with bytes. The order is
 //
 //     field(name:value:)* -> finish(isVersion11:)
 
 package struct FramingCheck: Sendable {
-    /// The announced length of the body; above 2^50 only that it is larger is true.
+    /// The announced length of the body; above 2^50 the value only shows that it is larger.
     package private(set) var contentLength: Int?
     /// Whether the body is chunked.
     package private(set) var isChunked = false
-    /// The first thing that is wrong, as a sentence for the caller.
+    /// The first error, as a sentence for the caller.
     package private(set) var problem: String?
 
     private var hasHost = false
 
     package init() {}
 
-    /// Takes one field, with the value as it is between white space.
+    /// Checks one field; the value has no white space around it.
     package mutating func field(name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) {
         if name.isEmpty || !name.allSatisfy(Self.isToken) {
             refuse("A header name has a character that is not allowed.")
@@ -33,7 +33,7 @@ package struct FramingCheck: Sendable {
         }
     }
 
-    /// Checks what only the whole head shows.
+    /// Checks everything that requires the whole head.
     package mutating func finish(isVersion11: Bool) {
         if isVersion11 && !hasHost { refuse("The Host header is missing.") }
         if isChunked && contentLength != nil {
@@ -42,7 +42,8 @@ package struct FramingCheck: Sendable {
         if isChunked && !isVersion11 { refuse("Transfer-Encoding needs HTTP/1.1.") }
     }
 
-    /// A name or an address, and a port (RFC 9110 section 7.2); empty where the caller has none.
+    /// Checks a name or an address, and a port (RFC 9110 section 7.2); empty if the caller has
+    /// none.
     private mutating func host(_ value: UnsafeRawBufferPointer) {
         if hasHost { refuse("There is more than one Host header.") }
         hasHost = true
@@ -68,7 +69,8 @@ package struct FramingCheck: Sendable {
             || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte | 0x20)
     }
 
-    /// `unreserved`, `pct-encoded` and `sub-delims` of RFC 3986, without what could end a link.
+    /// `unreserved`, `pct-encoded` and `sub-delims` of RFC 3986, without characters that could end
+    /// a link.
     private static func isInName(_ byte: UInt8) -> Bool {
         switch byte {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
@@ -84,7 +86,7 @@ package struct FramingCheck: Sendable {
             return refuse("Content-Length is not a number of bytes.")
         }
         contentLength = value.reduce(0) { length, digit in
-            // Far beyond any limit, and far from the end of the integers.
+            // Far beyond any limit, and far below the largest integer.
             length > 1 << 50 ? .max >> 4 : length * 10 + Int(digit - 0x30)
         }
     }

@@ -30,7 +30,7 @@ extension RequestParser {
         return count
     }
 
-    /// Extensions of a chunk are read over; nobody is known to send them.
+    /// Skips the extensions of a chunk; no client is known to send them.
     private mutating func chunkSize(_ line: UnsafeRawBufferPointer) {
         let digits = line.prefix { Self.hexadecimal($0) != nil }
         let extensions = line[digits.count...].drop { $0 == 0x20 || $0 == 0x09 }
@@ -54,7 +54,7 @@ extension RequestParser {
         framing = .chunkSize
     }
 
-    /// Fields behind a chunked body are checked and dropped (RFC 9110 section 6.5.1).
+    /// Checks and drops a field after a chunked body (RFC 9110 section 6.5.1).
     private mutating func trailer(_ line: UnsafeRawBufferPointer) {
         if line.isEmpty {
             phase = .complete

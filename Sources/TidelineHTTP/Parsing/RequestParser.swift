@@ -1,8 +1,8 @@
 // RequestParser: reads one HTTP/1.1 request from bytes that come in pieces of any size (RFC 9112).
 //
-// Pure: bytes in, a request or a refusal out. What another parser could read in a second way is
-// refused, so that nothing can be smuggled past a proxy: lines end in CR LF and in nothing else,
-// lines are not folded, names have no space behind them, and a body is framed once.
+// Pure: bytes in, a request or a rejection out. Input that another parser could read in a second
+// way is rejected, so that nothing can be smuggled past a proxy: lines end only in CR LF and are
+// not folded, names have no space after them, and a body is framed once.
 //
 //     take(bytes)* until the phase is complete or refused
 //
@@ -13,17 +13,17 @@ import TidelineCore
 package import TidelineServerCore
 
 package struct RequestParser: Sendable {
-    /// How far the request has come.
+    /// The parser's progress within the request.
     package enum Phase: Equatable, Sendable {
         case head
         case body
-        /// The request is whole; what follows is not its own.
+        /// The request is complete; bytes that follow belong to the next one.
         case complete
-        /// What follows cannot be understood any more.
+        /// The bytes that follow cannot be parsed any more.
         case refused(RequestFault)
     }
 
-    /// How the body is framed, and what of it comes next.
+    /// How the body is framed, and which part of it comes next.
     enum Framing: Equatable, Sendable {
         case length(left: Int)
         case chunkSize
@@ -33,20 +33,20 @@ package struct RequestParser: Sendable {
     }
 
     package internal(set) var phase = Phase.head
-    /// The request as far as it was read; whole once it is complete.
+    /// The request as far as it was read; whole once the phase is `complete`.
     package internal(set) var request = ServerRequest(method: "", path: "", query: "")
-    /// Whether a byte of it has arrived, other than line breaks in front.
+    /// Whether a byte of the request has arrived, apart from leading line breaks.
     package private(set) var hasBegun = false
-    /// Whether the caller wants the connection to last.
+    /// Whether the caller wants to keep the connection alive.
     package private(set) var keepsAlive = true
-    /// Whether the caller speaks HTTP/1.0, where that has to be said.
+    /// Whether the caller speaks HTTP/1.0, which the answer may have to take into account.
     package private(set) var isVersion10 = false
 
     let headBytesMax: Int
     let headFieldsMax: Int
     let bodyBytesMax: Int
     var framing = Framing.chunkSize
-    /// What has arrived of a line that has not ended.
+    /// The bytes of a line that has not ended.
     var line: [UInt8] = []
     /// The bytes of head, or of trailers, so far.
     var lineBytes = 0
@@ -57,11 +57,11 @@ package struct RequestParser: Sendable {
     private var fields = 0
     private var expectsContinue = false
     private var check = FramingCheck()
-    /// The first fault that does not keep the rest of the head from being read: the answer wants
-    /// the name of the request, which is in a field.
+    /// The first fault after which the rest of the head can still be read: the answer needs the ID
+    /// of the request, which is in a field.
     private var fault: RequestFault?
 
-    /// How much of the caller's is in memory: head, body, and what of a line has arrived.
+    /// The bytes of the caller in memory: head, body, and the part of a line that has arrived.
     package var heldBytes: Int { headBytes + lineBytes + request.body.count }
 
     package init(headBytesMax: Int, headFieldsMax: Int = .max, bodyBytesMax: Int) {
@@ -70,7 +70,7 @@ package struct RequestParser: Sendable {
         self.bodyBytesMax = bodyBytesMax
     }
 
-    /// Reads on.
+    /// Parses the next bytes.
     ///
     /// - Returns: The number of bytes that belong to this request: all of them, unless it ends.
     package mutating func take(_ bytes: UnsafeRawBufferPointer) -> Int {
@@ -93,7 +93,7 @@ package struct RequestParser: Sendable {
             && request.body.isEmpty && lineBytes == 0
     }
 
-    /// Hands a complete request over; what names it stays.
+    /// Returns a complete request; the parser keeps the values that identify it.
     package mutating func takeRequest() -> ServerRequest {
         defer {
             request.headers = [:]
@@ -107,7 +107,7 @@ package struct RequestParser: Sendable {
         line = []
     }
 
-    /// Reads to the end of a line, which `use` gets without its line break.
+    /// Reads to the end of a line and passes it to `use` without its line break.
     mutating func takeLine(
         _ bytes: UnsafeRawBufferPointer,
         _ use: (inout Self, UnsafeRawBufferPointer) -> Void
@@ -152,7 +152,7 @@ package struct RequestParser: Sendable {
 
     private var hasRequestLine: Bool { !request.method.isEmpty }
 
-    /// Something that is no request at all may never end its line.
+    /// Input that is not a request at all may never end its line.
     private mutating func begin(with byte: UInt8) {
         if hasBegun || byte == UInt8(ascii: "\r") { return }
         hasBegun = true
@@ -165,14 +165,14 @@ package struct RequestParser: Sendable {
                 ? .headTooLarge : .malformed("The line of a chunk's size is too long.")
         }
         if hasRequestLine { return .headTooLarge }
-        // Behind the method it is the target that has no end.
+        // After the method it is the target that has no end.
         let space = UInt8(ascii: " ")
         return line.contains(space) || part.contains(space) ? .targetTooLong : .noRequest
     }
 
     private mutating func headLine(_ line: UnsafeRawBufferPointer) {
         if !hasRequestLine {
-            // Some send a line break too many behind a body (RFC 9112 section 2.2).
+            // Some clients send an extra line break after a body (RFC 9112 section 2.2).
             if !line.isEmpty { requestLine(line) }
         } else if line.isEmpty {
             finishHead()
@@ -197,7 +197,7 @@ package struct RequestParser: Sendable {
         }
     }
 
-    /// False if it is no version at all.
+    /// Returns false if the text is not a version at all.
     private mutating func takeVersion(_ text: UnsafeRawBufferPointer) -> Bool {
         guard text.count == 8, text.starts(with: "HTTP/".utf8), FramingCheck.isDigit(text[5]),
             text[6] == UInt8(ascii: "."),
@@ -257,24 +257,24 @@ package struct RequestParser: Sendable {
         if length > bodyBytesMax { return refuse(.bodyTooLarge) }
         framing = .length(left: length)
         phase = length > 0 ? .body : .complete
-        // A length is only a claim: no more is set aside for it than a busy server can spare.
+        // A length is only a claim: no more memory is reserved for it than a busy server can spare.
         request.body.reserveCapacity(min(length, 64 << 10))
     }
 }
 
-/// Why a request cannot be served by whatever handler.
+/// The reason why no handler can serve a request.
 package enum RequestFault: Error, Equatable, Sendable {
     /// It is not HTTP, or its request line is broken.
     case noRequest
-    /// It can be read in more than one way, or in none; the sentence says where.
+    /// It can be read in more than one way, or in none; the sentence says how.
     case malformed(String)
     case targetTooLong
     case headTooLarge
     case tooManyFields
     case bodyTooLarge
     case otherVersion
-    /// The rest of it did not come in time.
+    /// The rest of it did not arrive in time.
     case tooSlow
-    /// Others hold all the memory that there is for requests.
+    /// Other requests use all the memory that there is for requests.
     case noMemory
 }

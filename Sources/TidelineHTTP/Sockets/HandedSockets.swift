@@ -1,25 +1,25 @@
 // HandedSockets: listening sockets that the process was started with (sd_listen_fds(3)).
 //
-// Whoever started it holds them, too: connections wait in the kernel while one server ends and the
-// next one begins, and none is refused.
+// The supervisor that started it keeps them open, too: connections wait in the kernel while one
+// server ends and the next one begins, and none is refused.
 
 import Glibc
 
 package struct HandedSockets: Sendable {
-    /// They are this process's, and no child gets them.
+    /// They belong to this process, and no child inherits them.
     package let descriptors: [Int32]
-    /// The address that the first one is bound to that others can reach; else that of the first.
+    /// The address of the first one that other machines can reach; otherwise that of the first.
     package let host: String
-    /// The port of that one.
+    /// The port of that socket.
     package let port: Int
 
-    /// The first descriptor that is handed over, by agreement.
+    /// The first descriptor that is passed, by convention.
     private static let first: Int32 = 3
     private static let most = 64
 
-    /// Takes over what the environment names; nil when it names nothing for this process.
+    /// Adopts the sockets that the environment names; nil if it names none for this process.
     ///
-    /// - Throws: ``HTTPServerError`` for descriptors that are no listening sockets of TCP.
+    /// - Throws: ``HTTPServerError`` for descriptors that are not listening TCP sockets.
     package init?(environment: [String: String]) throws(HTTPServerError) {
         guard environment["LISTEN_PID"].flatMap({ Int32($0) }) == getpid(),
             let text = environment["LISTEN_FDS"]
@@ -56,7 +56,7 @@ package struct HandedSockets: Sendable {
         return getsockopt(descriptor, SOL_SOCKET, name, &value, &length) == 0 ? value : nil
     }
 
-    /// A copy of each for one event loop.
+    /// Returns a copy of each socket for one event loop.
     func copies() throws(HTTPServerError) -> [Int32] {
         var copies: [Int32] = []
         for descriptor in descriptors {
@@ -70,7 +70,7 @@ package struct HandedSockets: Sendable {
         return copies
     }
 
-    /// Closes what is this process's; whoever else has them goes on.
+    /// Closes this process's descriptors; other processes that have them keep listening.
     func release() {
         for descriptor in descriptors { close(descriptor) }
     }

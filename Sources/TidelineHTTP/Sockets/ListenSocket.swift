@@ -73,13 +73,13 @@ private struct ListenAddress {
         }
     }
 
-    /// Binds and listens; the first socket settles the port.
+    /// Binds and listens; the first socket determines the port.
     mutating func listen(isFirst: Bool) throws(HTTPServerError) -> Int32 {
         let type = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
         let socket = Glibc.socket(Int32(storage.ss_family), type, 0)
         guard socket >= 0 else { throw failure() }
         Self.turnOn(SO_REUSEADDR, of: socket)
-        // Connections inherit it: an answer is one write, which nothing should hold back.
+        // Connections inherit it: an answer is one write, which nothing should delay.
         Self.turnOn(TCP_NODELAY, at: Int32(IPPROTO_TCP), of: socket)
         if !isFirst { Self.turnOn(SO_REUSEPORT, of: socket) }
         guard bind(socket) else {
@@ -108,7 +108,7 @@ private struct ListenAddress {
         }
     }
 
-    /// The port is at the same place in both kinds of address, behind the family.
+    /// Both kinds of address have the port at the same offset, after the family.
     private static let portOffset = MemoryLayout<sa_family_t>.size
 
     private static func turnOn(_ option: Int32, at level: Int32 = SOL_SOCKET, of socket: Int32) {

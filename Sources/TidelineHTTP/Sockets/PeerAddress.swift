@@ -1,12 +1,12 @@
-// PeerAddress: where a connection comes from, as text.
+// PeerAddress: the address that a connection comes from, as text.
 
 import Glibc
 
 enum PeerAddress {
-    /// The IP address of the peer; that of an IPv4 peer on an IPv6 socket in the form of IPv4.
+    /// Returns the IP address of the peer; an IPv4 peer on an IPv6 socket is written as IPv4.
     static func text(of socket: Int32) -> String { read(socket, getpeername)?.host ?? "" }
 
-    /// What a socket of TCP is bound to; nil for another one.
+    /// Returns the address that a TCP socket is bound to; nil for any other socket.
     static func own(_ socket: Int32) -> (host: String, port: Int)? {
         guard let own = read(socket, getsockname), !own.host.isEmpty else { return nil }
         return own

@@ -8,9 +8,9 @@ struct SocketPoll: ~Copyable {
     struct Ready {
         var descriptor: Int32
         var mayRead: Bool
-        /// The peer has sent its last, or is gone.
+        /// The peer has sent its last byte, or has disconnected.
         var isEnding: Bool
-        /// The peer is gone, and reads nothing any more.
+        /// The peer has disconnected and reads nothing any more.
         var isGone: Bool
     }
 
@@ -33,12 +33,13 @@ struct SocketPoll: ~Copyable {
         tideline_epoll_set(descriptor, EPOLL_CTL_ADD, watched, tideline_epoll_in) == 0
     }
 
-    /// The same for a descriptor that other loops watch, too: not all of them hear of each change.
+    /// Does the same for a descriptor that other loops watch, too: not all of them are notified of
+    /// each change.
     func watchShared(_ watched: Int32) -> Bool {
         tideline_epoll_set(descriptor, EPOLL_CTL_ADD, watched, tideline_epoll_shared) == 0
     }
 
-    /// Reports it no more; it has to be done before a copy of a descriptor is closed.
+    /// Stops reporting a descriptor; required before a copy of a descriptor is closed.
     func forget(_ watched: Int32) {
         _ = tideline_epoll_set(descriptor, EPOLL_CTL_DEL, watched, 0)
     }
@@ -55,7 +56,7 @@ struct SocketPoll: ~Copyable {
         return tideline_epoll_set(descriptor, EPOLL_CTL_ADD, watched, events) == 0
     }
 
-    /// Waits until something is ready, or the time is over; negative is for ever.
+    /// Waits until something is ready, or until the timeout; a negative one is infinite.
     func wait(milliseconds: Int32, _ body: (Ready) -> Void) {
         let count = epoll_wait(
             descriptor,

@@ -49,7 +49,7 @@ enum ColumnReading {
         return column
     }
 
-    /// The default, which has to keep the column's own rules.
+    /// Reads the default, which has to conform to the column's own rules.
     private static func defaultValue(
         _ node: ConfigurationNode,
         _ column: ColumnDefinition

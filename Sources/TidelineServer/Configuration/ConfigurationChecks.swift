@@ -1,5 +1,5 @@
-// ConfigurationChecks: what a configuration says beyond its keys: code that would never be called,
-// who can reach the server, where its log goes.
+// ConfigurationChecks: checks of a configuration beyond its keys: code that would never be called,
+// the reachability of the server, the destination of its log.
 
 import Foundation
 import TidelineHTTP
@@ -7,7 +7,7 @@ import TidelineServerCore
 import TidelineServerPostgres
 
 extension ServerConfiguration {
-    /// Refuses hooks and endpoints that would never be called.
+    /// Rejects hooks and endpoints that would never be called.
     func checkCode() throws(ConfigurationError) {
         var faults: [String] = []
         let tables = Set(tables.map { $0.name.lowercased() })
@@ -31,7 +31,8 @@ extension ServerConfiguration {
         guard faults.isEmpty else { throw ConfigurationError(faults) }
     }
 
-    /// Every mistake that keeps a server from starting and that can be seen without its database.
+    /// Returns every mistake that keeps a server from starting and that can be found without its
+    /// database.
     package func mistakes() -> [String] {
         var found: [String] = []
         func look(_ body: () throws -> Void) {
@@ -53,7 +54,7 @@ extension ServerConfiguration {
         return found
     }
 
-    /// Refuses addresses of databases that no server can use.
+    /// Rejects addresses of databases that no server can use.
     func checkDatabase() throws(ConfigurationError) {
         guard case .postgres(let url) = database else {
             guard replica == nil else {
@@ -81,7 +82,8 @@ extension ServerConfiguration {
         return host == "localhost" || host == "::1"
     }
 
-    /// The address of sockets that were handed over decides who can reach the server.
+    /// Sets the host from the address of the passed sockets, which decides who can reach the
+    /// server.
     mutating func listens(on sockets: HandedSockets) {
         host = sockets.host
         port = sockets.port

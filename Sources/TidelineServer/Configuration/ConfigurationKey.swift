@@ -1,26 +1,27 @@
-// ConfigurationKey: a key of the configuration file outside `tables`: how it is read, and how its value in
-// force is shown. Every key is there once, so that none is read and not shown.
+// ConfigurationKey: a key of the configuration file outside `tables`: how to read it, and how to
+// show its value in force. Every key is declared once, so that none is read and not shown.
 //
-// The tables of them are in ConfigurationKeys.
+// The lists of keys are in ConfigurationKeys.
 
 import Foundation
 import TidelineServerCore
 
 struct ConfigurationKey: Sendable {
-    /// `directory` is where relative names of files begin; nil for that of the process.
+    /// `directory` is where relative file names start; nil for the working directory of the
+    /// process.
     typealias Read =
         @Sendable (
             _ node: ConfigurationNode, _ into: inout ServerConfiguration, _ directory: String?
         )
         -> Void
-    /// Nil where there is none; never a secret.
+    /// Returns the shown value, never a secret; nil if none is set.
     typealias Show = @Sendable (ServerConfiguration) -> String?
 
-    /// As it stands in its object.
+    /// The name of the key in its object.
     let name: String
     let read: Read
     fileprivate let show: Show?
-    /// Those of an object.
+    /// The keys of an object.
     let members: [ConfigurationKey]
 
     init(_ name: String, read: @escaping Read, show: @escaping Show) {
@@ -30,7 +31,7 @@ struct ConfigurationKey: Sendable {
         members = []
     }
 
-    /// An object, read as a whole where `read` is given.
+    /// Creates an object, read as a whole if `read` is given.
     init(_ name: String, members: [ConfigurationKey], read: Read? = nil) {
         self.name = name
         self.members = members
@@ -41,7 +42,7 @@ struct ConfigurationKey: Sendable {
             }
     }
 
-    /// What is shown in the place of the name of a file with keys.
+    /// A text shown instead of the name of a file with keys.
     static let someFile = "a file"
 
     // MARK: - Kinds of values
@@ -83,7 +84,7 @@ struct ConfigurationKey: Sendable {
         }
     }
 
-    /// As in the file: without a unit, and without zeros at its end.
+    /// Formats seconds as in the file: without a unit, and without trailing zeros.
     private static func seconds(_ time: Duration) -> String {
         let (seconds, attoseconds) = time.components
         let microseconds = attoseconds / 1_000_000_000_000
@@ -102,7 +103,7 @@ extension ServerConfiguration {
         }
     }
 
-    /// All keys outside `tables` with their values, as a configuration file would have them.
+    /// All keys outside `tables` with their values, as in a configuration file.
     package var settingsInForce: [DashboardSetting] { settings(ConfigurationKey.all, "") }
 
     private func settings(_ keys: [ConfigurationKey], _ prefix: String) -> [DashboardSetting] {

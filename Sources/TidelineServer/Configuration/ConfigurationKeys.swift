@@ -30,7 +30,7 @@ extension ConfigurationKey {
             $0.publicURL
         },
         .flag("dynamicSchema", \.dynamicSchema),
-        // Its tables have a place of their own on the dashboard.
+        // The dashboard shows the tables separately.
         ConfigurationKey("tables", members: []) { node, configuration, _ in
             configuration.tables = TableReading.tables(node)
         },

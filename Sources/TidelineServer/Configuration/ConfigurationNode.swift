@@ -1,12 +1,12 @@
 // ConfigurationNode: one value of a configuration file with its path, read strictly.
 //
-// Nothing throws: every problem is written down, so that all of them are shown at once.
+// Nothing throws: every problem is collected, so that all of them are shown at once.
 
 import Foundation
 import TidelineCore
 import TidelineServerCore
 
-/// What is wrong with a configuration, one line for each fault.
+/// The problems of a configuration, one line for each.
 final class ConfigurationProblems {
     private(set) var lines: [String] = []
 
@@ -21,9 +21,10 @@ struct ConfigurationNode {
     let text: String
     let problems: ConfigurationProblems
 
-    /// The whole file.
+    /// Parses the whole file.
     init?(_ file: [UInt8], problems: ConfigurationProblems) {
-        // Some editors begin a file with the mark of UTF-8, which is no part of the JSON (RFC 8259).
+        // Some editors begin a file with the UTF-8 byte order mark, which is not part of the JSON
+        // (RFC 8259).
         let bytes = file.starts(with: Self.mark) ? Array(file.dropFirst(Self.mark.count)) : file
         guard let source = String(validating: bytes, as: UTF8.self) else {
             problems.add("", "the configuration is not valid UTF-8")
@@ -52,10 +53,10 @@ struct ConfigurationNode {
         problems.add(path, "\(expected) is expected, not \(shown)")
     }
 
-    /// Writes down why the value cannot be one of the column.
+    /// Reports why the value cannot be one of the column.
     func refuse(_ error: any Error, of column: ColumnDefinition) {
         var reason = (error as? ServerError)?.message ?? "\(error)"
-        // The path names the column already.
+        // The path already names the column.
         let name = "Member '\(column.name)': "
         if reason.hasPrefix(name) { reason.removeFirst(name.count) }
         if reason.hasSuffix(".") { reason.removeLast() }
@@ -66,7 +67,7 @@ struct ConfigurationNode {
         wrong(String(reason.dropLast(expected.count)))
     }
 
-    /// The value, as long as a line has room for it.
+    /// The value, shortened to fit in a line.
     var shown: String {
         let text = PasswordFilter.filtered(text)
         let short = text.prefix(Self.shownMax)
@@ -75,7 +76,7 @@ struct ConfigurationNode {
 
     private static let shownMax = 40
 
-    /// Where in the file a fault is, and what stands there.
+    /// Returns the position of an error in the file, and the text there.
     private static func place(of error: JSONError, in bytes: [UInt8]) -> String {
         let before = bytes.prefix(error.position)
         let line = before.count { $0 == UInt8(ascii: "\n") } + 1
@@ -89,7 +90,7 @@ struct ConfigurationNode {
             + (near.isEmpty ? "" : ", at '\(near)'")
     }
 
-    /// Whether a line of a file that is not JSON may contain a password, whose end is not known then.
+    /// Whether a line of a file that is not JSON may contain a password, whose end is unknown then.
     private static func mayHoldPassword(_ line: ArraySlice<UInt8>) -> Bool {
         ["://", "assword", "ASSWORD"].contains { line.firstRange(of: Array($0.utf8)) != nil }
     }
@@ -107,7 +108,7 @@ struct ConfigurationNode {
 
     // MARK: - Values
 
-    /// The members by name; nil and a problem when it is no object.
+    /// Returns the members by name; nil and a problem if it is not an object.
     func object() -> [(name: String, value: ConfigurationNode)]? {
         guard case .object = token() else {
             wrong("an object")
@@ -128,7 +129,7 @@ struct ConfigurationNode {
         }
     }
 
-    /// The members, those with names that are not allowed reported and left out.
+    /// Returns the members; reports those with names that are not allowed, and leaves them out.
     func object(allowed: [String]) -> [(name: String, value: ConfigurationNode)] {
         (object() ?? []).filter { name, value in
             if allowed.contains(name) { return true }
@@ -186,7 +187,7 @@ struct ConfigurationNode {
         return nil
     }
 
-    /// Seconds, with a fraction if need be.
+    /// Returns seconds, with a fraction if there is one.
     func seconds(mayBeZero: Bool = false) -> Duration? {
         let value: Double?? = read { reader in
             guard case .number(let span) = try reader.value() else { return nil }
@@ -209,7 +210,7 @@ struct ConfigurationNode {
         return nil
     }
 
-    /// A value as a member of a row with this column.
+    /// Returns the value as a member of a row with this column.
     func value(of column: ColumnDefinition) -> Value? {
         let stored: SQLValue
         do {

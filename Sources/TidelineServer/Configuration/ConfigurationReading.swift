@@ -1,11 +1,12 @@
-// ConfigurationReading: the configuration file as a whole, and its keys that are no plain values.
+// ConfigurationReading: the configuration file as a whole, and its keys that are not plain values.
 
 import Foundation
 import TidelineServerCore
 import TidelineServerPostgres
 
 extension ServerConfiguration {
-    /// `directory` is where relative names of files begin; nil for that of the process.
+    /// `directory` is where relative file names start; nil for the working directory of the
+    /// process.
     mutating func read(_ root: ConfigurationNode, directory: String?) {
         read(root, ConfigurationKey.all, directory: directory)
         checkAccess(root.problems)
@@ -30,12 +31,12 @@ extension ServerConfiguration {
         }
     }
 
-    /// The path from the root, without `.` and `..`; links are not followed.
+    /// Returns the path from the root, without `.` and `..`; links are not followed.
     static func absolute(_ path: String) -> String {
         URL(filePath: path).absoluteURL.standardizedFileURL.path
     }
 
-    /// A password may stand in an address.
+    /// The database for messages: without the URL, which may contain a password.
     var databaseName: String {
         switch database {
         case .sqlite(let path): "sqlite:\(path)"
@@ -46,7 +47,7 @@ extension ServerConfiguration {
 }
 
 extension ConfigurationNode {
-    /// Sets what a text says, or writes down why not.
+    /// Applies the value of a text, or reports why that failed.
     func apply(_ body: (String) throws(ConfigurationError) -> Void) {
         guard let text = string() else { return }
         do {

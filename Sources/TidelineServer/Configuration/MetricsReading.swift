@@ -28,7 +28,7 @@ extension ServerConfiguration {
 extension ServerConfiguration.Metrics {
     private static let keyBytes = 16...4096
 
-    /// The key of the file, without blanks and line ends around it; nil where there is none.
+    /// Returns the key in the file, without blanks and line ends around it; nil if there is none.
     ///
     /// - Throws: ``ConfigurationError`` with the key and the file that it is about.
     func readKey() throws(ConfigurationError) -> [UInt8]? {

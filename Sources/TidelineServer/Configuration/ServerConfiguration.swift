@@ -1,10 +1,10 @@
-// ServerConfiguration: everything a server is told, in code or in one JSON file.
+// ServerConfiguration: all settings of a server, given in code or in one JSON file.
 
 import Foundation
 public import TidelineHTTP
 public import TidelineServerCore
 
-/// How a server is set up.
+/// The configuration of a server.
 ///
 /// ```swift
 /// var configuration = ServerConfiguration()
@@ -16,9 +16,9 @@ public import TidelineServerCore
 /// ]
 /// ```
 public struct ServerConfiguration: Sendable {
-    /// Where the tables are.
+    /// The database of the tables.
     public enum Database: Hashable, Sendable {
-        /// A file, made when it is not there.
+        /// A file, created if it does not exist.
         case sqlite(path: String)
         /// The memory of the process; lost when it ends.
         case memory
@@ -27,9 +27,9 @@ public struct ServerConfiguration: Sendable {
         case postgres(url: String)
     }
 
-    /// What is written to standard error.
+    /// The log on standard error.
     public struct Log: Hashable, Sendable {
-        /// How much a line matters.
+        /// The severity of a line.
         public enum Level: String, Hashable, Sendable, CaseIterable {
             /// The server failed.
             case error
@@ -41,7 +41,7 @@ public struct ServerConfiguration: Sendable {
             case debug
         }
 
-        /// How a line looks.
+        /// The format of a line.
         public enum Format: String, Hashable, Sendable, CaseIterable {
             /// For people.
             case text
@@ -49,19 +49,19 @@ public struct ServerConfiguration: Sendable {
             case json
         }
 
-        /// Lines that matter less are not written.
+        /// The least severity of lines that are written.
         public var level = Level.info
-        /// How a line looks.
+        /// The format of a line.
         public var format = Format.text
-        /// How much the line of a request matters.
+        /// The severity of a request's line.
         public var requests = Level.debug
-        /// A request that takes as long has a line of its own, as a warning.
+        /// A request that takes this long gets a line of its own, as a warning.
         public var slow: Duration = .seconds(1)
     }
 
-    /// What a server shows that speaks TLS.
+    /// The certificate and key of a server that speaks TLS.
     public struct TLS: Hashable, Sendable {
-        /// A file with the server's certificate in PEM, and behind it those that lead to its authority.
+        /// A PEM file with the server's certificate, followed by those that lead to its authority.
         public var certificateFile: String
         /// A file with the certificate's private key in PEM, without a passphrase.
         public var keyFile: String
@@ -73,13 +73,13 @@ public struct ServerConfiguration: Sendable {
         }
     }
 
-    /// Which web pages may call the server from a browser.
+    /// The web pages that may call the server from a browser.
     public struct CORS: Hashable, Sendable {
         /// Origins such as `https://app.example`, `https://*.example`, `http://localhost:*`, or `*`.
         public var origins: [String] = []
     }
 
-    /// The proxies whose word is taken for where a request comes from.
+    /// The proxies that are trusted to say where a request comes from.
     public struct Proxies: Hashable, Sendable {
         /// The field that they write the address of their caller to.
         public enum Header: String, Hashable, Sendable, CaseIterable {
@@ -91,38 +91,39 @@ public struct ServerConfiguration: Sendable {
 
         /// Addresses such as `127.0.0.1`, and networks such as `10.0.0.0/8`; none by default.
         public var trusted: [String] = []
-        /// The field that they write; others are not looked at, as a caller may have written them.
+        /// The field that they write; other fields are ignored, because a caller may have written
+        /// them.
         public var header = Header.xForwardedFor
     }
 
     /// The page for operators at `/`.
     public struct Dashboard: Hashable, Sendable {
-        /// What it is for.
+        /// The mode of the page.
         public enum Mode: String, Hashable, Sendable, CaseIterable {
             /// Rows are shown and changed.
             case readWrite
             /// Rows are shown.
             case readOnly
-            /// It is not there.
+            /// The page is not served.
             case off
         }
 
-        /// What it is for.
+        /// The mode of the page.
         public var mode = Mode.readWrite
         /// The most devices that are remembered as seen; in memory.
         public var devices = 1000
         /// The most slow requests that are remembered; in memory.
         public var slowRequests = 100
-        /// From which time on a request is a slow one.
+        /// The duration from which on a request counts as slow.
         public var slowTime: Duration = .milliseconds(250)
     }
 
-    /// Who may read `/metrics`.
+    /// The access to `/metrics`.
     public struct Metrics: Hashable, Sendable {
         /// A file with a key that the scraper sends as a bearer token.
         ///
-        /// It has 16 to 4,096 characters of ASCII without blanks. With it the metrics are for who has it
-        /// and for operators only.
+        /// It has 16 to 4,096 characters of ASCII without blanks. If it is set, only callers with
+        /// the key and operators may read the metrics.
         public var keyFile: String?
     }
 
@@ -130,56 +131,58 @@ public struct ServerConfiguration: Sendable {
     public var host = "127.0.0.1"
     /// The port to listen on; 0 picks one.
     public var port = 8080
-    /// What the server shows to speak TLS; nil for plain HTTP.
+    /// The certificate and key for TLS; nil for plain HTTP.
     public var tls: TLS?
-    /// Where the tables are.
+    /// The database of the tables.
     public var database = Database.sqlite(path: "tideline.db")
-    /// A copy of a PostgreSQL database that PostgreSQL keeps, `postgres://…`, from which pages are read; nil for none.
+    /// A read-only copy of a PostgreSQL database that PostgreSQL maintains, `postgres://…`, from
+    /// which pages are read; nil for none.
     ///
-    /// Nobody is shown an earlier state for it: where the copy is behind, the database itself is read.
+    /// It never shows a caller an earlier state: if the copy lags, the database itself is read.
     public var replica: String?
     /// The server's address as clients see it, for links; needed behind a proxy.
     public var publicURL: String?
-    /// Whose tokens the server takes; nil for a server without users.
+    /// The tokens that the server accepts; nil for a server without users.
     public var authentication: Authentication?
-    /// Which web pages may call the server from a browser; none by default.
+    /// The web pages that may call the server from a browser; none by default.
     public var cors = CORS()
-    /// The proxies whose word is taken for where a request comes from.
+    /// The proxies that are trusted to say where a request comes from.
     public var proxies = Proxies()
     /// The page for operators at `/`.
     public var dashboard = Dashboard()
-    /// Who may read `/metrics`.
+    /// The access to `/metrics`.
     public var metrics = Metrics()
-    /// Whether tables and columns are made from what arrives.
+    /// Whether tables and columns are created from incoming requests.
     public var dynamicSchema = false
     /// The tables.
     public var tables: [TableDefinition] = []
-    /// Code around the operations on tables, by table; `docs/HOOKS.md` tells about it.
+    /// Code around the operations on tables, by table; `docs/HOOKS.md` describes it.
     public var hooks: [String: TableHooks] = [:]
-    /// What the server answers under `/api`.
+    /// The endpoints that the server serves under `/api`.
     public var endpoints: [Endpoint] = []
-    /// How many reads of the database run beside the event loops, at least 2; nil for one for each
-    /// core of the machine, or two for each with PostgreSQL, whose reads have a connection each.
+    /// The number of database reads that run in parallel to the event loops, at least 2; nil for
+    /// one for each core of the machine, or two for each with PostgreSQL, whose reads have a
+    /// connection each.
     public var readers: Int?
-    /// The bounds of requests on tables.
+    /// The limits of requests on tables.
     public var limits = ServerLimits()
-    /// The bounds of connections.
+    /// The limits of connections.
     public var http = HTTPLimits()
     /// The threads that serve connections: as many as there are cores, 16 at most.
     public var loops = min(max(1, ProcessInfo.processInfo.activeProcessorCount), 16)
-    /// What is written to standard error.
+    /// The log on standard error.
     public var log = Log()
 
     /// The defaults: no tables, a database file `tideline.db`, 127.0.0.1:8080.
     public init() {}
 
-    /// Reads the bytes of a configuration file, and looks into the key files that it names.
+    /// Reads the bytes of a configuration file, and checks the key files that it names.
     ///
     /// - Parameters:
     ///   - json: The bytes.
-    ///   - directory: Where relative names of files begin, that of the database too: the directory
-    ///     of the configuration file, or nil for that of the process.
-    /// - Throws: ``ConfigurationError``, which names every fault with its path.
+    ///   - directory: Where relative file names start, including that of the database: the
+    ///     directory of the configuration file, or nil for that of the process.
+    /// - Throws: ``ConfigurationError``, which names every error with its path.
     public init(json: [UInt8], directory: String? = nil) throws(ConfigurationError) {
         let problems = ConfigurationProblems()
         if let root = ConfigurationNode(json, problems: problems) {
@@ -252,8 +255,8 @@ public struct ServerConfiguration: Sendable {
     ///
     /// - Parameters:
     ///   - text: The address.
-    ///   - directory: Where a relative PATH begins; nil for the working directory of the process.
-    /// - Throws: ``ConfigurationError``, without the text, which may have a password.
+    ///   - directory: Where a relative PATH starts; nil for the working directory of the process.
+    /// - Throws: ``ConfigurationError``, without the text, which may contain a password.
     public mutating func setDatabase(
         _ text: String,
         directory: String? = nil
@@ -265,7 +268,7 @@ public struct ServerConfiguration: Sendable {
         } else if Self.isPostgres(text) {
             database = .postgres(url: text)
         } else {
-            // What follows may be a password.
+            // The rest of the text may be a password.
             let scheme = text.prefix { $0 != ":" }
             throw ConfigurationError([
                 "sqlite:PATH or postgres://… is expected, not '\(scheme)\(scheme.count < text.count ? ":…" : "")'"
@@ -274,15 +277,15 @@ public struct ServerConfiguration: Sendable {
     }
 }
 
-/// What is wrong with a configuration.
+/// The errors of a configuration.
 public struct ConfigurationError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// One line for each fault: its path, and what is allowed there.
+    /// One line for each error: its path, and the allowed values there.
     public var faults: [String]
 
     init(_ faults: [String]) {
         self.faults = faults
     }
 
-    /// The faults, one on a line.
+    /// The errors, one per line.
     public var description: String { faults.joined(separator: "\n") }
 }

@@ -1,7 +1,7 @@
-// Spelling: the known word that an unknown one was meant to be.
+// Spelling: finds the known word that an unknown one was probably meant to be.
 
 enum Spelling {
-    /// The nearest of the words, when it is near enough to be meant.
+    /// Returns the nearest of the words, if it is near enough.
     static func nearest(to word: String, among known: [String]) -> String? {
         let word = Array(word.lowercased().unicodeScalars.prefix(wordMax))
         let nearest = known.map { ($0, distance(word, Array($0.lowercased().unicodeScalars))) }
@@ -13,7 +13,8 @@ enum Spelling {
     /// The cost grows with the square of the length.
     private static let wordMax = 64
 
-    /// How many letters have to be put in, left out, changed or exchanged with their neighbour.
+    /// Returns how many letters have to be inserted, removed, changed or swapped with their
+    /// neighbor.
     private static func distance(_ one: [Unicode.Scalar], _ other: [Unicode.Scalar]) -> Int {
         var rows = [Array(0...other.count)]
         for place in one.indices {

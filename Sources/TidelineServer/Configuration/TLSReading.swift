@@ -1,4 +1,4 @@
-// TLSReading: `tls` of a configuration file, and what a server makes of it.
+// TLSReading: `tls` of a configuration file, and the certificate and key that it names.
 
 import TidelineTLS
 
@@ -35,7 +35,7 @@ extension ServerConfiguration {
 }
 
 extension ServerConfiguration.TLS {
-    /// Reads the files.
+    /// Reads the certificate and key files.
     ///
     /// - Throws: ``ConfigurationError`` with the key and the file that it is about.
     func makeIdentity() throws(ConfigurationError) -> TLSIdentity {

@@ -1,7 +1,7 @@
 // Authenticator: from the header fields of a request to its user.
 //
-// How a token is checked is handed in: this target knows no cryptography. What a check found is
-// kept for as long as the token holds, so that most requests pay one look into a dictionary.
+// The function that checks a token is injected, because this target contains no cryptography. The result of a
+// check is cached for as long as the token is valid, so most requests cost one dictionary lookup.
 
 import Synchronization
 package import TidelineCore
@@ -21,7 +21,7 @@ package struct CheckedToken: Sendable {
     }
 }
 
-/// Why a token is refused, in words that hold nothing of it, for the caller.
+/// The reason why a token is rejected, in words for the caller that contain nothing of the token.
 package struct TokenRefusal: Error, Sendable {
     package enum Cause: Sendable {
         /// The token is wrong.
@@ -53,12 +53,12 @@ package final class Authenticator: Sendable {
     package typealias Check =
         @Sendable (_ token: String, _ now: Int64) throws(TokenRefusal) -> CheckedToken
 
-    /// Has the keys fetched or read again, unless that was done a short time ago.
+    /// Reloads or reads the keys again, unless that was done a short time ago.
     ///
-    /// Returns whether the keys are others now.
+    /// Returns whether the keys have changed.
     package typealias Renew = @Sendable () async -> Bool
 
-    /// An object, as a closure that is kept in a generic type is wrapped anew by each use.
+    /// A class, because a closure stored in a generic type is wrapped again at each use.
     private final class Keys: Sendable {
         let check: Check
         let renew: Renew?
@@ -99,7 +99,7 @@ package final class Authenticator: Sendable {
         }
     }
 
-    /// Renews the keys; returns whether they are others now.
+    /// Renews the keys; returns whether they have changed.
     @discardableResult
     package func renew() async -> Bool {
         let keys = state.withLock { $0.keys }
@@ -122,7 +122,7 @@ package final class Authenticator: Sendable {
         if isDue { Task { await renew() } }
     }
 
-    /// From now on checks as another one does; what was found right before is forgotten.
+    /// Replaces the checks by those of another one; cached tokens are forgotten.
     package func become(_ other: Authenticator) {
         let keys = other.state.withLock { $0.keys }
         state.withLock { $0 = State(keys: keys) }
@@ -148,7 +148,7 @@ package final class Authenticator: Sendable {
         if let known { return known }
         let checked = try keys.check(token, now)
         guard Self.isUsable(checked.user.id) else { throw TokenRefusal(Self.unusableUser) }
-        // Not what keys found right that are gone meanwhile.
+        // Results of keys that were replaced meanwhile are not cached.
         state.withLock { if $0.keys === keys { $0.cache.put(checked, for: token) } }
         return checked
     }
@@ -176,7 +176,7 @@ package final class Authenticator: Sendable {
         return token
     }
 
-    /// What follows the scheme; nil for another scheme, which is none of ours.
+    /// Returns the text after the scheme, or nil for another scheme, which this type does not handle.
     static func bearer(_ value: String) -> String? {
         let parts = value.split(separator: " ", maxSplits: 1)
         guard let scheme = parts.first, ASCII.equal(scheme, "bearer") else { return nil }
@@ -209,9 +209,9 @@ package final class Authenticator: Sendable {
     }
 }
 
-/// The tokens found right of late.
+/// A cache of the tokens that were recently found valid.
 ///
-/// Wrong tokens are never in it, so nobody without a right one can fill it.
+/// Invalid tokens are never stored, so only callers with a valid token can fill it.
 struct TokenCache {
     /// The most tokens of a generation, and the longest: together they bound the memory.
     static let tokensMax = 1000

@@ -1,4 +1,4 @@
-// CallerView: what of a table a caller may see, as a condition and as a name that stays the same.
+// CallerView: the visibility filter of a caller, as a condition and as a name that stays the same.
 
 import TidelineCore
 
@@ -7,7 +7,7 @@ struct CallerView: Sendable {
     let condition: QueryExpression?
     /// Whether rows come into it and leave it by the time alone.
     let dependsOnTime: Bool
-    /// The owner's column and who asks; empty without one.
+    /// The owner column and the caller's id; empty without an owner column.
     private let owner: [String]
     private let filter: RowFilter?
 
@@ -16,7 +16,7 @@ struct CallerView: Sendable {
         var parts: [QueryExpression] = []
         var owner: [String] = []
         if let column {
-            // The permissions let nobody else get here.
+            // The permissions let only signed-in callers get here.
             guard let user else { throw ServerError.notSignedIn }
             owner = [column, user.id]
             parts.append(
@@ -41,7 +41,7 @@ struct CallerView: Sendable {
         condition = parts.count > 1 ? QueryExpression(.all(parts)) : parts.first
     }
 
-    /// Whose clock stamps what is seen; nil for the rows of all owners, where each has a clock.
+    /// The clock that stamps the visible rows; nil for the rows of all owners if each has a clock.
     func clock(of table: Table) -> ClockOwner? {
         guard table.definition.clock == .owner else { return .table }
         return owner.last.map { .user($0) }
@@ -55,7 +55,7 @@ struct CallerView: Sendable {
 }
 
 extension TableService {
-    /// What of the table the user may see; `now` is the moment of the request.
+    /// Returns the part of the table that the user may see; `now` is the moment of the request.
     func callerView(
         of table: Table,
         for user: User?,

@@ -1,7 +1,7 @@
 // CrossOrigin: which web pages may call the server from a browser (CORS, the Fetch standard).
 //
-// Tokens travel in a header that a page has to set itself, never in cookies: so a page that is let
-// in can do no more than its user's token allows, and credentials are never announced.
+// Tokens travel in a header that a page has to set itself, never in cookies: so an allowed page can
+// do no more than its user's token allows, and credentials are never announced.
 
 import TidelineCore
 
@@ -88,19 +88,19 @@ package struct CrossOrigin: Sendable {
 
     private static let methods = "GET, HEAD, PUT, PATCH, POST, DELETE, OPTIONS"
 
-    /// What a page may send when its browser does not ask for names.
+    /// The headers that a page may send when its browser does not ask for specific ones.
     private static let requestHeaders =
         "Authorization, Content-Type, If-Match, If-Modified-Since, If-None-Match, "
         + "If-Unmodified-Since, Prefer, Repeatability-First-Sent, Repeatability-Request-ID, "
         + "X-Request-ID, X-ZUMO-AUTH, X-ZUMO-FEATURES, X-ZUMO-INSTALLATION-ID, X-ZUMO-Options, "
         + "X-ZUMO-VERSION, ZUMO-API-VERSION"
 
-    /// What a page may read of an answer beside its body.
+    /// The response headers that a page may read in addition to the body.
     private static let exposedHeaders =
         "Allow, ETag, Last-Modified, Link, Location, Preference-Applied, Repeatability-Result, "
         + "Retry-After, Tideline-Epoch, Tideline-Horizon, Tideline-Schema, WWW-Authenticate, X-Request-ID"
 
-    /// For how many seconds a browser keeps what a preflight said.
+    /// For how many seconds a browser caches a preflight response.
     private static let maxAge = "300"
 
     /// The most bytes of an origin, and of the names that a preflight asks for.
@@ -146,10 +146,10 @@ package struct CrossOrigin: Sendable {
     }
 }
 
-/// Refuses writes that a web page of another site makes its browser send.
+/// Rejects writes that a web page of another site makes its browser send.
 ///
-/// A browser sends a preflight for requests that a form cannot make, and ``CrossOrigin`` answers it. Requests
-/// like those of a form it sends at once, and without tokens that is enough to write. So a page may write
+/// A browser sends a preflight for requests that an HTML form cannot make, and ``CrossOrigin`` answers it. It sends
+/// requests like those of a form at once, and without tokens that is enough to write. So a page may write
 /// if it comes from this server, or from an origin of `cors.origins`.
 enum CrossSite {
     private static let reads: Set<String> = ["GET", "HEAD", "OPTIONS"]
@@ -193,7 +193,7 @@ extension ServerError {
         code: "crossSite"
     )
 
-    /// Refuses a row that breaks a constraint of the operator's own tables or triggers.
+    /// Rejects a row that breaks a constraint of the operator's own tables or triggers.
     ///
     /// `place` has columns or the name of the constraint, never values.
     package static func constraint(_ code: ConstraintCode, _ place: String) -> ServerError {
@@ -204,7 +204,7 @@ extension ServerError {
         )
     }
 
-    /// Whether a constraint of the operator's refused a row.
+    /// Whether one of the operator's constraints rejected a row.
     var isConstraint: Bool { code.flatMap { ConstraintCode(rawValue: $0) } != nil }
 }
 

@@ -1,27 +1,28 @@
-// Operators: who may look at the whole server, by the `sub` of their tokens; and the key by which a
-// scraper may read its metrics, and nothing else. Both may change while the server runs.
+// Operators: the users with access to the whole server, by the `sub` of their tokens; and the key
+// with which a scraper may read its metrics, and nothing else. Both may change while the server
+// runs.
 
 import Synchronization
 import TidelineCore
 
-/// The users who are operators.
+/// The list of users who are operators.
 package final class Operators: Sendable {
     private let names: Mutex<[String]?>
 
-    /// nil where there is no list of them.
+    /// nil if no list is configured.
     package init(_ names: [String]? = nil) {
         self.names = Mutex(names)
     }
 
-    /// From now on they are others.
+    /// Replaces the list.
     package func become(_ names: [String]?) {
         self.names.withLock { $0 = names }
     }
 
-    /// Whether there is a list, be it of nobody.
+    /// Whether a list is configured, even an empty one.
     var areListed: Bool { names.withLock { $0 != nil } }
 
-    /// Byte by byte: what is equal to Swift only is another user.
+    /// Byte by byte: a text that Swift only considers canonically equal is another user.
     func contains(_ user: User) -> Bool {
         names.withLock { names in
             names?.contains { $0.utf8.elementsEqual(user.id.utf8) } ?? false
@@ -29,7 +30,7 @@ package final class Operators: Sendable {
     }
 }
 
-/// The key of who reads the metrics.
+/// The key that a metrics scraper sends.
 package final class ScrapeKey: Sendable {
     private let key: Mutex<[UInt8]?>
 
@@ -46,7 +47,7 @@ package final class ScrapeKey: Sendable {
 
     /// Whether the request has it as its bearer token.
     ///
-    /// The time that this takes tells nothing of the bytes.
+    /// The time that this takes reveals nothing about the bytes.
     func isShown(by headers: HTTPFields) -> Bool {
         guard let key = key.withLock({ $0 }), let field = headers["Authorization"],
             let shown = Authenticator.bearer(field)

@@ -1,4 +1,4 @@
-// TableAccess: what a user may see of a table, and what a table's rules of access need.
+// TableAccess: the rows of a table that a user may access, and the requirements of its access rules.
 
 import TidelineCore
 
@@ -14,7 +14,7 @@ extension TableDefinition {
         }
     }
 
-    /// What of owner and permissions cannot be served, each with the key that it is about.
+    /// Returns the settings of owner and permissions that cannot be served, each with its key.
     package func accessFaults(hasAuthentication: Bool) -> [(key: String, fault: String)] {
         var faults: [(key: String, fault: String)] = []
         for (name, access) in permissions.all {
@@ -75,12 +75,12 @@ extension TableDefinition {
 }
 
 extension TableService {
-    /// Refuses a caller without a token where the access needs one.
+    /// Rejects a caller without a token if the access needs one.
     func require(_ access: TablePermissions.Access, _ user: User?) throws {
         if access == .authenticated && user == nil { throw ServerError.notSignedIn }
     }
 
-    /// Whether the caller may read rows of the table: only then refusals carry the stored one.
+    /// Whether the caller may read rows of the table: only then rejections carry the stored one.
     func mayRead(_ table: Table, _ user: User?) -> Bool {
         if user?.isOperator == true { return true }
         return switch table.definition.permissions.read {
@@ -90,16 +90,16 @@ extension TableService {
         }
     }
 
-    /// Who wins a conflict of this caller.
+    /// Returns the conflict rule for this caller.
     ///
-    /// Whether a write can be merged tells what others wrote, so callers who may not read are refused.
+    /// Whether a write can be merged reveals what other callers wrote, so callers who may not read are rejected.
     func conflictRule(of table: Table, for user: User?) -> ConflictRule {
         let rule = table.definition.conflict
         return rule == .merge && !mayRead(table, user) ? .reject : rule
     }
 
-    /// A new row is its maker's, and stays so: what a body says of the owner does not count, but in
-    /// an operator's insert.
+    /// A new row belongs to its creator permanently: an owner in a body is ignored, except in an
+    /// operator's insert.
     func setOwner(_ operation: inout WriteOperation, _ user: User?, _ table: Table) {
         guard let place = table.ownerPlace, operation.values.indices.contains(place) else { return }
         if user?.isOperator == true, operation.kind == .insert,
@@ -127,7 +127,7 @@ extension TableService {
 // MARK: - Verbs
 
 extension TableService {
-    /// Refuses verbs that are not known here, and those that are disabled for the table.
+    /// Rejects unknown methods, and those that are disabled for the table.
     func checkPermission(
         _ call: TableCall,
         _ name: String,

@@ -1,10 +1,10 @@
-// User: who sent a request. It goes with the request into every operation on a table.
+// User: the sender of a request. It goes with the request into every operation on a table.
 
 public import TidelineCore
 
-/// Who sent a request, as their token says.
+/// The sender of a request, as identified by the token.
 public struct User: Sendable {
-    /// The token's `sub`, never empty; users are told apart by its bytes.
+    /// The token's `sub`, never empty; users are compared by its bytes.
     public var id: String
     /// The token's claims that have no meaning of their own here, and `iss`.
     public var claims: Row

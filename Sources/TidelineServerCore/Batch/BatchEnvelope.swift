@@ -29,9 +29,9 @@ package final class BatchRequest: Sendable {
     /// In capitals.
     package let method: String
     package let target: BatchTarget
-    /// What the path names; nil for a row of another request, and for a path that names nothing.
+    /// The route of the path; nil for a row of another request, and for a path without a route.
     package let route: Route?
-    /// What it says itself; what the batch says for all comes with the run.
+    /// The headers of this request alone; the headers shared by the whole batch come with the run.
     package let headers: HTTPFields
     package let body: [UInt8]
     /// Whether it is to be done on a condition, which no request here is.
@@ -69,18 +69,18 @@ package final class BatchRequest: Sendable {
     }
 }
 
-/// What a request of a batch is about.
+/// The target of a request in a batch.
 package enum BatchTarget: Hashable, Sendable {
     /// A path and a query, as in a request line.
     case path(String, query: String)
-    /// The row that an earlier request makes or names, with what stands behind it.
+    /// The row that an earlier request creates or names, with the rest of the path.
     case row(of: Int, rest: String, query: String)
 }
 
-/// What is done as a whole, or not at all.
+/// The requests that are done as a whole, or not at all.
 package struct BatchUnit: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
-        /// Writes of tables, which may share a transaction with those beside them.
+        /// Writes to tables, which may share a transaction with adjacent writes.
         case write
         /// A read, or a call of an endpoint.
         case single
@@ -91,7 +91,7 @@ package struct BatchUnit: Hashable, Sendable {
     package var requests: Range<Int>
     /// The name of the atomicity group; nil for a request by itself.
     package var group: String?
-    /// The earlier units without whose success it is not done.
+    /// The earlier units that must succeed before it is done.
     package var dependsOn: [Int]
 
     package init(
@@ -108,7 +108,7 @@ package struct BatchUnit: Hashable, Sendable {
 }
 
 extension ServerError {
-    /// What is wrong with the batch itself: nothing of it is done.
+    /// A fault in the batch itself: nothing of it is done.
     static func badBatch(_ place: String, _ fault: String, position: Int? = nil) -> ServerError {
         .badRequest("The batch is malformed: \(place): \(fault).", position: position)
     }

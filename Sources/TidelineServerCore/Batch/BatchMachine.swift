@@ -1,8 +1,8 @@
-// BatchMachine: what of a batch to do next, and what to leave.
+// BatchMachine: the next steps of a batch, and the units to skip.
 //
 // Pure: it knows units, not requests. Consecutive writes are one step, so that they can share a
-// transaction; whoever carries it out says how each unit of it ended. A unit that was not tried
-// says nothing, and comes again or is left, as the others ended. The order is
+// transaction; the runner reports how each unit of it ended. A unit that was not tried is not
+// reported, and is returned again or skipped, depending on the other units. The order is
 //
 //     next() -> { ended(_:_:)+ next() }* -> .finish
 

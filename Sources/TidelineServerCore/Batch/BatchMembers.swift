@@ -1,9 +1,9 @@
-// BatchMembers: the members of one request object, and what each of them may be.
+// BatchMembers: the members of one request object, and their rules.
 
 import TidelineCore
 
 struct BatchMembers {
-    /// A body, by where it stands.
+    /// A body, by its position.
     private struct Body {
         var range: Range<Int>
         /// The inside of one that is a string.
@@ -160,7 +160,7 @@ struct BatchMembers {
         body = Body(range: start..<reader.position, text: text)
     }
 
-    // MARK: - What they may be
+    // MARK: - Rules of the members
 
     func id(_ bytesMax: Int) throws -> String {
         guard let id else { throw fault("id", "it is missing") }
@@ -179,7 +179,7 @@ struct BatchMembers {
         return url
     }
 
-    /// Without what belongs to the batch as a whole.
+    /// Returns the headers without those of the batch as a whole.
     func requestHeaders(_ origin: BatchOrigin) throws -> HTTPFields {
         for name in ["Authorization", "X-ZUMO-AUTH"] where headers[name] != nil {
             throw fault("headers", "the token of the batch counts for all requests; leave it out")
@@ -238,14 +238,14 @@ struct BatchMembers {
 
 /// How a batch carries a body, by its media type.
 enum BatchContent: Hashable, Sendable {
-    /// As JSON, in its place.
+    /// As JSON, written directly.
     case json
     /// As a string of the text.
     case text
     /// As a string of base64url.
     case binary
 
-    /// The usual one is known without taking it apart; JSON is what is meant when none is said.
+    /// The usual type is recognized without parsing it; the default is JSON.
     init(type: String?) {
         guard let type, !type.isEmpty else {
             self = .json

@@ -1,8 +1,7 @@
 // BatchReader: the body of a batch, strictly (OData JSON Format 4.01, section 19).
 //
-// Everything that can be wrong with the batch itself is found here, before anything of it is
-// done. Bodies of requests are checked as JSON and cut out as they stand: what is in them is
-// for the tables to judge.
+// All errors in the batch itself are found here, before anything of it is done. Bodies of requests
+// are checked as JSON and cut out unchanged: the tables check their contents.
 
 import TidelineCore
 
@@ -13,7 +12,7 @@ package struct BatchReader {
     private var envelope = BatchEnvelope()
     /// The place of each request by its id.
     private var places: [String: Int] = [:]
-    /// What the last `url` that is a path leads to.
+    /// The target of the last `url` that is a path.
     private var lastPath: (url: String, target: BatchTarget, route: Route?)?
     /// The unit of each request.
     private var unitOf: [Int] = []
@@ -83,7 +82,7 @@ package struct BatchReader {
         guard hasRequests else { throw ServerError.badBatch("the body", "'requests' is missing") }
     }
 
-    /// Annotations may stand everywhere, and mean nothing here.
+    /// Annotations are allowed everywhere, and are ignored here.
     private static func isAnnotation(_ name: String) -> Bool { name.utf8.contains(0x40) }
 
     private mutating func readRequests() throws {
@@ -101,7 +100,7 @@ package struct BatchReader {
         }
     }
 
-    // MARK: - What requests say of each other
+    // MARK: - References between requests
 
     private mutating func take(_ members: BatchMembers) throws {
         let place = envelope.requests.count
@@ -191,7 +190,7 @@ package struct BatchReader {
         return units.filter { $0 != unit }
     }
 
-    // MARK: - What a request is about
+    // MARK: - Targets of requests
 
     /// Most requests of a batch are about the same as the one before.
     private mutating func targetAndRoute(_ members: BatchMembers) throws -> (BatchTarget, Route?) {

@@ -1,8 +1,8 @@
-// BatchRun: carries a batch out: what BatchMachine says, on the tables and endpoints.
+// BatchRun: performs the steps of BatchMachine on the tables and endpoints.
 //
-// Consecutive writes are prepared one after the other, performed together, and answered each. What
-// is answered here is what the request would have got by itself, but for what an HTTP message has
-// once: the batch's own answer has that.
+// Consecutive writes are prepared one after another, performed together, and answered one by one.
+// An answer here is what the request would have got by itself, except for headers that an HTTP
+// message has only once: the batch's own answer has those.
 
 import TidelineCore
 
@@ -11,10 +11,10 @@ struct BatchRun {
     private let user: User?
     private let batch: ServerRequest
     private let envelope: BatchEnvelope
-    /// Does one request that is no write of a table.
+    /// Performs one request that does not write to a table.
     private let perform: (ServerRequest) async -> ServerResponse
     private let continuesOnError: Bool
-    /// What the batch says for each request that says nothing else.
+    /// The batch's headers, which apply to each request that does not override them.
     private let shared: HTTPFields
     private let tokens: HTTPFields
 
@@ -150,7 +150,8 @@ struct BatchRun {
                 rows[place] = (table, id)
             }
             let answer = await perform(request).checkedForBatch()
-            // What is done has to be told; what an endpoint has read need not be.
+            // The result of a write has to be reported; the result of an endpoint that only reads
+            // can be dropped.
             let isRead = request.method == "GET"
             if isRead, !budget.hasRoom(bytes: answer.body.count) { throw ServerError.noRoomInBatch }
             return answer
@@ -189,7 +190,7 @@ struct BatchRun {
             let others = envelope.units[unit].dependsOn.compactMap { places[$0] }
             groups.append(PreparedGroup(writes, dependsOn: others))
             tried.append(unit)
-            // What it adds to the tables is there for those behind it.
+            // Columns that it adds to the tables are available to the requests after it.
             if writes.contains(where: { $0.table.needsGrowth }) { break }
         }
         let outcomes = await service.perform(

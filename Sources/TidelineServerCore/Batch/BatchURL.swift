@@ -1,7 +1,7 @@
-// BatchURL: the `url` of a request in a batch: where it leads on this server.
+// BatchURL: the `url` of a request in a batch: its target on this server.
 //
-// Nothing is ever asked of another server: an address that is not under one of our own names is
-// refused, whatever is there.
+// No request ever goes to another server: an address that is not under one of our own names is
+// rejected, whatever its target.
 
 import TidelineCore
 
@@ -33,7 +33,7 @@ package struct BatchOrigin: Sendable {
         return nil
     }
 
-    /// What follows the origin, when the address begins with it.
+    /// Returns the text after the origin, if the address begins with it.
     private static func rest(of url: String, behind origin: String) -> Substring? {
         let length = origin.utf8.count
         guard url.utf8.count >= length,
@@ -46,20 +46,20 @@ package struct BatchOrigin: Sendable {
     }
 }
 
-/// What a `url` says.
+/// A parsed `url` of a request in a batch.
 package enum BatchURL: Hashable, Sendable {
     case path(String, query: String)
-    /// `$id`, with what stands behind it.
+    /// `$id`, with the rest of the path.
     case reference(String, rest: String, query: String)
 
-    /// Why a `url` is refused, as the end of a sentence.
+    /// Why a `url` is rejected, as the end of a sentence.
     package enum Fault: String, Error, Hashable, Sendable {
         case empty = "it is empty"
         case characters = "it has control characters or a '#'"
         case foreign = "it is not an address of this server, and others are not asked"
     }
 
-    /// The first segments that are no references (OData 4.01).
+    /// The first segments that are not references (OData 4.01).
     private static let systemResources: Set<String> = [
         "batch", "crossjoin", "all", "entity", "root", "id", "metadata", "events",
     ]
@@ -72,7 +72,7 @@ package enum BatchURL: Hashable, Sendable {
         var local = Substring(url)
         if url.utf8.starts(with: "//".utf8) { throw .foreign }
         if first == UInt8(ascii: "$") {
-            // Before a scheme is looked for, which no '$' begins: an id may have a colon.
+            // Before the check for a scheme, which never begins with '$': an id may have a colon.
             if let reference = Self.reference(local) {
                 self = reference
                 return
@@ -102,7 +102,7 @@ package enum BatchURL: Hashable, Sendable {
         return (text[..<mark], Substring(text.utf8[mark...].dropFirst()))
     }
 
-    /// Nil where the first segment is the name of something else.
+    /// Returns nil if the first segment is the name of something else.
     private static func reference(_ url: Substring) -> BatchURL? {
         let (path, query) = split(url)
         let end = path.utf8.firstIndex(of: UInt8(ascii: "/")) ?? path.endIndex

@@ -5,8 +5,8 @@ import TidelineCore
 extension RequestHandler {
     /// Answers a batch.
     ///
-    /// Not on the caller's thread, which serves others, too: a batch is as much work as all its
-    /// requests.
+    /// Not on the caller's thread, which serves other callers, too: a batch is as much work as all
+    /// its requests.
     @concurrent
     func batch(_ request: ServerRequest, user: User?) async throws -> ServerResponse {
         guard request.method == "POST" else { throw ServerError.methodNotAllowed("POST") }
@@ -14,7 +14,7 @@ extension RequestHandler {
         try Self.checkNames(head)
         try Self.checkType(head)
         let (body, share) = try await plainBody(of: request, head, user)
-        // What it became is counted until all of it is done.
+        // The decompressed bytes count until the whole batch is done.
         defer { withExtendedLifetime(share) {} }
         var envelope = try BatchReader.read(
             body,
@@ -61,7 +61,7 @@ extension RequestHandler {
         return response
     }
 
-    /// Takes strings for numbers in bodies, where the batch or a request of it says so.
+    /// Accepts strings for numbers in bodies, if the batch or a request of it declares them.
     private func plainNumbers(_ envelope: inout BatchEnvelope, _ request: ServerRequest) {
         let isForAll = TextNumbers.isAsked(by: request.headers["Content-Type"])
         for (place, inner) in envelope.requests.enumerated() where !inner.body.isEmpty {
@@ -74,7 +74,7 @@ extension RequestHandler {
         }
     }
 
-    /// Gives strings for numbers in answers, where the batch or a request of it asks for them.
+    /// Writes strings for numbers in answers, if the batch or a request of it asks for them.
     private func textNumbers(
         _ answers: inout [ServerResponse],
         _ envelope: BatchEnvelope,
@@ -95,18 +95,20 @@ extension RequestHandler {
         }
     }
 
-    /// What the answer about one row likely has.
+    /// The likely size of the answer about one row.
     private static let rowBytesLikely = 2048
 
-    /// Where the answers are counted: writes never wait for batches that read, which may hold their
-    /// first answers for as long as the last ones take.
+    /// Returns the budget that the answers count against.
+    ///
+    /// Writes never wait for batches that read, because these may keep their first answers in
+    /// memory until their last ones are built.
     private func room(of envelope: BatchEnvelope) -> AnswerRoom {
         let traffic = service.settings.traffic
         let writes = envelope.units.allSatisfy { $0.kind == .write }
         return AnswerRoom(in: writes ? traffic.writeAnswers : traffic.batchReads)
     }
 
-    /// Takes room for what many writes are answered with, before any of them is done.
+    /// Reserves memory for the answers to many writes, before any of them is done.
     private func reserve(_ room: AnswerRoom, for envelope: BatchEnvelope) async throws {
         guard envelope.units.allSatisfy({ $0.kind == .write }) else { return }
         let bytes = PageSize.product(envelope.requests.count, Self.rowBytesLikely)
@@ -114,7 +116,8 @@ extension RequestHandler {
         try await room.reserve(min(bytes, service.settings.limits.batchAnswerBytes))
     }
 
-    /// A batch has no name of its own: whoever sends one counts on what is not so.
+    /// A batch has no idempotency key of its own: a caller that sends one would rely on a missing
+    /// guarantee.
     private static func checkNames(_ head: RequestHead) throws {
         guard head.repeatability == RepeatKey.Fields() else { throw ServerError.namedBatch }
     }
@@ -126,7 +129,7 @@ extension RequestHandler {
         if head.isCoded, !head.isGzip { throw ServerError.codedBatch }
     }
 
-    /// The body of a batch, inflated where it is gzip, and its share of the memory for that.
+    /// Returns the body of a batch, inflated if it is gzip, and its share of the memory for that.
     private func plainBody(
         of request: ServerRequest,
         _ head: RequestHead,

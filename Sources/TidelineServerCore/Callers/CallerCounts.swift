@@ -1,5 +1,5 @@
-// CallerCounts: how many connections, or streams, each caller has. A lock around a dictionary that has
-// those only who have one.
+// CallerCounts: the number of connections, or streams, of each caller. A lock around a dictionary that
+// contains only callers with at least one.
 
 import Synchronization
 import TidelineCore
@@ -22,7 +22,7 @@ package final class CallerCounts: Sendable {
 
     package func end(_ caller: String) { add(-1, of: caller) }
 
-    /// Counts so many more, or fewer.
+    /// Adds to the count of a caller.
     package func add(_ amount: Int, of caller: String) {
         counts.withLock { counts in
             let count = counts[caller, default: 0] + amount

@@ -1,14 +1,15 @@
-// CallerNetwork: what of an IP address is a caller. Pure.
+// CallerNetwork: the part of an IP address that identifies a caller. Pure.
 
 package enum CallerNetwork {
-    /// An address of IPv4 as it is, of one of IPv6 the first half: whoever has one has all that begin so.
+    /// Returns an IPv4 address as it is, and the first half of an IPv6 address: the owner of one address has all
+    /// addresses with that prefix.
     ///
-    /// `address` is as the system writes it, maybe with a zone behind `%`.
+    /// `address` is as the system writes it, maybe with a zone after `%`.
     package static func name(of address: String) -> String {
         let bare = address.prefix { $0 != "%" }
         guard bare.contains(":") else { return address }
         let parts = bare.split(separator: ":", omittingEmptySubsequences: false)
-        // Two colons in a row stand for as many groups of zeros as are missing.
+        // Two consecutive colons replace as many groups of zeros as are missing.
         var groups: [Substring] = []
         for (index, part) in parts.enumerated() {
             if part.isEmpty, index > 0, index < parts.count - 1 {

@@ -1,5 +1,5 @@
-// CallerQueries: how many queries each caller may have under way. A lock around a dictionary that has
-// those only who have one.
+// CallerQueries: the number of running queries of each caller. A lock around a dictionary that contains
+// only callers with at least one.
 
 import Synchronization
 import TidelineCore
@@ -14,7 +14,7 @@ package final class CallerQueries: Sendable {
         most = limits.callerQueries
     }
 
-    /// Lets one more in, which has to end; false when the caller has as many as are allowed.
+    /// Admits one more, which has to end; returns false if the caller has as many as are allowed.
     package func begin(_ caller: String) -> Bool {
         running.withLock { running in
             let count = running[caller, default: 0]
@@ -33,7 +33,7 @@ package final class CallerQueries: Sendable {
 }
 
 extension TableService {
-    /// Answers a request of a caller who was let in; one that reads counts as a query until then.
+    /// Answers an admitted request; a request that reads counts as a query until then.
     func counting<Answer>(
         _ request: ServerRequest,
         _ user: User?,

@@ -1,14 +1,14 @@
-// CallerRates: how much each caller may ask for in a second. Pure but for a lock around its memory.
+// CallerRates: the request rates of each caller. Pure except for a lock around its memory.
 //
-// Each caller has three accounts, which fill with time up to ten seconds' worth. A request is let in
-// while none of them is in debt, and is charged whatever it costs: so a large batch is not refused for
-// ever, and what comes behind it waits for as long as it was worth.
+// Each caller has three accounts, which fill with time up to ten seconds' worth. A request is admitted
+// while none of them is in debt, and is charged its full cost: a large batch is not rejected forever,
+// and the requests after it wait until its cost is paid off.
 
 import Synchronization
 import TidelineCore
 
 package final class CallerRates: Sendable {
-    /// What is counted.
+    /// The quantities that are counted.
     package struct Cost: Hashable, Sendable {
         package var requests = 0
         package var writes = 0
@@ -23,7 +23,7 @@ package final class CallerRates: Sendable {
         fileprivate var parts: [Int] { [requests, writes, bytes] }
     }
 
-    /// When to come again, and what asked for it.
+    /// When to retry, and the part whose rate was exceeded.
     package struct Refusal: Hashable, Sendable {
         package var seconds: Int
         /// The key of the configuration.
@@ -37,13 +37,13 @@ package final class CallerRates: Sendable {
         var since: Int64
     }
 
-    /// So many seconds' worth may be saved up.
+    /// The size of an account, in seconds of its rate.
     private static let burstSeconds = 10.0
 
-    /// The most callers that are remembered; who was not seen for longest is forgotten first.
+    /// The most callers that are remembered; the one that was not seen for longest is forgotten first.
     private static let callersMax = 10_000
 
-    /// What each part may have in a second; 0 for no bound.
+    /// The rate of each part in a second; 0 for no limit.
     private let rates: [Double]
     /// The keys of the parts.
     private static let limits = ["callerRequests", "callerWrites", "callerBytes"]
@@ -55,13 +55,13 @@ package final class CallerRates: Sendable {
         guard rates.contains(where: { $0 > 0 }) else { return nil }
     }
 
-    /// Lets a request in and charges it.
+    /// Admits a request and charges it.
     ///
     /// - Parameters:
-    ///   - cost: What is known of its cost.
-    ///   - caller: Who it is; all with this name share the accounts.
+    ///   - cost: The known part of its cost.
+    ///   - caller: The caller's name; all requests with this name share the accounts.
     ///   - now: The time in microseconds.
-    /// - Returns: After how many seconds to come again; nil when it is let in.
+    /// - Returns: After how many seconds to retry; nil if it is admitted.
     package func take(_ cost: Cost, of caller: String, now: Int64) -> Refusal? {
         accounts.withLock { accounts in
             var account = current(accounts.value(caller), now)
@@ -80,7 +80,7 @@ package final class CallerRates: Sendable {
         }
     }
 
-    /// Charges what a request proved to cost, which is let in already.
+    /// Charges the actual cost of a request that was already admitted.
     package func charge(_ cost: Cost, of caller: String, now: Int64) {
         accounts.withLock { accounts in
             var account = current(accounts.value(caller), now)
@@ -89,7 +89,7 @@ package final class CallerRates: Sendable {
         }
     }
 
-    /// Nobody is sent away for longer.
+    /// The longest time until a retry.
     private static let waitMax = 3600.0
 
     private func current(_ known: Account?, _ now: Int64) -> Account {
@@ -114,14 +114,14 @@ package final class CallerRates: Sendable {
 }
 
 extension TableService {
-    /// Who sends the request, and lets it in; one with a token that is refused counts for its address.
+    /// Returns the sender of the request and admits it; a request with a rejected token counts for its address.
     func admit(_ request: ServerRequest) async throws -> User? {
         let user = try await countedUser(of: request)
         try checkRate(request, user)
         return user
     }
 
-    /// Who sends a request that is let in anyway; a token that is refused was work and counts.
+    /// Returns the sender of a request that is admitted in any case; a rejected token was work and counts.
     func countedUser(of request: ServerRequest) async throws -> User? {
         do {
             return try await user(of: request)
@@ -131,7 +131,7 @@ extension TableService {
         }
     }
 
-    /// Refuses with 429 what comes from a caller who has asked for too much.
+    /// Rejects with 429 the requests of a caller who has asked for too much.
     func checkRate(_ request: ServerRequest, _ user: User?) throws {
         guard let rates else { return }
         let isWrite = request.method != "GET" && request.path != Self.batchPath
@@ -149,8 +149,8 @@ extension TableService {
         throw ServerError.askedForTooMuch(refusal)
     }
 
-    /// Counts the requests of a batch, which was let in as one, and what it has beyond the bytes that
-    /// were sent.
+    /// Counts the requests of a batch, which was admitted as one request, and the bytes that it has beyond
+    /// those that were sent.
     func charge(
         requests: Int = 1,
         writes: Int = 0,

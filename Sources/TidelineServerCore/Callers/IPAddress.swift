@@ -2,7 +2,7 @@
 
 import Foundation
 
-/// An address; one of IPv4 in the form of IPv6 is that of IPv4.
+/// An IP address; an IPv4-mapped IPv6 address equals its IPv4 address.
 package struct IPAddress: Hashable, Sendable {
     /// Four or sixteen.
     let bytes: [UInt8]
@@ -24,7 +24,7 @@ package struct IPAddress: Hashable, Sendable {
         }
     }
 
-    /// Reads what proxies write: an address, in brackets or not, with a port or without.
+    /// Parses the notations of proxies: an address, in brackets or not, with a port or without.
     init?(node: Substring) {
         if node.hasPrefix("[") {
             guard let end = node.firstIndex(of: "]"),
@@ -73,8 +73,8 @@ package struct IPNetwork: Hashable, Sendable {
     private let address: IPAddress
     private let bits: Int
 
-    /// Nil for what is no address, for too many bits, and for an address with bits behind them, which
-    /// would be a slip.
+    /// Returns nil for text that is not an address, for too many bits, and for an address with bits set after
+    /// the prefix, which would be a mistake.
     package init?(_ text: String) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let first = parts.first, let address = IPAddress(first) else { return nil }
@@ -84,7 +84,7 @@ package struct IPNetwork: Hashable, Sendable {
             bits = most
             return
         }
-        // An address of IPv4 in the form of IPv6 has fewer bits than are written.
+        // An IPv4-mapped address has fewer bits than its prefix says.
         let isMapped = most == 32 && first.contains(":")
         guard !isMapped, let bits = Int(parts[1]), (0...most).contains(bits),
             String(bits) == parts[1]

@@ -1,9 +1,9 @@
-// TrustedProxies: whose word is taken for where a request comes from, and what it says. Pure.
+// TrustedProxies: the proxies that may report where a request comes from, and the address they report. Pure.
 //
-// A proxy adds the address of who speaks to it behind what it was sent. So the list is read from its
-// end, for as long as the one who said it is trusted; the first address that is no proxy is the
-// caller's. What stands before that anybody may have written. Only one field is read, the one that the
-// proxies write: another one would pass through them as the caller sent it.
+// A proxy appends the address of its peer to the list that it received. So the list is read from its
+// end for as long as the address that reported an entry is trusted; the first address that is not a
+// proxy is the caller's. Earlier entries may be forged. Only one field is read, the one that the
+// proxies write: they would pass another one through as the caller sent it.
 
 package import TidelineCore
 
@@ -17,7 +17,7 @@ package struct TrustedProxies: Hashable, Sendable {
 
     package static let none = TrustedProxies([])
 
-    /// The address of a caller whom nobody trusted has named: no address, so nothing is for it.
+    /// The address of a caller that no trusted proxy has named: not an address, so no network contains it.
     package static let unknown = "unknown"
 
     private let networks: [IPNetwork]
@@ -55,8 +55,10 @@ package struct TrustedProxies: Hashable, Sendable {
         networks.contains { $0.contains(address) }
     }
 
-    /// The addresses of a field; one that is no address is nil, and so is the whole when nobody can
-    /// say where it is taken apart.
+    /// Returns the addresses of a field.
+    ///
+    /// An element that is not an address is nil; the whole result is nil if the field cannot be split
+    /// unambiguously.
     private static func hops(_ text: String, _ header: Header) -> [IPAddress?]? {
         switch header {
         case .xForwardedFor:
@@ -81,7 +83,7 @@ extension Substring {
 
 /// The field `Forwarded` of RFC 7239.
 enum ForwardedField {
-    /// What each element says of `for`, nil where it does not; nil for a field that is malformed.
+    /// Returns the value of `for` in each element, nil if the element has none; nil for a malformed field.
     static func nodes(_ text: String) -> [String?]? {
         var scanner = Scanner(rest: Array(text.utf8)[...])
         var nodes: [String?] = []
@@ -101,7 +103,7 @@ enum ForwardedField {
         var node: String?
         repeat {
             guard let name = scanner.token(), scanner.take("="), let value = scanner.value() else {
-                // Nothing may stand between two semicolons, or behind the last.
+                // Nothing may come between two semicolons, or after the last one.
                 guard scanner.isAtEndOfPair else { return nil }
                 continue
             }

@@ -1,22 +1,22 @@
-// DatabaseCopy: all that a server keeps, from one database into another, piece by piece.
+// DatabaseCopy: copies all data of a server from one database into another, piece by piece.
 //
-//     begin    the tables are made in the target; from then on no server takes it
-//     rows, logs, bases, ledger, audit    a piece a transaction, with how far it came
+//     begin    the tables are created in the target; from then on no server opens it
+//     rows, logs, bases, ledger, audit    a piece a transaction, with the progress
 //     end      clocks and epoch; now it is the same database to every device
 //
-// A copy that was killed goes on behind its last piece. Nobody may write to the source meanwhile: its
-// clocks are compared at the end, and when it begins again.
+// A copy that was killed continues after its last piece. The source must not change meanwhile: its
+// clocks are compared at the end, and when the copy resumes.
 
 import Foundation
 package import TidelineCore
 
-/// A table with what is kept beside its rows.
+/// A table with the data that is kept in addition to its rows.
 package struct CopiedTable: Hashable, Sendable {
     package var definition: TableDefinition
     package var clock: TableClock
-    /// What its log takes.
+    /// The scope of its change log.
     package var log: String?
-    /// Where owners have clocks of their own, the sum of their stamps: another one after each write.
+    /// If owners have clocks of their own, the sum of their timestamps, which changes with each write.
     package var owners: String?
 
     package init(
@@ -32,7 +32,7 @@ package struct CopiedTable: Hashable, Sendable {
     }
 }
 
-/// What belongs to no row.
+/// The state of the database that belongs to no single row.
 package struct CopiedState: Hashable, Sendable {
     package var epoch: String
     /// When the youngest entry that was dropped from the ledger had come.
@@ -53,7 +53,7 @@ package struct CopiedState: Hashable, Sendable {
         self.tables = tables
     }
 
-    /// Another one when somebody wrote to the database.
+    /// A text that changes with each write to the database.
     var fingerprint: String {
         let clocks = tables.map { table in
             "\(table.definition.name) \(table.clock.stamp) \(table.clock.horizon)"
@@ -93,7 +93,7 @@ package struct CopiedCells: Hashable, Sendable {
     ]
 }
 
-/// Some of what is copied, of one kind.
+/// A piece of the copied data, all of one kind.
 package enum CopyPiece: Sendable {
     case rows([RowImage], of: Table)
     case log([CopiedDeparture], of: Table)
@@ -111,7 +111,7 @@ package enum CopyPiece: Sendable {
     }
 }
 
-/// What pieces are of.
+/// The part of the database that a piece belongs to.
 package enum CopyPart: Sendable {
     case rows(Table)
     case log(Table)
@@ -136,12 +136,12 @@ package struct CopyProgress: Hashable, Sendable, Codable {
     package var source: String
     /// The number of the part.
     package var part = 0
-    /// The key of the last piece, nothing before the first.
+    /// The key of the last piece, empty before the first.
     package var after: [String] = []
 
     init(source: String) { self.source = source }
 
-    /// As it is stored; nil for what no copy of this version wrote.
+    /// Parses the stored text; nil for text that no copy of this version wrote.
     package init?(_ text: String) {
         guard let progress = try? JSONDecoder().decode(Self.self, from: Data(text.utf8)) else {
             return nil
@@ -166,9 +166,9 @@ package struct CopyProgress: Hashable, Sendable, Codable {
 /// The database that is copied.
 package protocol CopySource {
     func state() throws -> CopiedState
-    /// What is in its tables and is not copied, as no server knows of it: `table.column`.
+    /// The columns that are not copied because the server does not know them: `table.column`.
     func leftOut() throws -> [String]
-    /// The next piece behind a key, with its own key; no key at the end.
+    /// Returns the next piece after a key, with its own key; no key at the end.
     func piece(
         _ part: CopyPart,
         after: [String],
@@ -183,9 +183,9 @@ extension CopySource {
 
 /// The database that it is copied into.
 package protocol CopyTarget {
-    /// How far a copy into it has come; nil when none was begun.
+    /// Returns the progress of a copy into it; nil if none was begun.
     ///
-    /// - Throws: ``DatabaseError`` when it has tables that no copy made.
+    /// - Throws: ``DatabaseError`` if it has tables that no copy created.
     func progress() throws -> CopyProgress?
     /// Makes the tables.
     func begin(_ state: CopiedState, _ progress: CopyProgress) throws
@@ -207,10 +207,10 @@ package struct DatabaseCopy {
         self.target = target
     }
 
-    /// Copies what is left to be copied; tells how many rows and entries each piece had.
+    /// Copies the remaining pieces; reports the number of rows and entries of each piece.
     ///
-    /// - Returns: What was not copied, as no server knows of it: `table.column`.
-    /// - Throws: ``DatabaseError``; the next copy goes on from where this one was.
+    /// - Returns: The columns that were not copied because the server does not know them: `table.column`.
+    /// - Throws: ``DatabaseError``; the next copy continues from there.
     package func run(_ report: (_ part: String, _ count: Int) throws -> Void) throws -> [String] {
         let state = try source.state()
         let fresh = CopyProgress(source: state.fingerprint)

@@ -1,4 +1,4 @@
-// Dashboard: what the page for operators is made of: files, the gate, and what was seen of callers.
+// Dashboard: the operators' page, made of files, the gate, and the recorded activity of callers.
 
 import Synchronization
 import TidelineCore
@@ -37,7 +37,7 @@ package final class Dashboard: Sendable {
     let index: DashboardFile?
     private let files: [String: DashboardFile]
     private let inForce: Mutex<[DashboardSetting]>
-    /// What a migration would do, a sentence for each step; it may take a while.
+    /// Returns the steps of a migration, a sentence each; it may take a while.
     private let migration: @Sendable () async throws -> [String]
     /// The plan that is being made.
     private let planning = Mutex<Task<[String], any Error>?>(nil)
@@ -45,7 +45,7 @@ package final class Dashboard: Sendable {
     let slow: SlowRequests
     let started: Int64
 
-    /// Of the files `index.html` is the page; the others are what it asks for.
+    /// The file `index.html` is the page; the other files are the ones it loads.
     package init(
         gate: OperatorGate,
         files: [DashboardFile],
@@ -73,7 +73,9 @@ package final class Dashboard: Sendable {
         inForce.withLock { $0 = settings }
     }
 
-    /// What a migration would do; who asks while that is worked out gets the same answer.
+    /// Returns the steps of a migration.
+    ///
+    /// Concurrent calls share one computation.
     func plannedMigration() async throws -> [String] {
         let task = planning.withLock { planning in
             if let planning { return planning }

@@ -1,19 +1,19 @@
-// DashboardRoutes: `GET /` and what lies under `/$admin`: gate -> route -> answer.
+// DashboardRoutes: `GET /` and everything under `/$admin`: gate -> route -> answer.
 //
 //     /                               the page
 //     /$admin/page/NAME               its scripts and styles
 //     /$admin/overview                tables, traffic, devices, settings
-//     /$admin/migration               what `tideline migrate` would do
+//     /$admin/migration               the steps of `tideline migrate`
 //     /$admin/tables/TABLE[/ID]       rows, with the powers of an operator
 //     /$admin/events                  the stream of changes, likewise
 
 import TidelineCore
 
 extension RequestHandler {
-    /// The page.
+    /// Answers with the page.
     ///
-    /// Where others reach the server, it asks for a token: a browser cannot send one with the address
-    /// that a person types, so the page that takes it is the body of the refusal.
+    /// If other machines can reach the server, the page asks for a token: a browser cannot send one with the
+    /// address that a person types, so the page that accepts it is the body of the rejection.
     func page(_ request: ServerRequest) async throws -> ServerResponse {
         guard let dashboard = service.settings.dashboard else { throw ServerError.noSuchPath }
         try dashboard.gate.checkPage(request)
@@ -32,7 +32,7 @@ extension RequestHandler {
         return response
     }
 
-    /// What the page asks for.
+    /// Answers the requests of the page.
     func admin(_ path: [String], _ request: ServerRequest) async throws -> ServerResponse {
         guard let dashboard = service.settings.dashboard else { throw ServerError.noSuchPath }
         if path.count == 2, path[0] == "page" {
@@ -64,7 +64,7 @@ extension RequestHandler {
         }
     }
 
-    /// A row is changed as a whole by nobody here: that would give it another owner.
+    /// The dashboard never replaces a whole row: that would give the row another owner.
     private func rows(
         _ path: [String],
         _ request: ServerRequest,

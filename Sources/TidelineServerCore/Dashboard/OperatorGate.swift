@@ -1,24 +1,24 @@
-// OperatorGate: who may use the dashboard, and with which powers. Pure; the only place that decides it.
+// OperatorGate: the access to the dashboard, and its powers. Pure; the only place that decides it.
 //
 //     authentication   listens on     the dashboard's routes are for
-//     none             loopback       whoever reaches them from this machine, as any caller: permissions
-//                                     hold; what came through a proxy is never from here
-//     none             elsewhere      nobody
+//     none             loopback       all requests from this machine, as any caller: permissions
+//                                     apply; requests through a proxy never count as local
+//     none             elsewhere      no caller
 //     configured       anywhere       the users of authentication.operators, past owners and
 //                                     permissions
 
 import TidelineCore
 
-/// Who may use the dashboard.
+/// The rules for access to the dashboard.
 package struct OperatorGate: Sendable {
-    /// What the dashboard is for.
+    /// The powers that the dashboard grants.
     package enum Mode: String, Hashable, Sendable, CaseIterable {
         case readWrite
         case readOnly
         case off
     }
 
-    /// With which powers a call goes on.
+    /// The powers of a call that is allowed.
     package enum Pass: Sendable {
         /// Those of any caller.
         case caller
@@ -32,7 +32,7 @@ package struct OperatorGate: Sendable {
     package var isLoopback: Bool
     /// The address that the server listens on.
     package var host: String
-    /// Those who may; nobody without a list.
+    /// The users with access; no users without a list.
     package var operators: Operators
 
     package init(
@@ -59,7 +59,7 @@ package struct OperatorGate: Sendable {
         }
     }
 
-    /// Lets a call through, or says why not; `user` is asked only where there is authentication.
+    /// Allows a call, or says why not; `user` is only called if authentication is configured.
     func pass(
         _ request: ServerRequest,
         user: () async throws -> User?

@@ -1,10 +1,11 @@
-// Overview: `GET /$admin/overview`: what the page shows of the server, as one JSON object.
+// Overview: `GET /$admin/overview`: the server's data for the page, as one JSON object.
 
 import TidelineCore
 
 extension RequestHandler {
     func overview(_ dashboard: Dashboard, _ user: User?) async -> ServerResponse {
-        // What the database does not tell now is left out: the rest is wanted then all the more.
+        // If the database cannot report its sizes now, they are left out: the rest is then needed
+        // all the more.
         let sizes = (try? await service.store.sizes()) ?? []
         var writer = JSONWriter(capacity: 16 << 10)
         let now = now

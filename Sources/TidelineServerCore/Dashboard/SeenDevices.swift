@@ -28,7 +28,7 @@ package final class SeenDevices: Sendable {
             && id.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
     }
 
-    /// What of a device a caller may make long.
+    /// The limits of the texts that a caller may make long.
     private static let idBytesMax = 80
     private static let clientBytesMax = 120
     private static let userBytesMax = 256
@@ -59,7 +59,7 @@ package final class SeenDevices: Sendable {
         }
     }
 
-    /// Makes room for a tenth of them at a time, so that it is seldom done.
+    /// Forgets a tenth of them at a time, so that it is seldom done.
     private static func forgetOldest(_ devices: inout [String: Device]) {
         let oldest = devices.values.sorted { $0.lastSeen < $1.lastSeen }
         for device in oldest.prefix(max(1, devices.count / 10)) { devices[device.id] = nil }

@@ -1,4 +1,4 @@
-// SlowRequests: the last requests that took long, without what they were about.
+// SlowRequests: the last requests that took long, without their contents.
 
 import Synchronization
 import TidelineCore

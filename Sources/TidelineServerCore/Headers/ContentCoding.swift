@@ -68,21 +68,25 @@ package enum ContentCoding {
             }
             count = isWhole ? Int(stream.total_out) : 0
         }
-        // A copy of the right size: the room of the long form is not kept for the short one.
+        // A copy of the right size: the capacity for the inflated bytes is not kept for the
+        // compressed ones.
         return isWhole ? Array(result[...]) : nil
     }
 
-    /// What a gzip member says that it becomes, by its last four bytes; nil for what is too short.
+    /// Returns the size that a gzip member declares in its last four bytes; nil if the data is too
+    /// short.
     ///
-    /// It may say anything: ``gunzip(_:count:)`` makes no more than that.
+    /// The declared size is not trusted: ``gunzip(_:count:)`` produces no more bytes than that.
     package static func plainCount(ofGzip bytes: [UInt8]) -> Int? {
         // A head of 10 bytes, the sum, the length.
         guard bytes.count >= 18 else { return nil }
         return bytes.suffix(4).reversed().reduce(0) { $0 << 8 | Int($1) }
     }
 
-    /// What one gzip member holds; nil where it is no member, is not whole, has another sum, does
-    /// not hold so many bytes, or is not alone.
+    /// Returns the contents of one gzip member.
+    ///
+    /// Returns nil if the data is not a gzip member, is truncated, has a different checksum or
+    /// size, or is followed by other bytes.
     package static func gunzip(_ bytes: [UInt8], count: Int) -> [UInt8]? {
         guard bytes.count < Int(UInt32.max), count < Int(UInt32.max) else { return nil }
         var stream = z_stream()

@@ -1,4 +1,4 @@
-// GzipThreads: where large answers are compressed, so that no event loop waits for it.
+// GzipThreads: the threads that compress large answers, so that no event loop waits for it.
 
 import Dispatch
 import Foundation
@@ -9,7 +9,7 @@ package final class GzipThreads: Sendable {
     /// millisecond, and a change of threads and back is not worth it.
     static let bytesMin = 32 << 10
 
-    /// Half of the cores: the others make answers meanwhile.
+    /// Half of the cores: the other cores build answers meanwhile.
     private let queues = (0..<max(1, ProcessInfo.processInfo.activeProcessorCount / 2)).map {
         DispatchQueue(label: "tideline-gzip-\($0)")
     }
@@ -20,8 +20,8 @@ package final class GzipThreads: Sendable {
         self.code = code
     }
 
-    /// The bytes as one gzip member, or nil when it would be no smaller, or nobody waits for it any
-    /// more when it is its turn.
+    /// Returns the bytes as one gzip member, or nil if that would not be smaller, or if the caller
+    /// was cancelled before its turn.
     package func gzip(_ bytes: [UInt8]) async -> [UInt8]? {
         let turn = next.wrappingAdd(1, ordering: .relaxed).oldValue
         let queue = queues[Int(UInt(bitPattern: turn) % UInt(queues.count))]

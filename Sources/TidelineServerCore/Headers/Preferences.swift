@@ -1,23 +1,24 @@
-// Preferences: what a caller would like (RFC 7240), and what it is told was done.
+// Preferences: the preferences of a caller (RFC 7240), and the text that reports which were
+// applied.
 
 package struct Preferences: Hashable, Sendable {
     /// The most rows of a page (OData 4.01 part 1, 8.2.8.6).
     package private(set) var pageSize: Int?
     /// The name under which the page size came: with the prefix `odata.` or without.
     private var pageSizeName = ""
-    /// Whether a batch goes on after a request that failed (OData 4.01 part 1, 8.2.8.3).
+    /// Whether a batch continues after a request that failed (OData 4.01 part 1, 8.2.8.3).
     package private(set) var continuesOnError: Bool?
     /// That preference as it came.
     package private(set) var continuesOnErrorText = ""
     /// The name under which the changes of a list were asked for (OData 4.01 part 1, 8.2.8.8).
     private var trackingName: String?
 
-    /// Whether the caller wants to be told what changes after a list.
+    /// Whether the caller asks for a delta link at the end of a list.
     package var tracksChanges: Bool { trackingName != nil }
 
     package init() {}
 
-    /// Reads one field; what is unknown or malformed is ignored, as RFC 7240 asks.
+    /// Parses one field; unknown or malformed preferences are ignored, as RFC 7240 asks.
     package mutating func read(_ field: String) {
         for preference in field.utf8.split(separator: UInt8(ascii: ",")) {
             let text = Substring(preference.prefix { $0 != UInt8(ascii: ";") })
@@ -49,8 +50,8 @@ package struct Preferences: Hashable, Sendable {
         continuesOnErrorText = name.lowercased() + (parts.count > 1 ? "=" + value.lowercased() : "")
     }
 
-    /// The value of `Preference-Applied` for pages of at most `rows`, and for a list whose changes
-    /// are told; nil where nothing was asked for or done.
+    /// Returns the value of `Preference-Applied` for pages of at most `rows`, and for a list with
+    /// change tracking; nil if nothing was asked for or applied.
     package func applied(pageSize rows: Int?, tracksChanges: Bool) -> String? {
         var parts: [String] = []
         if tracksChanges, let trackingName { parts.append(trackingName) }
@@ -65,7 +66,7 @@ package struct Preferences: Hashable, Sendable {
         return text
     }
 
-    /// A whole number from 1, which may stand in quotes.
+    /// Returns a whole number from 1, which may be in quotes.
     private static func number(_ text: Substring) -> Int? {
         var digits = text
         if text.count > 2, text.first == "\"", text.last == "\"" {

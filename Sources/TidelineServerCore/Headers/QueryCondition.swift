@@ -10,7 +10,7 @@ enum QueryCondition {
     /// Removes the parameter from a query.
     ///
     /// - Parameter query: The query as sent, without the question mark.
-    /// - Returns: What `If-Match` would say; nil if there is no such parameter.
+    /// - Returns: The value that `If-Match` would have; nil if there is no such parameter.
     /// - Throws: ``ServerError`` with 400 if it is not properly percent-encoded.
     static func remove(from query: inout String) throws -> String? {
         let parts = query.split(separator: "&", omittingEmptySubsequences: false)

@@ -1,11 +1,11 @@
 // TextNumbers: 64-bit integers and decimals as strings, for callers whose JSON numbers are doubles: the
 // parameter IEEE754Compatible of OData's media type. Pure.
 //
-// The text of a body is changed where it has to be; what is not understood stays, for others to refuse.
+// Only numbers in the body's text are changed; text that cannot be parsed stays, and is rejected later.
 
 import TidelineCore
 
-/// The columns of a table whose numbers a double may not hold.
+/// The columns of a table whose numbers may not fit a double.
 package struct TextNumbers: Sendable {
     /// In lower case.
     private let names: Set<String>
@@ -49,11 +49,11 @@ package struct TextNumbers: Sendable {
 
     // MARK: - Answers
 
-    /// Where the rows of a body are.
+    /// The position of the rows in a body.
     package enum Shape: Sendable {
         /// The body is a row.
         case row
-        /// An array of rows, or an object whose `items` or `results` are.
+        /// An array of rows, or an object whose `items` or `results` contains one.
         case list
     }
 

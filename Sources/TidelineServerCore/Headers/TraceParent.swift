@@ -5,7 +5,7 @@ package import TidelineCore
 package struct TraceParent: Hashable, Sendable {
     /// 32 hexadecimal digits.
     package let trace: String
-    /// Who asked: 16 hexadecimal digits.
+    /// The caller's span: 16 hexadecimal digits.
     package let span: String
 
     /// Nil for a value that is none, which counts as absent.
@@ -14,7 +14,7 @@ package struct TraceParent: Hashable, Sendable {
         guard parts.count >= 4, parts[0].utf8.count == 2, parts[0] != "ff",
             parts[1].utf8.count == 32, parts[2].utf8.count == 16, parts[3].utf8.count == 2,
             parts[..<4].allSatisfy({ $0.utf8.allSatisfy(Self.isDigit) }),
-            // Later versions may have more; that of today has not.
+            // Later versions may have more fields; the current version has not.
             parts.count == 4 || parts[0] != "00",
             parts[1].utf8.contains(where: { $0 != UInt8(ascii: "0") }),
             parts[2].utf8.contains(where: { $0 != UInt8(ascii: "0") })

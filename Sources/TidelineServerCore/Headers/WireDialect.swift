@@ -1,4 +1,4 @@
-// WireDialect: which generation of clients a request comes from, and what it asked for in headers.
+// WireDialect: the generation of clients that a request comes from, and the options in its headers.
 
 package import TidelineCore
 
@@ -11,7 +11,7 @@ package enum Generation: Hashable, Sendable {
 
     /// The generation of a `ZUMO-API-VERSION` value: `2.n`, `2.n.n`, `3.n`, `3.n.n`.
     package init?(version: String) {
-        // What clients send, before anything is taken apart.
+        // The values that clients send, checked first, before the text is parsed.
         switch version {
         case "2.0.0":
             self = .classic
@@ -118,14 +118,14 @@ package struct RequestHead: Sendable {
         return ASCII.equal(coding, "gzip") || ASCII.equal(coding, "x-gzip")
     }
 
-    /// What was done to the body, but for `identity`.
+    /// The codings of the body, except for `identity`.
     private var codings: [String] {
         (contentEncoding ?? "").split(separator: ",")
             .map { $0.filter { $0 != " " && $0 != "\t" } }
             .filter { !$0.isEmpty && !ASCII.equal($0, "identity") }
     }
 
-    /// What a body is said to be.
+    /// The declared type of a body.
     package enum BodyType: Hashable, Sendable {
         /// JSON in UTF-8.
         case json
@@ -134,7 +134,7 @@ package struct RequestHead: Sendable {
         case other
     }
 
-    /// What the body is said to be; nil when nothing is said.
+    /// The declared type of the body; nil if none is declared.
     package var bodyType: BodyType? {
         guard let contentType, !contentType.isEmpty else { return nil }
         if ASCII.equal(contentType, "application/json") { return .json }

@@ -1,4 +1,4 @@
-// Endpoint: what an app's own server answers under `/api`.
+// Endpoint: a handler of an app's own server under `/api`.
 
 import TidelineCore
 
@@ -14,7 +14,9 @@ public struct Endpoint: Sendable {
     public let method: String
     /// The path: `/api/` and names, without parameters.
     public let path: String
-    /// Who may call it; nil for `authenticated` where there is authentication, else everybody.
+    /// The callers who may use it.
+    ///
+    /// nil means `authenticated` if authentication is configured, else every caller.
     public let access: TablePermissions.Access?
     let handler: @Sendable (EndpointCall) async throws -> ServerResponse
 
@@ -58,7 +60,7 @@ extension Endpoint {
 public struct EndpointCall: Sendable {
     /// The request.
     public let request: ServerRequest
-    /// Who sent it; nil for a caller without a token.
+    /// The user who sent it; nil for a caller without a token.
     public let user: User?
     let perform: @Sendable (ServerRequest) async -> ServerResponse
 
@@ -80,7 +82,7 @@ public struct EndpointCall: Sendable {
 }
 
 extension TableService {
-    /// The verbs of a path under `/api`; none where nothing is.
+    /// Returns the methods of a path under `/api`; empty if the path has no endpoint.
     func methods(ofEndpoint path: String) -> [String] {
         settings.endpoints.filter { $0.path.lowercased() == path }.map(\.method)
     }

@@ -2,8 +2,8 @@
 //
 //     before each -> transaction -> (conflict -> transaction) -> after each
 //
-// What a hook was shown is what it decides about: a write is bound to the version that was shown,
-// and the group begins anew when the row has another one by then.
+// A hook decides about the row that it was shown: a write is bound to the version that was shown,
+// and the group restarts if the row has another version by then.
 
 import TidelineCore
 
@@ -12,7 +12,7 @@ struct HookedGroup: Sendable {
     private let writes: [PreparedWrite]
     private let budget: AnswerBudget
 
-    /// How often a group begins anew before its caller is told to try later.
+    /// The number of times a group restarts before its caller is asked to try later.
     private static let attemptsMax = 10
 
     init(_ service: TableService, _ writes: [PreparedWrite], _ budget: AnswerBudget) {
@@ -24,7 +24,7 @@ struct HookedGroup: Sendable {
     /// Runs the hooks, and writes.
     func run() async -> GroupOutcome {
         do {
-            // Not even a hook is to be asked about what is not done.
+            // Hooks do not run for writes that will not be done.
             try budget.check()
         } catch {
             return .failed(at: 0, error)
@@ -45,7 +45,7 @@ struct HookedGroup: Sendable {
         return try await service.store.isNew(key)
     }
 
-    /// Nil when a row is not any more what a hook was shown.
+    /// Returns nil if a row has changed since a hook was shown it.
     private func attempt() async -> GroupOutcome? {
         let hooked = writes.map { HookedWrite(service, $0) }
         var operations: [WriteOperation] = []

@@ -9,7 +9,7 @@ extension TableService {
         try await refusing { try await hook(read) }
     }
 
-    /// What it throws is logged: the rows were found.
+    /// Errors that it throws are only logged, because the rows were found.
     func afterRead(_ call: TableCall, _ table: Table, _ id: String?, rows: Int) async {
         guard let hook = table.hooks?.afterRead else { return }
         do {

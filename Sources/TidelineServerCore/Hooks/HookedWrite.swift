@@ -62,7 +62,7 @@ struct HookedWrite: Sendable {
 
     // MARK: - After
 
-    /// Tells of a write that was committed; what the hook throws is logged.
+    /// Runs the hook after a write was committed; its errors are only logged.
     func after(_ operation: WriteOperation, _ outcome: WriteOutcome) async {
         guard outcome.changesRow, let after = hooks.afterWrite else { return }
         do {
@@ -86,9 +86,9 @@ struct HookedWrite: Sendable {
 
     // MARK: - Conflicts
 
-    /// The write that the handler wants in the place of one that was refused.
+    /// Asks the handler for a write that replaces a rejected one.
     ///
-    /// - Returns: Nil where it stays refused.
+    /// - Returns: Nil if the write stays rejected.
     func resolveConflict(
         of attempt: WriteOperation,
         _ outcome: WriteOutcome,
@@ -124,7 +124,7 @@ struct HookedWrite: Sendable {
             next.conflict = .clientWins
         case .write(let row):
             next.conflict = .clientWins
-            // A patch whose tests fail was not carried out, and is not to be.
+            // A patch whose tests fail was not applied, and must not be.
             next.patch = nil
             next.values = try table.values(of: row, from: mine, attempt.fullValues(table))
             service.setOwner(&next, user, table)
@@ -145,7 +145,7 @@ struct HookedWrite: Sendable {
     }
 }
 
-/// Runs code of an app; its refusals become answers.
+/// Runs code of an app; its rejections become answers.
 func refusing<Result>(_ body: () async throws -> Result) async throws -> Result {
     do {
         return try await body()
@@ -155,7 +155,7 @@ func refusing<Result>(_ body: () async throws -> Result) async throws -> Result 
     }
 }
 
-/// Reads the row of a write for a hook, and remembers what it showed.
+/// Reads the row of a write for a hook, and remembers the version that it showed.
 final class StoredRowReader: Sendable {
     private let service: TableService
     private let table: Table
@@ -175,14 +175,14 @@ final class StoredRowReader: Sendable {
 
     func row() async throws -> Row? {
         if let shown = shown.withLock({ $0 }) { return shown.row }
-        // What the write will make is not there yet.
+        // The columns that the write will add do not exist yet.
         var stored: StoredRow?
         if let table = table.storedForm {
             stored = try await service.store.read(id, view: view, in: table)
         }
         let row = try stored.map(table.row)
         return shown.withLock { shown in
-            // Of two looks at the same time the first counts.
+            // If two reads run at the same time, the first counts.
             if let shown { return shown.row }
             shown = (stored.map { .version($0.state.version) } ?? .absent, row)
             return row
@@ -191,7 +191,7 @@ final class StoredRowReader: Sendable {
 }
 
 extension WriteOperation {
-    /// What hooks call it.
+    /// The operation that hooks see.
     var tableOperation: TableOperation {
         switch kind {
         case .insert: .insert

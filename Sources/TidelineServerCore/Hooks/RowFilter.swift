@@ -15,11 +15,11 @@ public struct RowFilter: Sendable, ExpressibleByStringInterpolation {
     /// A value that has no literal.
     private var fault: ODataError?
 
-    /// What names the view to devices that ask for changes; nil to take the condition's text.
+    /// The name of the view for devices that ask for changes; nil to use the text of the condition.
     ///
-    /// A device that holds rows of a view with another name starts over. Set it where the text is
-    /// another one for each request though it means the same rows, and change it where the same
-    /// text comes to mean other rows.
+    /// A device that has rows of a view with another name starts over. Set it if the text differs
+    /// from request to request although it means the same rows, and change it if the same text
+    /// starts to mean other rows.
     public var fingerprint: String?
 
     /// A condition without values.
@@ -38,12 +38,12 @@ public struct RowFilter: Sendable, ExpressibleByStringInterpolation {
         fileprivate var text = ""
         fileprivate var fault: ODataError?
 
-        /// Makes room.
+        /// Reserves capacity.
         public init(literalCapacity: Int, interpolationCount: Int) {
             text.reserveCapacity(literalCapacity + 16 * interpolationCount)
         }
 
-        /// Takes a piece of the condition.
+        /// Appends a literal part of the condition.
         public mutating func appendLiteral(_ literal: String) { text += literal }
 
         /// Takes a value.
@@ -92,6 +92,6 @@ public struct RowFilter: Sendable, ExpressibleByStringInterpolation {
         return (try checker.filter(filter), filter.calls(.now))
     }
 
-    /// What tells this view from others.
+    /// The text that identifies this view.
     var identity: String { fingerprint.map { "name " + $0 } ?? "text " + text }
 }

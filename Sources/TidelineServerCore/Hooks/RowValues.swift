@@ -9,7 +9,7 @@ extension Value {
         self.init(stored, as: ExpressionType(type))
     }
 
-    /// A stored value of what yields this type.
+    /// Converts a stored value to the wire value of this type.
     package init(_ stored: SQLValue, as type: ExpressionType) {
         self = SQLFunctions.value(stored, as: type)
     }
@@ -45,7 +45,7 @@ extension Table {
                 var column =
                     place < columns.count
                     ? columns[place] : SystemColumn.definitions[place - columns.count]
-                // What is stored may be older than the rules.
+                // Stored values may be older than the rules.
                 column.isNullable = true
                 values[place] = try column.read(&reader)
             }
@@ -74,10 +74,10 @@ extension Table {
         return row
     }
 
-    /// The values of a row that hooks made of `old`, whose values are `known`.
+    /// Returns the values of the row that a hook derived from `old`, whose values are `known`.
     ///
     /// - Throws: ``ServerError`` with 400 for a value that the column does not take, and
-    ///   ``HookFault`` for a member that is no column.
+    ///   ``HookFault`` for a member that is not a column.
     func values(of row: Row, from old: Row, _ known: [SQLValue?]) throws -> [SQLValue?] {
         var values = [SQLValue?](repeating: nil, count: columns.count)
         for (name, value) in row {
@@ -86,8 +86,8 @@ extension Table {
                 if old[name] == value { continue }
                 throw HookFault.systemColumn(name)
             }
-            // What the hook left as it was stays what it is, untouched columns too: read back from
-            // the wire, a time would lose its microseconds.
+            // A value that the hook did not change is kept exactly, in untouched columns too: read
+            // back from the wire, a time would lose its microseconds.
             values[place] = old[name] == value ? known[place] : try stored(value, place)
         }
         return values

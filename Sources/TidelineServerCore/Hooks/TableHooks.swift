@@ -1,8 +1,8 @@
-// TableHooks: what an app's own server adds to a table: code around its operations.
+// TableHooks: an app's own additions to a table: code around its operations.
 
 public import TidelineCore
 
-/// Code around the operations on a table; `docs/HOOKS.md` tells when each runs and what it may do.
+/// Code around the operations on a table; `docs/HOOKS.md` explains when each runs and what it may do.
 ///
 /// ```swift
 /// var hooks = TableHooks()
@@ -12,13 +12,13 @@ public import TidelineCore
 /// configuration.hooks["TodoItem"] = hooks
 /// ```
 public struct TableHooks: Sendable {
-    /// The rows that a caller sees, nil for all; what it throws hides everything.
+    /// The rows that a caller sees, nil for all; if it throws, all rows are hidden.
     public var rowFilter: (@Sendable (_ user: User?) async throws -> RowFilter?)?
-    /// Runs before each write, outside of its transaction; may change or refuse it.
+    /// Runs before each write, outside of its transaction; may change or reject it.
     public var beforeWrite: (@Sendable (_ change: inout TableChange) async throws -> Void)?
     /// Runs after each write that was committed, before its answer is sent.
     public var afterWrite: (@Sendable (_ event: TableEvent) async throws -> Void)?
-    /// Runs before lists and single rows; may refuse them.
+    /// Runs before lists and single rows; may reject them.
     public var beforeRead: (@Sendable (_ read: TableRead) async throws -> Void)?
     /// Runs after lists and single rows, with the number of rows that are sent.
     public var afterRead: (@Sendable (_ read: TableRead, _ rows: Int) async throws -> Void)?
@@ -32,7 +32,7 @@ public struct TableHooks: Sendable {
     var surroundWrites: Bool { beforeWrite != nil || afterWrite != nil || conflict != nil }
 }
 
-/// What a write does.
+/// The operation of a write.
 public enum TableOperation: String, Hashable, Sendable, CaseIterable {
     /// A new row.
     case insert
@@ -48,13 +48,13 @@ public enum TableOperation: String, Hashable, Sendable, CaseIterable {
 
 /// A write that is about to be done.
 public struct TableChange: Sendable {
-    /// What it does.
+    /// The operation of the write.
     public let operation: TableOperation
     /// The table.
     public let table: String
     /// The row's id.
     public let id: String
-    /// Who sent it; nil for a caller without a token.
+    /// The user who sent it; nil for a caller without a token.
     public let user: User?
     /// The name of the request in the log.
     public let requestID: String
@@ -64,20 +64,20 @@ public struct TableChange: Sendable {
 
     /// The row as the caller may see it, deleted or not; nil when there is none.
     ///
-    /// Who has asked is promised that it is still so when the write is done: else the hook runs
-    /// again, with the row that is there then.
+    /// If a hook calls this method, the row is guaranteed to be unchanged when the write is done: otherwise
+    /// the hook runs again, with the row as it is then.
     public func stored() async throws -> Row? { try await reader.row() }
 }
 
 /// A write that was committed.
 public struct TableEvent: Sendable {
-    /// What it did.
+    /// The operation that was done.
     public let operation: TableOperation
     /// The table.
     public let table: String
     /// The row's id.
     public let id: String
-    /// Who sent it; nil for a caller without a token.
+    /// The user who sent it; nil for a caller without a token.
     public let user: User?
     /// The name of the request in the log.
     public let requestID: String
@@ -85,13 +85,13 @@ public struct TableEvent: Sendable {
     public let row: Row?
 }
 
-/// A list or a look at one row.
+/// A read of a list or of one row.
 public struct TableRead: Sendable {
     /// The table.
     public let table: String
     /// The row's id; nil for a list.
     public let id: String?
-    /// Who asks; nil for a caller without a token.
+    /// The user who asks; nil for a caller without a token.
     public let user: User?
     /// The name of the request in the log.
     public let requestID: String
@@ -103,11 +103,11 @@ public struct TableConflict: Sendable {
     public let table: String
     /// The row's id.
     public let id: String
-    /// Who sent the write; nil for a caller without a token.
+    /// The user who sent the write; nil for a caller without a token.
     public let user: User?
     /// The name of the request in the log.
     public let requestID: String
-    /// What the write does.
+    /// The operation of the write.
     public let operation: TableOperation
     /// Whether the write deletes the row.
     public var isDelete: Bool { operation == .delete }
@@ -117,11 +117,11 @@ public struct TableConflict: Sendable {
     public let theirs: Row
 }
 
-/// What becomes of a write whose version is not the stored one.
+/// The resolution of a write whose version is not the stored one.
 public enum ConflictAnswer: Sendable {
     /// It is done as if it had carried the stored version.
     case mine
-    /// The columns of this row are written in its place.
+    /// The columns of this row are written instead.
     case write(Row)
     /// It is dropped; the caller gets the stored row as if it had been written.
     case keep
@@ -129,7 +129,7 @@ public enum ConflictAnswer: Sendable {
     case refuse
 }
 
-/// A hook or an endpoint says no.
+/// An error that a hook or an endpoint throws to reject a request.
 ///
 /// ```swift
 /// throw Refusal(422, "A team has at most ten members.")
@@ -137,7 +137,7 @@ public enum ConflictAnswer: Sendable {
 public struct Refusal: Error, Hashable, Sendable {
     /// The status of the answer: 400 to 499, but for 401, 409 and 412.
     public var status: Int
-    /// What the caller is told; no contents of rows.
+    /// The text for the caller, without contents of rows.
     public var message: String
 
     /// Says no with a status and a reason.

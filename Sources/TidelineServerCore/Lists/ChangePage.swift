@@ -1,12 +1,12 @@
-// ChangePage: what a database tells of a table's changes; and the clock that they are told by.
+// ChangePage: a page of a table's changes, and the table clock that orders them.
 
 package import TidelineCore
 
-/// Whose clock is asked for.
+/// The clock that a request is about.
 package enum ClockOwner: Hashable, Sendable {
-    /// The table's. Of a table whose owners have clocks of their own it has the horizon of all.
+    /// The table's clock. If owners have clocks of their own, it has the horizon of all.
     case table
-    /// Of a table whose owners have clocks of their own.
+    /// The clock of a user, in a table whose owners have clocks of their own.
     case user(String)
 }
 
@@ -16,8 +16,8 @@ package struct TableClock: Hashable, Sendable {
     package var stamp: Int64
     /// The time of the last delete, or departure from a view, that is forgotten; 0 when none is.
     package var horizon: Int64
-    /// The name of the state of the database that it was read from; nil where that cannot change
-    /// while the server runs.
+    /// The epoch of the database that it was read from; nil if that cannot change while the server
+    /// runs.
     package var epoch: String?
 
     package init(stamp: Int64 = 0, horizon: Int64 = 0, epoch: String? = nil) {
@@ -34,10 +34,10 @@ package struct TableClock: Hashable, Sendable {
     }
 }
 
-/// What is asked of a table's changes.
+/// A request for a table's changes.
 package struct ChangeRequest: Sendable {
     package var caller = ReadCaller.nobody
-    /// What the caller may see; nil for all.
+    /// The visibility filter of the caller; nil for all rows.
     package var view: QueryExpression?
     package var clock = ClockOwner.table
     package var filter: QueryExpression?
@@ -48,12 +48,13 @@ package struct ChangeRequest: Sendable {
     /// At least 1.
     package var rowsMax: Int
     package var bytesMax: Int
-    /// How many rows, and how many entries of a log, may be looked at; at least 1.
+    /// How many rows, and how many entries of a log, may be read; at least 1.
     package var scanMax = Int.max
     package var wantsCount = false
     /// The bytes before the first change.
     package var opening: [UInt8] = []
-    /// Where the page takes room as it grows; nil when it has all that it may need.
+    /// The memory reservation of the page, which grows with it; nil if all that it may need is
+    /// reserved.
     package var room: PageRoom?
 
     package init(after: Int64, rowsMax: Int, bytesMax: Int) {
@@ -69,10 +70,9 @@ package struct ChangePage: Sendable {
     package var bytes: [UInt8]
     /// How many changes these are.
     package var rows: Int
-    /// The number of changes on this page and those behind it, when asked for and few enough are to
-    /// be looked at.
+    /// The number of changes on this page and after it, if asked for and few enough to be counted.
     package var count: Int64?
-    /// The time up to which the page tells, when more may follow; the page may be empty then.
+    /// The time up to which the page is complete, if more may follow; the page may be empty then.
     package var next: Int64?
     /// The clock in the state that the page was read from.
     package var clock: TableClock

@@ -1,17 +1,19 @@
-// DeltaToken: what a link to the changes of a list knows, as the opaque `$deltatoken`.
+// DeltaToken: the state of a link to the changes of a list, as the opaque `$deltatoken`.
 //
-// A link can be changed by who holds it, and that does no harm: it is read strictly, and what it
-// leads to is read again through permission and view. It carries no right and no content.
+// The holder of a link can alter it without doing harm: it is parsed strictly, and the rows that it
+// leads to are read through permissions and view again. It carries no right and no content.
 
 import TidelineCore
 
-/// What a link was made for; where one of these is another today, its changes cannot be told.
+/// The circumstances a link was made for.
+///
+/// If one of them has changed, the link's changes cannot be reported.
 package struct DeltaScope: Hashable, Sendable {
     /// The state of the database.
     package var epoch: Fingerprint
     /// The table's columns.
     package var schema: Fingerprint
-    /// Who sees what.
+    /// The rows that each user may see.
     package var view: Fingerprint
 
     package init(epoch: Fingerprint, schema: Fingerprint, view: Fingerprint) {
@@ -34,7 +36,7 @@ package struct Fingerprint: Hashable, Sendable {
 
     package init(bits: UInt64) { self.bits = bits }
 
-    /// The texts are told apart by their bytes and by where one ends.
+    /// The texts are distinguished by their bytes and by their boundaries.
     package init(_ texts: [String]) {
         var hash = SHA256()
         for text in texts {
@@ -46,7 +48,7 @@ package struct Fingerprint: Hashable, Sendable {
 }
 
 package struct DeltaToken: Hashable, Sendable {
-    /// What a link goes on with.
+    /// The phase that a link continues.
     package enum Phase: UInt8, Sendable {
         /// The pages of the first list.
         case list = 1
@@ -83,7 +85,7 @@ package struct DeltaToken: Hashable, Sendable {
         return Base64URL.encode(bytes)
     }
 
-    /// Nil for what is none of ours.
+    /// Returns nil for a token that this server did not make.
     package init?(_ text: String) {
         guard text.utf8.count <= 2 * Self.size, let bytes = Base64URL.decode(text.utf8),
             bytes.count == Self.size, bytes[0] == Self.format,

@@ -3,7 +3,7 @@
 import TidelineCore
 
 extension TableService {
-    /// The segment behind a table that is no row.
+    /// The segment after a table's name that asks for a digest and not for a row.
     static let digestName = "$digest"
 
     func digest(_ call: TableCall, _ name: String) async throws -> ServerResponse {
@@ -43,7 +43,7 @@ extension TableService {
         return ServerResponse(status: 200, headers: headers, body: writer.bytes)
     }
 
-    /// The verbs of a digest: none of a table whose reads are disabled.
+    /// Returns the methods of a digest: none if the table's reads are disabled.
     func digestMethods(_ table: String) -> String { mayAnybodyRead(table) ? "GET, HEAD" : "" }
 
     private func digestFilter(_ call: TableCall) throws -> String? {

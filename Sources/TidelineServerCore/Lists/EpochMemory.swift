@@ -1,7 +1,7 @@
-// EpochMemory: the name of the state of the database, as far as reads have told.
+// EpochMemory: the epoch of the database, as far as reads have reported it.
 //
-// A database may be restored while its servers run. What is read brings the name of the state that it
-// was read from, where the database knows no other way to tell; the last one that came holds.
+// A database may be restored while its servers run. If the store has no other way to notice that, each
+// read returns the epoch of the state that it was read from; the last one counts.
 
 import Synchronization
 import TidelineCore
@@ -25,7 +25,7 @@ package final class EpochMemory: Sendable {
 
     package var current: Epoch { state.withLock { $0 } }
 
-    /// Takes what a read has brought; returns the state that it was read from.
+    /// Records the epoch of a read; returns the epoch that it was read from.
     @discardableResult
     package func learn(_ clock: TableClock) -> Epoch {
         state.withLock { state in

@@ -1,20 +1,20 @@
-// ListLinks: how a list goes on: to the rows behind a page, or to what changes after the last one.
+// ListLinks: the links of a list: to the rows after a page, or to the changes after the last one.
 
 import TidelineCore
 
 struct ListLinks: Sendable {
     typealias Parameters = [QueryParameters.Parameter]
 
-    /// To the rows behind the page; nil when there are none.
+    /// The link to the rows after the page; nil if there are none.
     var next: Parameters?
     /// To the changes after the list.
     var delta: Parameters?
 }
 
 extension ListPlan {
-    /// The parameters of the link to the rows behind `page`, or nil when there is none.
+    /// Returns the parameters of the link to the rows after `page`, or nil if there are none.
     ///
-    /// A list whose changes are told is always whole: there `$top` bounds a page and not the list.
+    /// A list with change tracking is always whole: there `$top` bounds a page and not the list.
     func nextParameters(
         after page: ListPage,
         of parameters: QueryParameters,
@@ -39,7 +39,7 @@ extension ListPlan {
         return result
     }
 
-    /// The question after what changed behind `after`, in the caller's view.
+    /// Returns the request for the changes after `after`, in the caller's view.
     func changes(
         after stamp: Int64,
         view: QueryExpression?,
@@ -61,7 +61,7 @@ extension ListPlan {
 }
 
 extension QueryParameters {
-    /// All but those that say where a page begins.
+    /// All parameters except for those that say where a page begins.
     fileprivate var withoutPosition: [Parameter] {
         all.filter { parameter in
             !ASCII.equal(parameter.name, "$skip") && !ASCII.equal(parameter.name, "$skiptoken")
@@ -74,7 +74,7 @@ extension QueryParameters {
         withoutPosition + all.filter { ASCII.equal($0.name, "$deltatoken") }
     }
 
-    /// The parameters of a link to the changes that a token tells of.
+    /// Returns the parameters of a link to the changes that a token describes.
     func link(_ token: DeltaToken) -> [Parameter] {
         withoutPosition + [Parameter(name: "$deltatoken", value: token.text)]
     }

@@ -1,4 +1,4 @@
-// ListPlan: a list's options against a table: what to ask the database, and how to go on.
+// ListPlan: a list's options checked against a table: the request to the database, and the links.
 
 import TidelineCore
 
@@ -10,14 +10,14 @@ package struct ListPlan: Sendable {
     let options: ListOptions
     /// Whether the query asks for the time, so that its plan holds for one request.
     private(set) var dependsOnTime = false
-    /// What the keys yield that decide the order, the id last.
+    /// The types of the sort keys, the id last.
     private var keyTypes: [ExpressionType] = [.string]
 
     /// Whether the page begins with the first row.
     var isFirstPage: Bool { options.token == nil && options.skip == 0 }
 
-    /// Whether what changes after the list can be told: rows must not come and go by the time
-    /// alone, and nothing is left out at its start or all of it.
+    /// Whether changes after the list can be tracked: rows must not come and go with time alone,
+    /// and neither the start of the list nor all of it may be left out.
     var canTrackChanges: Bool {
         generation == .datasync && !dependsOnTime && options.skip == 0 && options.top != 0
     }
@@ -66,7 +66,7 @@ package struct ListPlan: Sendable {
         }
     }
 
-    /// The most rows of a request where a table does not say: as the originals have it.
+    /// The most rows of a request if a table does not say: as in the original servers.
     private static func topMax(_ table: Table, _ generation: Generation) -> Int {
         table.definition.maxTop ?? (generation == .classic ? classicTopMax : datasyncTopMax)
     }

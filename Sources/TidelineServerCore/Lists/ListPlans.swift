@@ -7,7 +7,7 @@ import TidelineCore
 
 final class ListPlans: Sendable {
     struct Query: Hashable, Sendable {
-        /// The table's form: a wider one is another object.
+        /// The table's definition: one with more columns is another object.
         let table: ObjectIdentifier
         let text: String
         let generation: Generation
@@ -35,7 +35,8 @@ final class ListPlans: Sendable {
         return plans.withLock { $0.value(query)?.plan }
     }
 
-    /// Keeps the plan unless it is one of very many: pages behind the first have a query each.
+    /// Caches the plan unless it is one of very many: each page after the first has a query of its
+    /// own.
     func keep(_ plan: inout ListPlan, for query: Query, of table: Table) {
         guard query.text.utf8.count <= Self.textBytesMax, query.hasOneSpelling, plan.isFirstPage,
             !plan.dependsOnTime

@@ -1,16 +1,16 @@
-// ListRoutes: lists of a table, and what changes after one: request -> plan -> page -> links.
+// ListRoutes: lists of a table, and the changes after one: request -> plan -> page -> links.
 //
 //     list          S := the table's clock, then the first page
 //     its pages     carry S in their links
 //     its end       a link to the changes after S: rows that changed while pages were read come again
-//     the changes   in the order of the commits; a page ends at the stamp of its last change
+//     the changes   in the order of the commits; a page ends at the timestamp of its last change
 //     their end     a link to the changes after the clock of the state that was read
 //
-// A row that is written gets a new stamp, so it moves behind all that was told: no page misses it.
+// A row that is written gets a new commit timestamp, after all reported changes: no page misses it.
 
 import TidelineCore
 
-/// What a list whose changes are told knows on all its pages.
+/// The data that all pages of a list with change tracking share.
 private struct ChangeTracking {
     var scope: DeltaScope
     /// The table's clock before the first page.
@@ -34,7 +34,7 @@ extension TableService {
         let isTracked =
             link != nil || call.generation == .datasync && call.head.preferences.tracksChanges
         guard var plan = try plan(call, table, isTracked: isTracked) else {
-            // What the query names may be there by now.
+            // The column that the query names may exist by now.
             if settings.dynamicSchema { _ = try await clock(of: table) }
             return try emptyList(call, name)
         }
@@ -57,7 +57,7 @@ extension TableService {
         }
         table.pageSize.made(rows: page.rows, bytes: page.bytes.count)
         await afterRead(call, table, nil, rows: page.rows)
-        // Behind the page: what was forgotten before it was read is told.
+        // Read after the page, so that tombstones that were purged before the page was read are accounted for.
         let clock =
             if let known = page.clock {
                 known
@@ -98,7 +98,7 @@ extension TableService {
             text: call.request.query,
             generation: call.generation,
             pageSizeWanted: call.head.preferences.pageSize,
-            // Who holds nothing yet needs no tombstones; later they are told as removed.
+            // A device without rows needs no tombstones; later deletes are reported as removals.
             includesDeleted: call.includesDeleted && !isTracked
         )
         if let known = plans.plan(query) { return known }
@@ -130,7 +130,7 @@ extension TableService {
         return token
     }
 
-    /// What links to the changes of a view are made for.
+    /// Returns the scope of links to the changes of a view.
     private func scope(_ table: Table, _ view: CallerView) -> DeltaScope {
         DeltaScope(
             epoch: epochs.current.fingerprint,
@@ -139,7 +139,7 @@ extension TableService {
         )
     }
 
-    /// Nil where changes cannot be told: then the preference is not applied.
+    /// Returns nil if changes cannot be tracked: then the preference is not applied.
     private func tracking(
         _ link: DeltaToken?,
         _ table: Table,
@@ -159,7 +159,7 @@ extension TableService {
         return ChangeTracking(scope: scope, stamp: link.stamp)
     }
 
-    /// A page of what changed after a link.
+    /// Returns a page of the changes after a link.
     private func changes(
         _ call: TableCall,
         _ table: Table,
@@ -206,7 +206,7 @@ extension TableService {
         return answer
     }
 
-    /// The answer to a link behind which nothing was written: made without the database.
+    /// Returns the answer to a link without later writes, made without the database.
     private func nothingNew(
         _ call: TableCall,
         _ table: Table,
@@ -223,7 +223,7 @@ extension TableService {
         return answer
     }
 
-    /// To the next page of changes, or to what changes after the last one.
+    /// Returns the links to the next page of changes, or to the changes after the last one.
     private func links(
         behind page: ChangePage,
         _ scope: DeltaScope,

@@ -1,6 +1,7 @@
-// PageToken: the place of a page's last row in an order, as the opaque `$skiptoken` of a next link.
+// PageToken: the position of a page's last row in an order, as the opaque `$skiptoken` of a next
+// link.
 //
-// It is base64url of JSON: an array of the row's keys, or, where these are too long for a link, an
+// It is base64url of JSON: an array of the row's keys, or, if these are too long for a link, an
 // object with the row's id and version. Bytes are an array of one base64 text.
 
 import Foundation
@@ -18,7 +19,7 @@ package enum PageToken: Hashable, Sendable {
     /// The most keys that a mark carries.
     private static let markKeysMax = 8
 
-    /// The token behind a row; without its version only by the keys, however long they are.
+    /// The token after a row; without its version only by the keys, however long they are.
     package init(_ keys: [SQLValue], version: Int64?) {
         self = .keys(keys)
         guard let version, case .text(let id)? = keys.last, json.count > Self.keysBytesMax else {
@@ -56,7 +57,7 @@ package enum PageToken: Hashable, Sendable {
 
     // MARK: - Writing
 
-    /// As it stands in a link.
+    /// The text in a link.
     package var text: String { Base64URL.encode(json) }
 
     private var json: [UInt8] {
@@ -105,7 +106,7 @@ package enum PageToken: Hashable, Sendable {
 
     // MARK: - Reading
 
-    /// What a database yields for a key of an order: versions are numbers there.
+    /// Returns the type of a sort key in the database: versions are numbers there.
     package static func type(of key: SortKey, in schema: TableSchema) -> ExpressionType {
         key.expression.kind == .field(SystemColumn.version)
             ? .integer : key.expression.type(in: schema)
@@ -119,9 +120,9 @@ package enum PageToken: Hashable, Sendable {
         }
     }
 
-    /// Reads a token for an order whose keys are of these types, the id last.
+    /// Parses a token for an order whose keys are of these types, the id last.
     ///
-    /// Nil when no row of ours can have such keys.
+    /// Returns nil if no row of the server can have such keys.
     package init?(_ text: String, _ types: [ExpressionType]) {
         guard let bytes = Base64URL.decode(text.utf8) else { return nil }
         guard let token = bytes.withUnsafeBufferPointer({ try? Self.read($0) }) else { return nil }

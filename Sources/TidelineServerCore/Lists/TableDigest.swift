@@ -6,10 +6,10 @@ package import TidelineCore
 /// Which rows are hashed: those that are not deleted.
 package struct DigestRequest: Sendable {
     package var caller = ReadCaller.nobody
-    /// What the caller may see; nil for all.
+    /// The visibility filter of the caller; nil for all rows.
     package var view: QueryExpression?
     package var filter: QueryExpression?
-    /// Only ids behind this one, in the order of their bytes.
+    /// Only ids after this one, in the order of their bytes.
     package var after: String?
     /// Only ids up to this one.
     package var upTo: String?
@@ -32,7 +32,7 @@ package struct TableDigest: Hashable, Sendable {
 
     package var count: Int64
     package var digest: String
-    /// One behind the other, without a gap; at least one.
+    /// Consecutive ranges, without a gap; at least one.
     package var ranges: [Range]
 
     func write(to writer: inout JSONWriter) {

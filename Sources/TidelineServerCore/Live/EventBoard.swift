@@ -1,7 +1,8 @@
-// EventBoard: which tables changed and when, for the listeners of all event loops.
+// EventBoard: the tables that changed, and when, for the listeners of all event loops.
 //
-// The store tells it after each commit. It tells each loop once, however many listeners that has
-// and however many commits follow until the loop looks; the loop does the rest on its own thread.
+// The store notifies it after each commit. It notifies each loop once, however many listeners that
+// has and however many commits follow until the loop reads them; the loop does the rest on its own
+// thread.
 
 import Synchronization
 import TidelineCore
@@ -78,9 +79,9 @@ package final class EventBoard: Sendable {
     }
 }
 
-/// What one event loop knows of the tables; confined to its thread.
+/// The view of one event loop of the tables; confined to its thread.
 package struct EventFeed: Sendable {
-    /// Where the news of one loop waits.
+    /// The pending changes for one loop.
     final class Box: Sendable {
         private struct State {
             var news: [Int: Int64] = [:]
@@ -114,7 +115,8 @@ package struct EventFeed: Sendable {
     }
 
     let box: Box
-    /// The last stamps by the places of the tables, as far as this loop has told of them.
+    /// The last commit timestamps by the indexes of the tables, as far as this loop has reported
+    /// them.
     package private(set) var stamps: [Int64]
 
     fileprivate init(_ box: Box, stamps: [Int64]) {
@@ -162,7 +164,7 @@ package final class EventStream: Sendable {
         self.lasts = lasts
     }
 
-    /// Begins it at what the loop knows.
+    /// Creates a listener that begins at the loop's current state.
     package func listener(_ feed: EventFeed) -> EventListener {
         EventListener(tables, epoch: epoch, lastID: lastID, stamps: feed.stamps)
     }

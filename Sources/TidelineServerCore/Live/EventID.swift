@@ -1,13 +1,13 @@
-// EventID: what a listener has been told of, as the `id` of its events. Pure.
+// EventID: the state of the tables that a listener has received, as the `id` of its events. Pure.
 //
-// An id lists the tables of which nothing is left to tell, each with its last stamp then. A table
-// that is not in it, or has another stamp by now, has changed. So an id needs no memory of the
-// server: it holds after a restart, and at another server of the same database.
+// An id lists the tables without unreported changes, each with its last commit timestamp then. A
+// table that is not in it, or has another timestamp by now, has changed. So an id needs no memory
+// of the server: it is valid after a restart, and at another server of the same database.
 
 import TidelineCore
 
 package struct EventID: Equatable, Sendable {
-    /// A table as an id names it, whose names differ in length.
+    /// A table in an id; the names differ in length.
     package struct Mark: Equatable, Sendable {
         package var table: UInt64
         package var stamp: Int64
@@ -27,7 +27,7 @@ package struct EventID: Equatable, Sendable {
         self.marks = marks
     }
 
-    /// Nil for a text that is no id.
+    /// Returns nil for a text that is not an id.
     package init?(_ text: String) {
         guard text.utf8.count <= Self.textBytesMax, let words = Self.words(text),
             let first = words.first, words.count % 2 == 1
@@ -50,7 +50,7 @@ package struct EventID: Equatable, Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// The number that stands for a name (FNV-1a).
+    /// Returns the number that replaces a name (FNV-1a).
     package static func number(of name: String) -> UInt64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in name.utf8 { hash = (hash ^ UInt64(ASCII.lower(byte))) &* 0x100_0000_01B3 }

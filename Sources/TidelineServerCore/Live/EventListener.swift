@@ -1,4 +1,4 @@
-// EventListener: what one listener watches and what it has not been told yet. Pure.
+// EventListener: the tables that one listener watches and the changes still to be sent to it. Pure.
 //
 //     open -> { mark(changes) | next(stamps) }*
 //
@@ -16,7 +16,7 @@ package struct EventListener: Sendable {
         /// Its place among the tables of the server.
         package var place: Int
         package var name: String
-        /// What stands for its name in ids.
+        /// The number that replaces its name in ids.
         package var number: UInt64
 
         package init(place: Int, name: String) {
@@ -28,17 +28,18 @@ package struct EventListener: Sendable {
 
     fileprivate let tables: [Table]
     fileprivate let epoch: UInt64
-    /// The tables, by their place in `tables`, of which there is something to tell.
+    /// The tables with unreported changes, by their index in `tables`.
     fileprivate var pending: UInt64 = 0
 
     /// Begins to listen.
     ///
     /// - Parameters:
     ///   - tables: At most `tablesMax`.
-    ///   - epoch: The name of the state of the database.
-    ///   - lastID: The id of the last event that the listener had, if it names one. All tables may
-    ///     have changed when it is not understood.
-    ///   - stamps: The last stamps by the places of the tables.
+    ///   - epoch: The epoch of the database.
+    ///   - lastID: The id of the last event that the listener had, if it names one. If it cannot be
+    ///     parsed,
+    ///     all tables may have changed.
+    ///   - stamps: The last commit timestamps by the indexes of the tables.
     package init(_ tables: [Table], epoch: UInt64, lastID: String?, stamps: [Int64]) {
         self.tables = Array(tables.prefix(Self.tablesMax))
         self.epoch = epoch
@@ -54,7 +55,7 @@ package struct EventListener: Sendable {
         }
     }
 
-    /// Whether there is something to tell.
+    /// Whether there are unreported changes.
     package var isPending: Bool { pending != 0 }
 
     /// Takes note of changed tables, given as flags by their places.
@@ -64,20 +65,20 @@ package struct EventListener: Sendable {
         }
     }
 
-    /// The beginning of the stream: where the listener is from now on, without an event.
+    /// The beginning of the stream: sets the position of the listener, without an event.
     package func opening(_ stamps: [Int64]) -> [UInt8] {
         Array("retry: \(Self.retryMilliseconds)\nid: \(id(stamps).text)\n\n".utf8)
     }
 
-    /// About what is written at a time: each event has an id that names the tables.
+    /// The approximate bytes of one write: each event has an id that names the tables.
     package static let eventsBytesMax = 16 << 10
 
-    /// The events that are due, up to about so many bytes; what is left stays due.
+    /// Returns the pending events, up to about so many bytes; the rest stays pending.
     package mutating func next(_ stamps: [Int64], bytesMax: Int = eventsBytesMax) -> [UInt8] {
         var bytes: [UInt8] = []
         for (index, table) in tables.enumerated() where pending & 1 << UInt64(index) != 0 {
             if bytes.count >= bytesMax { break }
-            // The id counts the event that it stands in as told, and those behind it not.
+            // The id counts its own event as sent, and the events after it not.
             pending &= ~(1 << UInt64(index))
             bytes += "id: ".utf8
             bytes += id(stamps).text.utf8
@@ -101,7 +102,7 @@ package struct EventListener: Sendable {
         stamps.indices.contains(table.place) ? stamps[table.place] : 0
     }
 
-    /// Says nothing, so that the connection and what is between know that it lives.
+    /// An empty comment, which shows the client and the proxies that the connection is alive.
     package static let heartbeat = Array(":\n\n".utf8)
 
     /// The end of the stream by the server: come again, after a moment.
@@ -111,12 +112,12 @@ package struct EventListener: Sendable {
     private static let retryMilliseconds = 2000
 }
 
-/// The events of one state of the tables, written once for all listeners that are told the same.
+/// The events of one state of the tables, built once for all listeners that receive the same.
 package struct EventTexts: Sendable {
     private struct Text: Sendable {
         var tables: [EventListener.Table]
         var epoch: UInt64
-        /// What was to be told, and what of it was left.
+        /// The flags that were pending, and those that remained.
         var before: UInt64
         var after: UInt64
         var bytes: [UInt8]
@@ -130,7 +131,7 @@ package struct EventTexts: Sendable {
 
     package init() {}
 
-    /// The tables have changed: nothing is told as before.
+    /// The tables have changed, so cached events are outdated.
     package mutating func begin() {
         texts.removeAll(keepingCapacity: true)
         oldest = 0

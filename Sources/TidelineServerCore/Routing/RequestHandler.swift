@@ -11,10 +11,10 @@ package struct RequestHandler: Sendable {
     private let clock = ContinuousClock()
     private let gzip = GzipThreads()
 
-    /// Names requests that have no name yet; whoever takes them in may name them by it.
+    /// Names requests that have no name yet; the HTTP layer may use it, too.
     package let ids: RequestIDs
 
-    /// The prefix tells the requests of this start of the server from those of others.
+    /// The prefix distinguishes the requests of this start of the server from those of other starts.
     package init(_ service: TableService, log: ServerLog = .silent, idPrefix: String = "request") {
         self.service = service
         self.log = log
@@ -23,8 +23,8 @@ package struct RequestHandler: Sendable {
 
     /// Answers a request.
     ///
-    /// The answer to a HEAD has the body of its GET: whoever sends it announces its length and leaves
-    /// it out.
+    /// The answer to a HEAD has the body of its GET: the HTTP layer announces its length and omits
+    /// the body.
     package func handle(_ request: ServerRequest) async -> ServerResponse {
         let start = clock.now
         var request = request
@@ -35,7 +35,7 @@ package struct RequestHandler: Sendable {
         let (answered, operation) = await answer(asked, id)
         var response = answered
         makeRoom(for: &response, isRead: asked.method == "GET")
-        // Every answer forbids caches, refusals too; but for the files of the dashboard.
+        // Every answer forbids caches, rejections too, except for the files of the dashboard.
         if response.headers["Cache-Control"] == nil {
             response.headers.append("Cache-Control", "no-store")
         }
@@ -74,16 +74,18 @@ package struct RequestHandler: Sendable {
     /// From now on the server is not ready, whatever still comes.
     package func beginDrain() { service.phase.beginDrain() }
 
-    /// Counts and logs an answer that was given before a request came here, or in its place.
+    /// Counts and logs an answer that was given before a request got here, or without one.
     package func note(_ request: ServerRequest, _ response: ServerResponse) {
         service.metrics.record(.refused, status: response.status, microseconds: 0)
         if log.writesRequests { log.request(request, response, id: request.id, microseconds: 0) }
     }
 
-    /// Counts a large answer; in the place of one that there is no room for comes a refusal, but not
-    /// where something may have been done that the answer tells of.
+    /// Counts a large answer.
     ///
-    /// Pages and rows have a share already: only an endpoint that reads is refused.
+    /// If there is not enough memory for it, a rejection replaces it, unless the request may have changed
+    /// something that the answer reports.
+    ///
+    /// Pages and rows have a share already: only an endpoint that reads is rejected.
     private func makeRoom(for response: inout ServerResponse, isRead: Bool) {
         guard response.body.count > AnswerMemory.smallBytes else {
             response.share = nil
@@ -177,7 +179,7 @@ package struct RequestHandler: Sendable {
         }
     }
 
-    /// The verbs of what is only read.
+    /// The methods of routes that only read.
     private static let reads = "GET, HEAD"
 
     static func checkReads(_ request: ServerRequest) throws {
@@ -194,7 +196,7 @@ package struct RequestHandler: Sendable {
         try TableCall(request, user: user, now: service.settings.environment.now())
     }
 
-    /// What depends on who sends it.
+    /// Answers a route whose result depends on the caller.
     private func dispatch(
         _ route: Route,
         _ request: ServerRequest,
@@ -239,7 +241,7 @@ package struct RequestHandler: Sendable {
             var answer = try await service.current {
                 try await dispatch(route, request, user: user)
             }
-            // Who holds room and asks for more could wait for ever.
+            // A request that keeps a reservation while it waits for more could wait forever.
             answer.share = nil
             return answer
         } catch {
@@ -253,8 +255,9 @@ package struct RequestHandler: Sendable {
         response.headers.append("Tideline-Schema", service.catalog.fingerprint)
     }
 
-    /// What is about the whole server is for who has the scraper's key, for operators, and where there
-    /// are neither for this machine and for callers with a token.
+    /// Routes about the whole server are for holders of the scraper's key and for operators.
+    ///
+    /// If neither is configured, they are for this machine and for callers with a token.
     private func checkOperator(_ request: ServerRequest) async throws {
         let settings = service.settings
         if settings.scrapeKey.isShown(by: request.headers) { return }

@@ -16,7 +16,7 @@ package enum Route: Hashable, Sendable {
     case endpoint(String)
     /// The page for operators.
     case dashboard
-    /// What it asks for: the segments behind `$admin`.
+    /// A dashboard request: the segments after `$admin`.
     case admin([String])
     case unknown
 

@@ -1,17 +1,17 @@
-// ServerError: a refusal on its way to becoming a problem document (RFC 9457).
+// ServerError: a rejection on its way to becoming a problem document (RFC 9457).
 //
 // Messages name members, options and limits, never contents.
 
 package import TidelineCore
 
-/// Why a request was refused.
+/// A rejection of a request, with its reason.
 package struct ServerError: Error, Sendable, CustomStringConvertible {
     package var status: Int
     package var message: String
     /// The byte offset in the body or in an option's text.
     package var position: Int?
     package var headers: HTTPFields
-    /// What it is, for programs, where the status alone does not tell.
+    /// The error's code for programs, if the status alone is not specific enough.
     package var code: String?
 
     package init(
@@ -28,7 +28,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         self.code = code
     }
 
-    /// What a command prints where it meets one.
+    /// The text that a command prints for the error.
     package var description: String { message }
 
     package static func badRequest(_ message: String, position: Int? = nil) -> ServerError {
@@ -52,7 +52,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         code: "noSuchTable"
     )
 
-    /// Its code tells a client that the row is gone, which no page of a proxy says.
+    /// The code distinguishes a missing row from a 404 page of a proxy.
     package static let noSuchRow = ServerError(404, "There is no such row.", code: "noSuchRow")
 
     package static let gone = ServerError(410, "The row was deleted.", code: "rowDeleted")
@@ -99,7 +99,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         )
     }
 
-    /// Nothing was said about who asks (RFC 6750 section 3.1: without an error code).
+    /// The request has no credentials (RFC 6750 section 3.1: without an error code).
     package static let notSignedIn = ServerError(
         401,
         "Sign in first: send a token in X-ZUMO-AUTH or as 'Authorization: Bearer'.",
@@ -149,7 +149,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         "The body must be JSON: send 'Content-Type: application/json'."
     )
 
-    /// RFC 9110 section 15.5.16: the codings that are taken stand in the answer.
+    /// RFC 9110 section 15.5.16: the answer lists the accepted codings.
     package static let codedBody = ServerError(
         415,
         "The body has a content coding; only 'identity' is taken. Send it as it is.",
@@ -249,7 +249,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         "Too many large answers wait for their callers (limits.answersBytes); try again shortly."
     )
 
-    /// For the log and the metrics: nobody waits for it.
+    /// For the log and the metrics only: the caller has left.
     package static let cancelled = busy("The request was given up; try again.")
 
     package static let notWritable = busy(
@@ -267,7 +267,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         "The table in the database is not as this server knows it: it has to be started anew."
     )
 
-    /// It was another one each time that the request began anew.
+    /// The table had a different schema version at each restart of the request.
     package static let tableChanging = busy(
         "The table is being changed by other servers; try again shortly."
     )
@@ -302,7 +302,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
 }
 
 extension ServerResponse {
-    /// The problem document of a refusal.
+    /// Makes the problem document of a rejection.
     package init(_ error: ServerError) {
         var writer = JSONWriter()
         writer.raw("{\"title\":")

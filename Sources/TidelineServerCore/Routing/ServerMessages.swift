@@ -60,9 +60,9 @@ public struct ServerResponse: Sendable {
     public var headers: HTTPFields
     /// The body; empty when there is none.
     public var body: [UInt8]
-    /// What goes on behind the head in the place of a body; nil for an answer that ends.
+    /// The stream that follows the head instead of a body; nil for an answer that ends.
     package var stream: EventStream?
-    /// What it holds of the memory for answers; nil for a small one.
+    /// The answer's share of the memory for answers; nil for a small one.
     package var share: AnswerShare?
 
     /// Makes an answer.

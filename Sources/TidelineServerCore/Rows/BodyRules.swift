@@ -1,7 +1,7 @@
-// BodyRules: what a body has to be before it is read.
+// BodyRules: the checks on a body before it is read.
 
 extension TableService {
-    /// Refuses bodies of other types, and such as would have to be decoded first.
+    /// Rejects bodies of other types, and those that would have to be decoded first.
     func checkBody(_ call: TableCall, isPatch: Bool = false) throws {
         if !call.request.body.isEmpty, call.head.isCoded { throw ServerError.codedBody }
         if isPatch { return }
@@ -12,7 +12,7 @@ extension TableService {
         if type != .json { throw ServerError.notJSON }
     }
 
-    /// Refuses a patch that tests values for a caller who may not read them.
+    /// Rejects a patch that tests values for a caller who may not read them.
     func checkTests(_ patch: JSONPatch, _ call: TableCall, _ table: Table) throws {
         guard patch.readsValues, call.user?.isOperator != true else { return }
         guard let access = table.definition.permissions.read, access != .disabled else {

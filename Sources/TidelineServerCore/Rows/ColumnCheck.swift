@@ -1,7 +1,7 @@
-// ColumnCheck: the rules of a column made ready: length, range, pattern.
+// ColumnCheck: the prepared rules of a column: length, range, pattern.
 //
-// It sees stored values, so that every way to a row is checked alike. A refusal names the member
-// and the rule, never the value.
+// It checks stored values, so that every kind of write is checked alike. A rejection names the
+// member and the rule, never the value.
 
 import Foundation
 package import TidelineCore
@@ -54,7 +54,7 @@ package struct ColumnCheck: Sendable {
         return writer.text
     }
 
-    /// Refuses a value of the column that breaks a rule.
+    /// Rejects a value of the column that breaks a rule.
     package func check(_ value: SQLValue, of column: ColumnDefinition) throws(ServerError) {
         if value == .null { return }
         if let maxLength, Self.length(value) > maxLength {

@@ -15,14 +15,14 @@ package struct JSONPatch: Sendable {
         case test(Int, SQLValue?)
     }
 
-    /// What a member is set to.
+    /// The new content of a JSON member.
     private enum Setting: Sendable {
         case value(SQLValue)
         /// The column cannot hold it, which matters when it is the last one only.
         case refused(ServerError)
     }
 
-    /// What the patch says of system members, by name, checked like the members of a merge.
+    /// The system members in the patch, by name, checked like the members of a merge.
     private(set) var claims = RowBody(values: [])
     private var steps: [Step] = []
     private let table: Table
@@ -136,7 +136,7 @@ package struct JSONPatch: Sendable {
     /// The place of the member that a JSON Pointer names.
     private func place(_ pointer: String?, _ operation: Operation) throws -> Int {
         guard let pointer else { throw operation.fault("'path' or 'from' is missing") }
-        // By bytes: what combines with '/' is no other character.
+        // By bytes: '/' followed by a combining character is another Character.
         let slash = UInt8(ascii: "/")
         let name = pointer.utf8.dropFirst()
         guard pointer.utf8.first == slash, !name.contains(slash) else {
@@ -194,7 +194,7 @@ extension JSONPatch {
                 changed[place] = true
                 refusals[place] = refusals[source]
             case .test(let place, let value):
-                // What such a member is compared with is nothing that the row could be.
+                // The row cannot contain the value that such a member is compared with.
                 if let refusal = refusals[place] { throw refusal }
                 guard let value else { return nil }
                 try Self.spend(&bytesToTest, on: row[place], value)

@@ -1,6 +1,6 @@
 // MemberReader: one JSON value -> one stored value, by the column's type.
 //
-// A refusal names the member and what is expected, never the value.
+// A rejection names the member and the expected type, never the value.
 
 import Foundation
 package import TidelineCore
@@ -110,7 +110,7 @@ extension JSONReader {
 }
 
 extension ColumnType {
-    /// What a member of this type must be, for messages.
+    /// The expected JSON of a member of this type, for messages.
     var expectation: String {
         switch self {
         case .string: "a string"

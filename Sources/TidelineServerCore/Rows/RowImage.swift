@@ -1,4 +1,4 @@
-// RowImage: a row as a database keeps it: what writes are planned on and what they leave.
+// RowImage: a row as a database stores it: the input and the result of a planned write.
 
 import Foundation
 package import TidelineCore
@@ -42,7 +42,7 @@ package struct RowImage: Hashable, Sendable {
         values.reduce(id.utf8.count) { $0 + $1.bytes }
     }
 
-    /// What decisions about the row go by.
+    /// The part of the row that decisions depend on.
     package var state: RowState {
         RowState(version: version, updatedAt: updatedAt, isDeleted: isDeleted)
     }
@@ -110,7 +110,7 @@ extension RowImage {
         return writer.bytes
     }
 
-    /// Where the version is among the system values.
+    /// The index of the version among the system values.
     private static let versionOffset = 3
 }
 

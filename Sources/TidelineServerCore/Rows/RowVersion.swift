@@ -6,7 +6,7 @@ package enum RowVersion {
     private static let alphabetText: StaticString =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-    /// What a character of the alphabet stands for.
+    /// Returns the value of a character of the alphabet.
     private static func digit(_ character: UInt8) -> UInt64? {
         switch character {
         case UInt8(ascii: "A")...UInt8(ascii: "Z"): UInt64(character - UInt8(ascii: "A"))

@@ -29,7 +29,7 @@ extension ColumnDefinition {
         isNullable ? .null : SQLValue(type.zero, type: type)
     }
 
-    /// What an absent member becomes.
+    /// The value that is stored for an absent member.
     package var storedDefault: SQLValue {
         if let defaultValue { return SQLValue(defaultValue, type: type) }
         return isNullable ? .null : SQLValue(type.zero, type: type)

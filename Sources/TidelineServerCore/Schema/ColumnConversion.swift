@@ -1,7 +1,8 @@
 // ColumnConversion: a stored value as one of another type, exactly or not at all.
 //
 // The value is written as the wire has it and read as the new column reads its members. A text is
-// also taken for what is written in it, and anything else for a text: "5" becomes 5, 5 becomes "5".
+// also parsed as another type, and any other value is also converted to text: "5" becomes 5, 5
+// becomes "5".
 
 import Foundation
 package import TidelineCore

@@ -1,8 +1,8 @@
-// LogScope: what the change log of a table takes of a row that may have left somebody's view, as the
-// database remembers it from one start to the next.
+// LogScope: the changes that a table's change log records for rows that may have left a caller's view, as
+// the database remembers it from one start to the next.
 //
-// A server without the row filter, such as the plain command on the database of an app, writes past the
-// log what that app's callers would have to be told. The horizon says so when the filter is there again.
+// A server without the row filter, such as the plain command on the database of an app, does not log
+// the changes that the app's callers need. The horizon rises when the filter is configured again.
 
 import TidelineCore
 

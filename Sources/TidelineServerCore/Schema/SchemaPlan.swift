@@ -1,8 +1,9 @@
-// SchemaPlan: what has to be done to the tables of a database; asks it and changes nothing.
+// SchemaPlan: the changes that the tables of a database need; reads the database and changes
+// nothing.
 
 package import TidelineCore
 
-/// What a plan asks of a database.
+/// The queries that a plan sends to a database.
 package protocol SchemaFacts {
     /// Whether there is a table of this name, whoever made it.
     func hasTable(_ name: String) throws -> Bool
@@ -27,7 +28,8 @@ package struct SchemaPlan {
         self.database = database
     }
 
-    /// What differs, table by table; with `isComplete` what is not declared is not wanted.
+    /// Returns the differences, table by table; with `isComplete`, undeclared columns are not
+    /// wanted.
     package func steps(to declared: [TableDefinition], isComplete: Bool) throws -> [SchemaStep] {
         try Self.checkNames(declared)
         var steps: [SchemaStep] = []
@@ -42,9 +44,9 @@ package struct SchemaPlan {
         return steps
     }
 
-    /// The tables at whose rows ``steps(to:isComplete:)`` looks.
+    /// Returns the tables whose rows ``steps(to:isComplete:)`` examines.
     ///
-    /// What it finds there holds for as long as nobody writes to them.
+    /// The result of the examination is valid for as long as these tables are not written to.
     package func tablesToLookAt(_ declared: [TableDefinition], isComplete: Bool) -> [String] {
         declared.filter { table in
             guard let old = stored.first(where: { Self.isSame($0.name, table.name) }) else {

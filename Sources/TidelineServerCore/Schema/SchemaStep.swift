@@ -2,11 +2,11 @@
 
 package import TidelineCore
 
-/// What has to be done to a table so that it is as declared.
+/// A change to a table that brings it to its declaration.
 package struct SchemaStep: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
         case createTable
-        /// A table of somebody else is served from now on: what is done to it, as sentences.
+        /// Adopts a table that another program created: the changes to it, as sentences.
         case adoptTable(changes: [String])
         /// `rows`: those that get a new version, since devices do not know the default.
         case addColumn(ColumnDefinition, rows: Int64)
@@ -24,7 +24,7 @@ package struct SchemaStep: Sendable, Hashable {
         case forgetTable
         /// Somebody else has dropped or renamed the column.
         case restoreColumn(ColumnDefinition)
-        /// Somebody else has dropped or disabled what tells the server of the writes of others.
+        /// An external program dropped or disabled the triggers that notify the server of external writes.
         case restoreTriggers
         /// The table is not declared any more.
         case keepTable
@@ -134,7 +134,7 @@ extension SchemaStep: CustomStringConvertible {
             : " \(lost) of them cannot be converted and become \(place)."
     }
 
-    /// What it is about.
+    /// The table, or the table and column, that the step changes.
     package var place: String {
         switch kind {
         case .createTable, .adoptTable, .changeClock, .keepTable, .restoreTable, .forgetTable,

@@ -4,7 +4,7 @@ import TidelineCore
 
 /// Why a database cannot be used; nothing in it was changed.
 public struct DatabaseError: Error, Sendable, CustomStringConvertible {
-    /// What kind of reason it is.
+    /// The category of the error.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String, Sendable {
             case missing
@@ -28,11 +28,11 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
         public static let notPermitted = Self(.notPermitted)
         /// Another server or program has the file.
         public static let inUse = Self(.inUse)
-        /// The file is no database, or one that this server did not make.
+        /// The file is not a database, or not one that this server created.
         public static let foreign = Self(.foreign)
         /// A newer server made the file.
         public static let newerFormat = Self(.newerFormat)
-        /// The log beside the file belongs to another file.
+        /// The log next to the file belongs to another file.
         public static let staleLog = Self(.staleLog)
         /// The disk is full.
         public static let full = Self(.full)
@@ -49,9 +49,9 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
         public var description: String { kind.rawValue }
     }
 
-    /// What kind of reason it is.
+    /// The category of the error.
     public var code: Code
-    /// What happened, and what to do about it.
+    /// The description of the error, and how to fix it.
     public var message: String
 
     /// The message.

@@ -1,23 +1,23 @@
 // OutdatedTable: another server has changed a table since this one learned of it.
 //
-// A database that servers share numbers the forms of each table, and every read and write looks at the
-// number. Where it is another one the table is learned anew and the request begins from its start.
+// A database that servers share numbers the schema versions of each table, and every read and write compares
+// the number. If it differs, the table's definition is reloaded and the request restarts.
 
 import TidelineCore
 
-/// Nothing was done: the table has another form in the database than the one that was asked with.
+/// Nothing was done: the table has another schema version in the database than the one in the request.
 package struct OutdatedTable: Error, Sendable {
     /// The table as the database has it.
     package let definition: TableDefinition
 
     package init(_ definition: TableDefinition) { self.definition = definition }
 
-    /// How often a request begins from its start before its caller is told to try later.
+    /// The number of times a request restarts before its caller is asked to try later.
     static let attemptsMax = 3
 }
 
 extension TableService {
-    /// Does what may be begun again, with the tables as they are by then.
+    /// Performs work that can be restarted, with the current tables each time.
     func current<Result>(_ body: () async throws -> Result) async throws -> Result {
         for _ in 1..<OutdatedTable.attemptsMax {
             do {
@@ -59,8 +59,9 @@ extension TableService {
         catalog.put(definition)
     }
 
-    /// Learns of a table that another server may have made; where nothing is made from what arrives,
-    /// there is none.
+    /// Loads a table that another server may have created.
+    ///
+    /// Without a dynamic schema there is no such table.
     func lookUp(_ name: String) async throws {
         guard settings.dynamicSchema, catalog.table(named: name) == nil,
             TableDefinition.nameFault(name) == nil

@@ -1,6 +1,6 @@
-// PurgeSchedule: when what is older than it is kept is looked for, and in which order.
+// PurgeSchedule: the times and the order of the searches for expired data.
 
-/// One of the things that a round of the purge looks at.
+/// A kind of data that a round of the purge examines.
 package enum PurgeStep: Hashable, Sendable {
     case tombstones(of: String, days: Int)
     case changes(of: String, days: Int)
@@ -20,14 +20,14 @@ package struct PurgeSchedule: Sendable {
     /// Steps that remove nothing are small: so many of them make one turn.
     private static let stepsOfTurn = 16
 
-    /// What is left of the round, the next step last.
+    /// The remaining steps of the round, the next step last.
     private var left: [PurgeStep] = []
     /// When the next turn is due.
     package private(set) var due: UInt64 = 0
 
     package init() {}
 
-    /// A turn of the purge beside other work.
+    /// Runs a turn of the purge between other work.
     ///
     /// - Parameters:
     ///   - now: The uptime.
@@ -57,7 +57,7 @@ package struct PurgeSchedule: Sendable {
         due = 0
     }
 
-    /// What a step removed.
+    /// The amount that a step removed.
     package enum Removed: Hashable, Sendable {
         case nothing
         case some

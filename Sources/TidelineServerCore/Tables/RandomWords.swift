@@ -4,12 +4,12 @@ import Foundation
 import Synchronization
 
 final class RandomWords: Sendable {
-    /// What the system gives in one call at most.
+    /// The most bytes that the system returns in one call.
     private static let bytesAtOnce = 256
 
     private let words = Mutex<[UInt64]>([])
 
-    /// Two words that nobody else gets.
+    /// Returns two words that no other caller gets.
     func pair() -> (UInt64, UInt64) {
         words.withLock { words in
             if words.count < 2 { words = Self.fetch() }

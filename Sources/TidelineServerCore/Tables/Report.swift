@@ -1,8 +1,8 @@
-// Report: what a command found, once for people and once for scripts. Pure.
+// Report: the result of a command, once for people and once for scripts. Pure.
 
 import TidelineCore
 
-/// Names with what was found, in an order that stays.
+/// A report: names with values, in a stable order.
 package struct Report: Hashable, Sendable {
     package enum Item: Hashable, Sendable {
         case text(String)

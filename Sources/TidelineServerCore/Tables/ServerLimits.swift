@@ -1,4 +1,4 @@
-// ServerLimits, ServerEnvironment: what bounds a server, and what comes into it from outside.
+// ServerLimits, ServerEnvironment: the limits of a server, and its inputs from outside.
 
 import Dispatch
 import Foundation
@@ -12,14 +12,14 @@ public struct ServerLimits: Hashable, Sendable {
     public var rowBytes = 1 << 20
     /// How long one read of the database may run; longer is 503.
     public var queryTime: Duration = .seconds(10)
-    /// The size of the write-ahead log at which long reads that run are ended, to begin anew behind
-    /// those that wait; from half of it on, long reads wait before they begin.
+    /// The size of the write-ahead log at which running long reads are cancelled and queued after the waiting
+    /// reads; from half of it on, long reads wait before they begin.
     public var logBytes = 48 << 20
     /// The most writes that wait for the database; more are 503.
     public var writeQueue = 10_000
     /// How many versions of each row are kept in tables whose conflicts are merged.
     ///
-    /// A write that begins at an older one is in conflict.
+    /// A write with an older base version is a conflict.
     public var mergeBases = 32
     /// The most operations of a JSON Patch; more are 400.
     public var patchSteps = 1000
@@ -27,7 +27,7 @@ public struct ServerLimits: Hashable, Sendable {
     public var batchRequests = 1000
     /// The most bytes of a batch; more are 413, as are those over the limit of any body.
     public var batchBytes = 4 << 20
-    /// The bytes of a batch's answers from which on its reads and writes are refused.
+    /// The bytes of a batch's answers from which on its reads and writes are rejected.
     public var batchAnswerBytes = 16 << 20
 
     /// How many days the ledger remembers writes that came with a `Repeatability-Request-ID`.
@@ -35,29 +35,29 @@ public struct ServerLimits: Hashable, Sendable {
     /// The most bytes of the ledger; the oldest writes are dropped first.
     public var ledgerBytes = 1 << 30
 
-    /// How many days it is known what was deleted for good, or left somebody's view; a table's
-    /// `tombstoneDays` goes before.
+    /// The number of days for which permanent deletes, and rows that left a caller's view, are remembered;
+    /// a table's `tombstoneDays` takes precedence.
     ///
     /// A device that asks for changes after a longer time starts over.
     public var changeDays = 90
-    /// How many rows, and how many entries of a change log, an answer about changes looks at.
+    /// How many rows, and how many entries of a change log, an answer about changes reads.
     ///
-    /// Where more were written that the caller may not see, the answer ends early, with a next link.
+    /// If more were written that the caller may not see, the answer ends early, with a next link.
     public var changeScan = 10_000
 
-    /// How many days it is kept who changed what, in tables with `audit`.
+    /// How many days audit entries are kept, for tables with `audit`.
     public var auditDays = 365
 
-    /// How many requests a second each caller may send on average; more are 429, 0 is no bound.
+    /// How many requests a second each caller may send on average; more are rejected with 429, 0 is unlimited.
     ///
     /// A caller is a user or, without a token, an address. Ten seconds' worth may come at once.
     public var callerRequests = 0
-    /// How many writes a second, those of batches too; 0 is no bound.
+    /// How many writes a second, those of batches too; 0 is unlimited.
     public var callerWrites = 0
-    /// How many bytes of bodies a second; 0 is no bound.
+    /// How many bytes of bodies a second; 0 is unlimited.
     public var callerBytes = 0
-    /// How many queries a caller may have under way at a time: lists, rows, digests, batches and what
-    /// is read of endpoints; more are 429, 0 is no bound.
+    /// How many queries of a caller may run at a time: lists, rows, digests, batches and GET requests of
+    /// endpoints; more are rejected with 429, 0 is unlimited.
     public var callerQueries = 0
 
     /// The most tables that a dynamic schema makes a database have; a write that needs one more is 403.

@@ -3,7 +3,7 @@
 package struct StoreWarning: Hashable, Sendable {
     /// Stays as it is, for scripts.
     package var code: String
-    /// What does not work, why, and what to do.
+    /// The failure, its reason, and the remedy.
     package var text: String
 
     package init(_ code: String, _ text: String) {

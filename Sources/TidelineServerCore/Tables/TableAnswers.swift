@@ -3,8 +3,8 @@
 import TidelineCore
 
 extension StoredRow {
-    /// What a caller who may not read needs of a row that it changed: a PATCH of nothing would
-    /// else be a way to read.
+    /// Returns the part of a changed row that a caller without read permission needs: otherwise a
+    /// PATCH without changes would be a way to read.
     func stub(_ id: String) -> StoredRow {
         var writer = JSONWriter()
         writer.raw("{\"id\":")
@@ -37,7 +37,7 @@ extension TableService {
         return ServerResponse(status: status, headers: headers, body: row.json)
     }
 
-    /// What every answer about many rows has.
+    /// The headers of every answer about several rows.
     var listHeaders: HTTPFields {
         var headers = HTTPFields()
         headers.reserveCapacity(Self.headersUsual)
@@ -56,7 +56,7 @@ extension TableService {
     ) -> ServerResponse {
         metrics.sent(rows: page.rows)
         var writer = JSONWriter(capacity: 0)
-        // Moved, not copied: the page has room for its end.
+        // Moved, not copied: the page has spare capacity for its end.
         writer.bytes = page.bytes
         page.bytes = []
         var headers = listHeaders

@@ -13,7 +13,7 @@ package final class TableCatalog: Sendable {
     }
 
     private let state = Mutex(State())
-    /// What a table's permissions are where nothing is said.
+    /// The default for permissions that a table does not declare.
     private let defaultAccess: TablePermissions.Access
 
     /// The code of the tables, by their names in lower case.
@@ -70,10 +70,10 @@ package final class TableCatalog: Sendable {
         return definition
     }
 
-    /// Adds a table, or puts a wider form of it in its place.
+    /// Adds a table, or replaces it with a definition that has more columns.
     ///
-    /// Columns are only ever added while a server runs, so the form with fewer is the older one; but
-    /// of a database that others change, too, the form that was read last counts.
+    /// Columns are only ever added while a server runs, so the definition with fewer is the older one. But
+    /// for a database that external writers change, too, the definition that was read last counts.
     package func put(_ definition: TableDefinition) {
         let table = Table(completed(definition), hooks: hooks[definition.name.lowercased()])
         let fingerprint = Self.fingerprint(of: table)

@@ -15,23 +15,23 @@ public struct TableDefinition: Hashable, Sendable {
     public var maxTop: Int?
     /// Further indexes, each a list of columns.
     public var indexes: [[String]]
-    /// Who may do what.
+    /// The permissions for each operation.
     public var permissions: TablePermissions
-    /// The column that holds the id of the user who made a row; other users do not see the row.
+    /// The column that holds the id of the user who created a row; other users do not see the row.
     ///
-    /// A text column, made when it is not declared. The server fills it; nobody changes it.
+    /// A text column, created if it is not declared. The server fills it; callers cannot change it.
     public var owner: String?
-    /// Who wins when a write carries another version than the stored one.
+    /// The winner of a conflict, when a write carries another version than the stored one.
     public var conflict: ConflictRule
     /// How many days a tombstone is kept; nil for ever.
     public var tombstoneDays: Int?
     /// What is kept of a deleted row.
     public var tombstones: TombstoneRule
-    /// Whether it is kept who changed which columns of which row, for `limits.auditDays`.
+    /// Whether changes are recorded with user, row and columns, for `limits.auditDays`.
     public var audit: Bool
-    /// Whose clock stamps its rows; `owner` is for tables with an owner.
+    /// The clock that stamps its rows; `owner` is for tables with an owner.
     public var clock: ClockRule
-    /// The number of the table's form in a database whose tables other servers may change.
+    /// The schema version of the table in a database whose tables other servers may change.
     package var form: Int64?
     /// Expressions of the database by column: the defaults of an adopted table, for columns that are
     /// declared without one.
@@ -129,13 +129,13 @@ package final class Table: Sendable {
     package let ownerPlace: Int?
     /// Code around the operations on the table.
     package let hooks: TableHooks?
-    /// What the database has of it.
+    /// The part of the table that the database already has.
     private let made: Made
     let pageSize = PageSize()
     /// Made when it is first asked for.
     private let schemaFingerprint = Mutex<Fingerprint?>(nil)
 
-    /// What a database has of a table.
+    /// The part of a table that a database has.
     package enum Made: Sendable {
         /// All of it.
         case whole
@@ -213,19 +213,19 @@ package final class Table: Sendable {
         return value
     }
 
-    /// Refuses a value that the rules of a column do not allow.
+    /// Rejects a value that the rules of a column do not allow.
     func check(_ place: Int, _ value: SQLValue) throws(ServerError) {
         try checks[place]?.check(value, of: columns[place])
     }
 
-    /// Refuses a whole row that leaves out what has no allowed default.
+    /// Rejects a whole row with absent columns that have no allowed default.
     func checkAbsent(_ values: [SQLValue?]) throws {
         for place in needed where values[place] == nil {
             try check(place, columns[place].storedDefault)
         }
     }
 
-    /// The column, or behind the columns the system column, at a place.
+    /// Returns the column at an index, or for an index after the columns, the system column.
     package func member(_ place: Int) -> ColumnDefinition {
         place < columns.count ? columns[place] : SystemColumn.definitions[place - columns.count]
     }
@@ -235,7 +235,7 @@ package final class Table: Sendable {
         memberNames.firstIndex { name.utf8.elementsEqual($0) }
     }
 
-    /// The place of a member among the columns and, behind them, the system columns.
+    /// Returns the index of a member among the columns, followed by the system columns.
     func member(named name: String) -> Int? {
         if let exact = place(of: name) { return exact }
         let lowered = name.lowercased()
@@ -244,7 +244,7 @@ package final class Table: Sendable {
         }
     }
 
-    /// The place of a member among the columns and, behind them, the system columns.
+    /// Returns the index of a member among the columns, followed by the system columns.
     func member(_ name: JSONReader.Span, in reader: JSONReader, hint: Int) -> Int? {
         if hint < memberNames.count, reader.matches(name, memberNames[hint]) { return hint }
         if let exact = memberNames.firstIndex(where: { reader.matches(name, $0) }) { return exact }

@@ -2,12 +2,12 @@
 
 import TidelineCore
 
-/// What a table request brought beside its body.
+/// The context of a table request, without its body.
 ///
-/// An object, as it goes with its write through many hands, which would copy all its fields.
+/// A class, because it is passed along with its write many times, which would copy all its fields.
 final class TableCall: Sendable {
     let request: ServerRequest
-    /// Who sent it; nil for a caller without a token.
+    /// The user who sent it; nil for a caller without a token.
     let user: User?
     let head: RequestHead
     let parameters: QueryParameters

@@ -1,14 +1,14 @@
-// TableRules: who may do what with a table, who wins a conflict, and whose clock stamps its rows.
+// TableRules: the permissions of a table, its conflict rule, and the clock that stamps its rows.
 
-/// Who may do each operation on a table.
+/// The access level for each operation on a table.
 public struct TablePermissions: Hashable, Sendable {
-    /// Who may do one operation.
+    /// The callers who may do one operation.
     public enum Access: String, Hashable, Sendable, CaseIterable {
         /// Everybody.
         case anonymous
-        /// Whoever sends a token that the server takes.
+        /// Every caller with a valid token.
         case authenticated
-        /// Nobody: the operation is not there, 405.
+        /// No caller: the operation does not exist, 405.
         case disabled
     }
 
@@ -21,7 +21,7 @@ public struct TablePermissions: Hashable, Sendable {
     /// Deletes.
     public var delete: Access?
 
-    /// Describes the permissions; the default of each is `authenticated` where the server has
+    /// Describes the permissions; the default of each is `authenticated` if the server has
     /// authentication, else `anonymous`.
     public init(
         read: Access? = nil,
@@ -36,28 +36,28 @@ public struct TablePermissions: Hashable, Sendable {
     }
 }
 
-/// What happens to a write whose version is not the stored one.
+/// The resolution of a write whose version is not the stored one.
 public enum ConflictRule: String, Hashable, Sendable, CaseIterable {
-    /// It is refused with the stored row; the caller decides.
+    /// The write is rejected with the stored row; the caller decides.
     case reject
-    /// It is dropped, and the answer is the stored row as if it had been written; a delete is refused.
+    /// The write is dropped, and the answer is the stored row as if it had been written; a delete is rejected.
     case serverWins
     /// It is done as if it had carried no version.
     case clientWins
-    /// Columns that only one side changed are taken from that side; where both changed one to
-    /// different values, it is refused with the stored row.
+    /// Columns that only one side changed are taken from that side; if both changed one to
+    /// different values, the write is rejected with the stored row.
     case merge
 }
 
-/// Whose clock gives the rows of a table their versions.
+/// The clock that gives the rows of a table their versions.
 ///
 /// PostgreSQL only: SQLite has one writer, and one clock for each table either way.
 public enum ClockRule: String, Hashable, Sendable, CaseIterable {
-    /// The table's: writes of all callers wait for each other at its end, and everybody's changes
-    /// have one order.
+    /// The table's: all writes wait for each other at the end of their transactions, and the changes
+    /// of all callers have one order.
     case table
-    /// Each owner's: writes of two owners have nothing in common. Only owners are told what changed;
-    /// who sees the rows of several owners, as operators do, reads lists.
+    /// Each owner's: writes of two owners have nothing in common. Only owners can ask for changes;
+    /// callers who see the rows of several owners, as operators do, read lists.
     case owner
 }
 
@@ -70,7 +70,7 @@ public enum TombstoneRule: String, Hashable, Sendable, CaseIterable {
 }
 
 extension TablePermissions {
-    /// The permissions with `access` in the place of what is not said.
+    /// Returns the permissions with `access` for each operation that is not set.
     func filled(with access: Access) -> TablePermissions {
         TablePermissions(
             read: read ?? access,

@@ -1,23 +1,23 @@
-// TableService: the tables of a server with their store: what routes work on.
+// TableService: the tables of a server with their store, shared by all routes.
 
 import TidelineCore
 
 /// How a server treats requests on tables.
 package struct ServerSettings: Sendable {
     package var tables: [TableDefinition] = []
-    /// Whether tables and columns are made from what arrives.
+    /// Whether tables and columns are created from incoming rows.
     package var dynamicSchema = false
     /// The server's address as callers see it, without a trailing slash.
     package var publicURL: String?
-    /// What addresses begin with where there is no such address.
+    /// The scheme of addresses that do not specify one.
     package var scheme = "http"
     /// Whether `/metrics` answers callers without a token.
     package var exposesMetrics = true
     /// The users for whom `/metrics` is, whatever the address.
     package var operators = Operators()
-    /// The key for `/metrics`; where it is set, they are for who has it and for operators.
+    /// The key for `/metrics`; if it is set, metrics are for holders of the key and for operators.
     package var scrapeKey = ScrapeKey()
-    /// When the server's certificate ends, in seconds since 1970; nil where that is not known.
+    /// When the server's certificate expires, in seconds since 1970; nil if that is not known.
     package var certificateEnd: @Sendable () -> Int? = { nil }
     /// When the last backup was made, likewise.
     package var lastBackup: @Sendable () -> Int? = { nil }
@@ -25,7 +25,7 @@ package struct ServerSettings: Sendable {
     package var processUse: @Sendable () -> ProcessUse = { ProcessUse() }
     /// Limits that the metrics repeat, for alerts.
     package var bounds = ServerMetrics.Bounds()
-    /// Checks tokens; nil where callers have none.
+    /// Checks tokens; nil if callers have none.
     package var authenticator: Authenticator?
     /// Which web pages may call; nil for none.
     package var crossOrigin: CrossOrigin?
@@ -33,7 +33,7 @@ package struct ServerSettings: Sendable {
     package var hooks: [String: TableHooks] = [:]
     /// The routes under `/api`.
     package var endpoints: [Endpoint] = []
-    /// The page for operators; nil where there is none.
+    /// The page for operators; nil if it is disabled.
     package var dashboard: Dashboard?
     package var log = ServerLog.silent
     package var limits = ServerLimits()
@@ -53,15 +53,15 @@ package struct TableService: Sendable {
     package let metrics = ServerMetrics()
     let plans = ListPlans()
     let phase = ServerPhase()
-    /// Nil where callers are not bounded.
+    /// Nil if the rates of callers are not limited.
     let rates: CallerRates?
-    /// Nil where the queries of a caller are not bounded.
+    /// Nil if the queries of a caller are not limited.
     let queries: CallerQueries?
     let epochs: EpochMemory
 
     /// Prepares the tables in the store.
     ///
-    /// - Throws: ``SchemaError``, also for rules of access that nobody could check.
+    /// - Throws: ``SchemaError``, also for access rules that the server cannot check.
     package init(_ settings: ServerSettings, store: any TableStore) async throws {
         var settings = settings
         let hasAuthentication = settings.authenticator != nil
@@ -113,14 +113,14 @@ package struct TableService: Sendable {
     /// Sent with every list.
     package var epoch: String { epochs.current.name }
 
-    /// A clock of the table; what it tells of the state of the database is remembered.
+    /// Returns a clock of the table, and remembers the epoch that comes with it.
     func clock(_ owner: ClockOwner = .table, of table: Table) async throws -> TableClock {
         let clock = try await store.clock(owner, of: table)
         epochs.learn(clock)
         return clock
     }
 
-    /// Who sends the request; nil without a token, and where tokens mean nothing.
+    /// Returns the sender of the request; nil without a token, and if tokens are not configured.
     func user(of request: ServerRequest) async throws -> User? {
         guard let authenticator = settings.authenticator else { return nil }
         do {
@@ -133,7 +133,7 @@ package struct TableService: Sendable {
         }
     }
 
-    /// What a request that could not be done is answered with; what is no refusal is logged.
+    /// Returns the answer for a request that failed; an error that is not a rejection is logged.
     func refusal(_ error: any Error, of requestID: String) -> ServerResponse {
         if let error = error as? ServerError {
             if error.isConstraint {

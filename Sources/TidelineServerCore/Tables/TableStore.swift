@@ -6,16 +6,16 @@ package import TidelineCore
 
 /// A database that holds tables.
 ///
-/// Failures that the caller can do nothing about are thrown as they come; refusals as
+/// Failures that the caller can do nothing about are thrown unchanged; rejections as
 /// ``ServerError``. A write that returns is durable; a read that begins after it sees it.
 package protocol TableStore: Sendable {
     /// Makes the tables, and the columns and indexes that they lack.
     ///
     /// - Parameters:
-    ///   - tables: What is declared.
-    ///   - filtered: The tables, in lower case, of whose rows code says who sees them. Where more is
-    ///     to be told of a table than before, the horizon rises to its last stamp.
-    ///   - isComplete: Whether a stored column that is not declared is refused.
+    ///   - tables: The declared tables.
+    ///   - filtered: The tables, in lower case, whose visible rows are decided by code. If a table's log has to
+    ///     record more than before, the horizon rises to its last commit timestamp.
+    ///   - isComplete: Whether a stored column that is not declared is rejected.
     /// - Returns: every table of the database that was prepared once, with all its columns.
     /// - Throws: ``SchemaError`` for what would lose data; nothing is changed then.
     func prepare(
@@ -27,19 +27,19 @@ package protocol TableStore: Sendable {
     /// One page.
     func list(_ request: ListRequest, in table: Table) async throws -> ListPage
 
-    /// The table as it is in a database that other servers may change; nil where there is none, or
-    /// where nobody else changes tables.
+    /// Returns the table as it is in a database that other servers may change; nil if it does not exist, or
+    /// if no other server changes tables.
     func stored(_ name: String) async throws -> TableDefinition?
 
     /// How far the table has come: at least to every write that has returned.
     ///
-    /// It costs next to nothing where the database is known not to change by others.
+    /// It costs next to nothing if external writers cannot change the database.
     func clock(_ owner: ClockOwner, of table: Table) async throws -> TableClock
 
-    /// What changed after a time, in the order of the commits, from one state of the database.
+    /// Returns the changes after a time, in the order of the commits, from one state of the database.
     ///
-    /// A row that is in the view: itself where it fits the filter and is not deleted, else as
-    /// removed. A row that was in the view and is not any more: as removed.
+    /// A row in the view is returned itself if it fits the filter and is not deleted, otherwise as
+    /// removed. A row that was in the view and is not any more is returned as removed.
     ///
     /// - Throws: ``ServerError/epochChanged`` for a time that has not been yet.
     func changes(_ request: ChangeRequest, in table: Table) async throws -> ChangePage
@@ -49,7 +49,7 @@ package protocol TableStore: Sendable {
 
     /// The row with this id, tombstones too, or nil; also nil when it is outside the view.
     ///
-    /// - Throws: ``RowRoom/Lacking`` for a row that `room` has no room for, before it is made.
+    /// - Throws: ``RowRoom/Lacking`` if `room` has too little memory for the row, before it is built.
     func read(
         _ id: String,
         view: QueryExpression?,
@@ -62,13 +62,13 @@ package protocol TableStore: Sendable {
 
     /// Plans with ``WritePlanner`` and writes, in one transaction; many batches may share one.
     ///
-    /// What a table lacks in the database is made in that transaction, when something is written; it
-    /// is a refusal when the database has something else in its place. A write whose answer
-    /// ``AnswerBudget/hasRoom(for:)`` has no room for is refused with ``ServerError/noRoomInBatch``
-    /// before anything of it is done.
+    /// Tables and columns that the database lacks are created in that transaction, if something is written. The
+    /// write is rejected if the database has something else with that name. A write is rejected with
+    /// ``ServerError/noRoomInBatch``, before any of it is done, if ``AnswerBudget/hasRoom(for:)`` finds too
+    /// little memory for its answer.
     ///
-    /// - Returns: What became of each group, in their order.
-    /// - Throws: When nothing of the batch is done.
+    /// - Returns: The outcome of each group, in their order.
+    /// - Throws: An error if nothing of the batch was done.
     func write(_ batch: WriteBatch) async throws -> [GroupOutcome]
 
     /// Whether a write with this key is still to be done, as far as is committed by now.
@@ -85,24 +85,24 @@ package protocol TableStore: Sendable {
     /// A commit is reported before its writes return.
     func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws
 
-    /// Whether a write would be taken now; what it finds may be a second old.
+    /// Checks whether a write would be accepted now; the result may be a second old.
     ///
-    /// - Throws: ``ServerError`` with status 503 that says what stands against it.
+    /// - Throws: ``ServerError`` with status 503 and the reason.
     func checkWritable() async throws
 
     /// How many writes wait.
     var writeQueueLength: Int { get }
 
-    /// The size on the disk of what was written and is not yet where it stays.
+    /// The size on the disk of the write-ahead log.
     var logBytes: Int { get }
 
-    /// What it takes on the disk, for people.
+    /// Returns the sizes on the disk, for people.
     func sizes() async throws -> [StoreSize]
 
     /// The checks on the database that do not work now.
     var warnings: [StoreWarning] { get }
 
-    /// Finishes what is under way and closes the database; later calls are refused.
+    /// Finishes the running work and closes the database; later calls are rejected.
     func stop() async
 }
 
@@ -118,12 +118,12 @@ package struct StoreSize: Sendable, Hashable {
 }
 
 extension TableStore {
-    /// How far the table has come, where it has one clock.
+    /// Returns the position of the table's clock, for a table with one clock.
     package func clock(of table: Table) async throws -> TableClock {
         try await clock(.table, of: table)
     }
 
-    /// The row with this id, whether there is room for an answer with it or not.
+    /// Returns the row with this id, without a check of the memory for answers.
     package func read(
         _ id: String,
         view: QueryExpression?,
@@ -162,9 +162,9 @@ package struct WriteOutcome: Sendable {
     package var decision: WriteDecision
     /// The row after the write, or the row that stood against it.
     package var row: StoredRow?
-    /// Whether a conflict handler had a row written in the place of a delete.
+    /// Whether a conflict handler wrote a row instead of the delete.
     package var isInPlaceOfDelete = false
-    /// The id of the row where an earlier request had done the write; nil where this one did it.
+    /// The id of the row if an earlier request did the write; nil if this one did it.
     package var repeatedID: String?
     private var rare: Rare?
 
@@ -173,7 +173,7 @@ package struct WriteOutcome: Sendable {
         self.row = row
     }
 
-    /// What few outcomes have, apart from what all have and is copied.
+    /// The fields that few outcomes have, separate from the common ones, which are copied.
     private final class Rare: Sendable {
         let refusal: ServerError?
         let grown: TableDefinition?
@@ -190,7 +190,7 @@ package struct WriteOutcome: Sendable {
         }
     }
 
-    /// Why it was refused for what it would have written.
+    /// The reason for the rejection of the values that it would have written.
     package var refusal: ServerError? { rare?.refusal }
 
     /// The table as the database has it now, when the write made it or columns of it.
@@ -215,7 +215,7 @@ package struct WriteOutcome: Sendable {
     }
 }
 
-/// Whom a read is for, so that callers can take turns.
+/// The caller of a read, so that callers can take turns.
 package enum ReadCaller: Hashable, Sendable {
     case nobody
     /// By the id.
@@ -224,10 +224,10 @@ package enum ReadCaller: Hashable, Sendable {
     case address(String)
 }
 
-/// What a list asks of a database.
+/// The query of a list, as a store gets it.
 package struct ListRequest: Sendable {
     package var caller = ReadCaller.nobody
-    /// What the caller may see; nil for all.
+    /// The visibility filter of the caller; nil for all rows.
     package var view: QueryExpression?
     package var clock = ClockOwner.table
     package var filter: QueryExpression?
@@ -235,10 +235,10 @@ package struct ListRequest: Sendable {
     package var order: [SortKey] = []
     /// Places among columns and system columns; nil for all.
     package var select: [Int]?
-    /// The keys of the row behind which the page begins: one for each of `order`, and the id
-    /// behind them when it is not the last of them.
+    /// The keys of the row after which the page begins: one for each of `order`, followed by the id
+    /// unless it is already the last of them.
     package var after: [SQLValue]?
-    /// That row, where its keys are too long for a link; in the place of `after`.
+    /// That row, if its keys are too long for a link; replaces `after`.
     package var mark: PageMark?
     package var offset = 0
     /// The millisecond of the first rows, in the lists of clients that go on from the millisecond of
@@ -253,16 +253,16 @@ package struct ListRequest: Sendable {
     /// Where a database keeps what it makes of this request, when the same one may come again: it
     /// is the same in everything but the state of the database.
     package var kept: KeptRendering?
-    /// Where the page takes room as it grows; nil when it has all that it may need.
+    /// The memory reservation of the page, which grows with it; nil if all that it may need is reserved.
     package var room: PageRoom?
 
     package init() {}
 }
 
-/// The row behind which a page begins, without the values of its long keys.
+/// The row after which a page begins, without the values of its long keys.
 ///
-/// They are read again from the row. When that is not as it was, the page begins at the first row
-/// that may be behind the place where it was: rows may come twice, and none is left out.
+/// They are read again from the row. If the row has changed, the page begins at the first row
+/// that may follow its old position: rows may come twice, and none is left out.
 package struct PageMark: Hashable, Sendable {
     package var id: String
     package var version: Int64
@@ -279,7 +279,7 @@ package struct PageMark: Hashable, Sendable {
     }
 }
 
-/// What a database made of a request.
+/// A cached rendering of a request by a database.
 package final class KeptRendering: Sendable {
     private let stored = Mutex<(any Sendable)?>(nil)
 
@@ -303,8 +303,7 @@ package struct ListPage: Sendable {
     package var nextVersion: Int64?
     /// The time of the last row in microseconds, where `tie` was asked for.
     package var lastUpdatedAt: Int64?
-    /// The clock in the state that the page was read from; nil where it is to be asked for behind
-    /// the page.
+    /// The clock in the state that the page was read from; nil if it has to be read after the page.
     package var clock: TableClock?
 
     package init(

@@ -6,7 +6,7 @@
 
 /// A state machine over readings of the wall clock, the steady clock, and the database's memory.
 ///
-/// Pure: readings come in, and what the database is to remember goes out.
+/// Pure: readings come in, and the record that the database stores goes out.
 package struct TrustedTime: Sendable {
     /// Two clocks, read at the same moment, in microseconds.
     package struct Reading: Hashable, Sendable {
@@ -21,13 +21,13 @@ package struct TrustedTime: Sendable {
         }
     }
 
-    /// What a database remembers of the time.
+    /// The stored time record of a database.
     package struct Memory: Hashable, Sendable {
         /// The last time that was trusted.
         package var time: Int64
         /// The latest time that ever was trusted.
         package var latest: Int64
-        /// Whether a wall clock ran beside a steady clock for an hour.
+        /// Whether the wall clock agreed with a steady clock for an hour.
         package var isProven: Bool
         /// Rows and entries from before this time count as received at this time: the wall clock that
         /// dated them was behind, or may have been.
@@ -53,7 +53,7 @@ package struct TrustedTime: Sendable {
         }
     }
 
-    /// What a reading means.
+    /// The result of a reading.
     package enum Finding: Hashable, Sendable {
         /// The time counts; `memory` is to be stored unless it is nil.
         case trusted(RemovalTime, memory: Memory?)
@@ -79,7 +79,7 @@ package struct TrustedTime: Sendable {
 
     /// Since when the wall clock runs along with the steady clock.
     private var run: Reading?
-    /// What the memory said last, and the steady clock at that moment.
+    /// The last time from the memory, and the steady clock at that moment.
     private var last: (time: Int64, steady: Int64)?
 
     package init() {}
@@ -88,10 +88,10 @@ package struct TrustedTime: Sendable {
     ///
     /// - Parameters:
     ///   - reading: Both clocks.
-    ///   - memory: What the database remembers; nil in a database that remembers nothing yet.
-    ///   - newest: The newest commit timestamp from before this process wrote; it stands for the memory
-    ///     where there is none.
-    /// - Returns: What the reading means.
+    ///   - memory: The time record of the database; nil in a database without one.
+    ///   - newest: The newest commit timestamp from before this process wrote; it replaces the memory
+    ///     if there is none.
+    /// - Returns: The result of the reading.
     package mutating func take(
         _ reading: Reading,
         memory: Memory?,
@@ -154,7 +154,7 @@ package struct TrustedTime: Sendable {
         return steady >= Self.proof
     }
 
-    /// What the wall clock should say.
+    /// Returns the time that the wall clock should show.
     private func expected(_ known: Memory, _ reading: Reading) -> Int64 {
         // Another server may have stored another time.
         guard let last, last.time == known.time else { return known.time }
@@ -175,7 +175,7 @@ package struct RemovalTime: Hashable, Sendable {
     package var now: Int64
     /// See ``TrustedTime/Memory/agesFrom``.
     package var agesFrom: Int64
-    /// Whether a wall clock ran beside a steady clock for an hour.
+    /// Whether the wall clock agreed with a steady clock for an hour.
     package var isProven: Bool
 
     package init(now: Int64, agesFrom: Int64 = 0, isProven: Bool = false) {

@@ -1,4 +1,4 @@
-// WritableLook: whether a database takes writes, asked by anybody and tried at most once a second.
+// WritableLook: a probe for whether a database takes writes, run at most once a second.
 
 import Synchronization
 
@@ -12,7 +12,7 @@ package final class WritableLook: Sendable {
         var isUnderWay = false
     }
 
-    /// How long somebody waits for a try.
+    /// How long a caller waits for a try.
     private static let waitMax: Duration = .seconds(1)
 
     /// How many microseconds a try counts.
@@ -27,10 +27,10 @@ package final class WritableLook: Sendable {
         self.log = log
     }
 
-    /// Throws what the last try found; tries again where that is too long ago.
+    /// Throws the result of the last try; tries again if that is too old.
     ///
-    /// - Parameter write: Writes what nobody reads.
-    /// - Throws: What stands against a write.
+    /// - Parameter write: Writes a row that is never read.
+    /// - Throws: The error that prevents a write.
     package func check(_ write: @escaping @Sendable () async throws -> Void) async throws {
         let time = now()
         // Anybody may ask, and each try is a flush of the disk.

@@ -1,17 +1,17 @@
 // AnswerMemory: the bytes of all answers that were made and not yet taken by their callers.
 //
-// An answer counts from the moment its making begins until the last of it is with the system, on
-// all event loops together. Where there is no room, the making of a large answer waits: nobody is
-// refused for the slowness of others, as long as the event loops cut those who do not read. But the
-// large answer of an endpoint that reads is refused: it is made already, and to keep many that wait
-// would take the memory that is bounded here. Room that becomes free goes by turns to who waits the
-// longest and to who came last: else somebody who reads would wait until all are cut that came
-// before and do not.
+// An answer counts from the moment its building begins until the system has its last byte, on
+// all event loops together. If too little memory is left, the building of a large answer waits: no
+// caller is rejected because others are slow, as long as the event loops disconnect callers who do
+// not read. But the large answer of an endpoint that reads is rejected: it is built already, and
+// keeping many such answers waiting would take the memory that is bounded here. Memory that becomes
+// free goes by turns to the oldest and to the newest waiter: otherwise a caller who reads would wait
+// until all earlier callers who do not read are disconnected.
 
 import Synchronization
 
 package final class AnswerMemory: Sendable {
-    /// Smaller answers do not wait for room: there are as many of them as connections at most, and
+    /// Smaller answers do not wait for memory: there are at most as many of them as connections, and
     /// the system takes them at once.
     package static let smallBytes = 64 << 10
 
@@ -25,7 +25,7 @@ package final class AnswerMemory: Sendable {
         var held = 0
         /// In the order of their coming.
         var waiters: [Waiter] = []
-        /// Whether it is the turn of who came last.
+        /// Whether it is the turn of the newest waiter.
         var isTurnOfLast = false
         var nextID: UInt64 = 0
     }
@@ -40,21 +40,21 @@ package final class AnswerMemory: Sendable {
     /// How many bytes are held now.
     package var held: Int { state.withLock { $0.held } }
 
-    /// How many wait for room.
+    /// How many requests wait for memory.
     package var waiting: Int { state.withLock { $0.waiters.count } }
 
-    /// Whether so much is held that those who do not read have to go.
+    /// Whether so much memory is used that slow readers have to be disconnected.
     package var isShort: Bool { state.withLock { $0.held >= bytesMax / 2 || !$0.waiters.isEmpty } }
 
-    /// Whether somebody waits for room.
+    /// Whether a request waits for memory.
     package var isWanted: Bool { state.withLock { !$0.waiters.isEmpty } }
 
-    /// The most that wait for room; more are refused.
+    /// The most requests that wait for memory; more are rejected.
     private static let waitersMax = 1000
 
-    /// Room for an answer of about so many bytes, when there is some.
+    /// Waits until there is memory for an answer of about so many bytes, and reserves it.
     ///
-    /// - Throws: ``ServerError/noRoomForAnswers`` when too many wait, `CancellationError` when the
+    /// - Throws: ``ServerError/noRoomForAnswers`` if too many wait, `CancellationError` if the
     ///   caller's time is over.
     package func room(for bytes: Int) async throws -> AnswerShare {
         if let share = roomNow(for: bytes) { return share }
@@ -72,7 +72,7 @@ package final class AnswerMemory: Sendable {
             }
             guard let waiter else { return }
             waiter.continuation.resume(returning: nil)
-            // There may be room for those behind it.
+            // There may be enough memory for the waiters after it.
             change(by: 0)
         }
         if let share { return share }
@@ -82,7 +82,7 @@ package final class AnswerMemory: Sendable {
 
     private func enqueue(_ waiter: Waiter) {
         let (isRefused, share) = state.withLock { state -> (Bool, AnswerShare?) in
-            // Who is cancelled later finds the waiter here.
+            // A caller that is cancelled later finds the waiter here.
             if Task.isCancelled || state.waiters.count >= Self.waitersMax { return (true, nil) }
             guard !state.waiters.isEmpty || !fits(waiter.bytes, state) else {
                 state.held += waiter.bytes
@@ -94,9 +94,9 @@ package final class AnswerMemory: Sendable {
         if isRefused || share != nil { waiter.continuation.resume(returning: share) }
     }
 
-    /// Room for an answer that is made already, when there is some.
+    /// Reserves memory for an answer that is built already, if there is some.
     ///
-    /// An answer that is larger than all the room there is gets it alone.
+    /// An answer that is larger than the whole memory gets it alone.
     package func roomNow(for bytes: Int) -> AnswerShare? {
         let hasRoom = state.withLock { state in
             guard state.waiters.isEmpty, fits(bytes, state) else { return false }
@@ -106,14 +106,15 @@ package final class AnswerMemory: Sendable {
         return hasRoom ? AnswerShare(self, bytes) : nil
     }
 
-    /// Counts what is held whether there is room or not.
+    /// Counts the bytes even if they exceed the limit.
     package func count(_ bytes: Int) -> AnswerShare {
         state.withLock { $0.held += bytes }
         return AnswerShare(self, bytes)
     }
 
-    /// More room for an answer that has some, when it is free; those who wait do not go before it, as
-    /// what it holds comes back when it is made.
+    /// Enlarges a reservation if there is free memory.
+    ///
+    /// The waiters do not go first, because the reservation is returned when its answer is built.
     fileprivate func grow(by bytes: Int, from before: Int) -> Bool {
         state.withLock { state in
             guard state.held == before || state.held + bytes <= bytesMax else { return false }
@@ -126,7 +127,7 @@ package final class AnswerMemory: Sendable {
         state.held == 0 || state.held + bytes <= bytesMax
     }
 
-    /// Changes what is held, and gives room that became free to those who wait.
+    /// Changes the used bytes, and gives memory that became free to the waiters.
     fileprivate func change(by bytes: Int) {
         let ready = state.withLock { state in
             state.held += bytes
@@ -147,7 +148,7 @@ package final class AnswerMemory: Sendable {
     }
 }
 
-/// What one answer holds of the memory for answers; given back when nobody has it any more.
+/// A share of the memory for answers, returned when its last reference is gone.
 package final class AnswerShare: Sendable {
     package let memory: AnswerMemory
     private let bytes: Atomic<Int>
@@ -159,9 +160,9 @@ package final class AnswerShare: Sendable {
 
     deinit { memory.change(by: -bytes.load(ordering: .relaxed)) }
 
-    /// Makes it larger, where there is room.
+    /// Enlarges the share if there is enough memory.
     ///
-    /// Not while somebody else resizes it.
+    /// Must not run while another thread resizes it.
     func grow(to count: Int) -> Bool {
         let before = bytes.load(ordering: .relaxed)
         guard memory.grow(by: count - before, from: before) else { return false }
@@ -169,7 +170,7 @@ package final class AnswerShare: Sendable {
         return true
     }
 
-    /// From now on it is so many bytes.
+    /// Sets the size of the reservation.
     package func resize(to count: Int) {
         let before = bytes.exchange(count, ordering: .relaxed)
         if before != count { memory.change(by: count - before) }

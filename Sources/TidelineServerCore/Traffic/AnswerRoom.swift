@@ -1,8 +1,8 @@
-// AnswerRoom: what the answer to one request holds of the memory for answers while it is made.
+// AnswerRoom: the memory reservation for the answer to one request while it is built.
 //
-// A batch has one for all its answers, a write by itself one for its row. Whoever holds room and
-// waits for more could wait for ever: so only who holds none waits, and a batch that has made some of
-// its answers leaves the rest when there is no room for them.
+// A batch has one for all its answers, a write by itself one for its row. A request that keeps memory and
+// waits for more could wait forever. So only a request without a reservation waits, and a batch that has
+// built some of its answers skips the rest if there is too little memory for them.
 
 import Synchronization
 
@@ -10,12 +10,12 @@ package final class AnswerRoom: Sendable {
     private struct State {
         /// The bytes of the answers that are made.
         var settled = 0
-        /// What is held at least, for answers that are to come.
+        /// The least reservation, for answers that are not built yet.
         var reserved = 0
         var share: AnswerShare?
         /// The bytes of the share.
         var held = 0
-        /// What to wait for.
+        /// The bytes to wait for.
         var wanted = 0
         var isLacking = false
 
@@ -29,29 +29,29 @@ package final class AnswerRoom: Sendable {
     private let memory: AnswerMemory
     private let state = Mutex(State())
 
-    /// The room of the batch whose requests are being answered.
+    /// The reservation of the batch whose requests are being answered.
     @TaskLocal static var ofBatch: AnswerRoom?
 
     package init(in memory: AnswerMemory) {
         self.memory = memory
     }
 
-    /// What is held; nil for small answers.
+    /// The share of the memory; nil for small answers.
     var share: AnswerShare? { state.withLock { $0.share } }
 
     /// The bytes of the answers that are made.
     var settled: Int { state.withLock { $0.settled } }
 
-    /// Whether room was lacking since somebody last waited for it.
+    /// Whether memory was lacking since a request last waited for it.
     package var isLacking: Bool { state.withLock { $0.isLacking } }
 
     /// Whether it may wait: the answers that are made, if any, are small.
     var mayWait: Bool { state.withLock { $0.settled <= AnswerMemory.smallBytes } }
 
-    /// Room for all answers together, when there is some now.
+    /// Reserves memory for all answers together, if there is enough now.
     package func take(total: Int) -> Bool { state.withLock { take(total, &$0) } }
 
-    /// Room for an answer beside those that are made, when there is some now.
+    /// Takes memory for an answer in addition to the finished ones, if there is enough now.
     func take(beside bytes: Int) -> Bool {
         state.withLock { state in
             let total = state.settled.addingReportingOverflow(bytes)
@@ -76,7 +76,7 @@ package final class AnswerRoom: Sendable {
         return false
     }
 
-    /// Counts an answer that is under way, beside those that are made, whether there is room or not.
+    /// Counts an answer that is being built, in addition to the finished ones, even beyond the limit.
     func count(beside bytes: Int) {
         state.withLock { state in
             let total = state.settled + bytes
@@ -86,7 +86,7 @@ package final class AnswerRoom: Sendable {
         }
     }
 
-    /// So many bytes of answers are made.
+    /// Records that so many bytes of answers are built.
     func settle(_ total: Int) {
         state.withLock { state in
             state.settled = total
@@ -101,12 +101,12 @@ package final class AnswerRoom: Sendable {
         }
     }
 
-    /// Gives back what is held beside the answers that are made.
+    /// Returns the memory that exceeds the finished answers.
     func giveBackRest() { settle(settled) }
 
-    /// Waits for the room that was lacking, and holds none meanwhile.
+    /// Waits for the memory that was lacking, without a reservation meanwhile.
     ///
-    /// - Throws: As ``AnswerMemory/room(for:)``.
+    /// - Throws: The errors of ``AnswerMemory/room(for:)``.
     func wait() async throws {
         let wanted = state.withLock { state in
             state.giveBack()
@@ -115,7 +115,7 @@ package final class AnswerRoom: Sendable {
         try await wait(for: wanted)
     }
 
-    /// Waits for what answers that are to come likely have.
+    /// Waits for the likely size of answers that are not built yet.
     func reserve(_ bytes: Int) async throws {
         try await wait(for: bytes)
         state.withLock { $0.reserved = bytes }

@@ -1,7 +1,7 @@
 // Histogram: how often something was how large, as Prometheus reads it.
 //
-// Adding takes no lock: two atomic additions beside the search for the part. Parts are read one after
-// the other, so a reading may be an addition apart in itself.
+// Adding takes no lock: two atomic additions and the search for the bucket. Buckets are read one after
+// another, so a reading may be inconsistent by one addition.
 
 import TidelineCore
 

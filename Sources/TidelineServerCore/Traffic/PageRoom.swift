@@ -1,41 +1,41 @@
-// PageRoom: what a page takes of the memory for answers while it is made.
+// PageRoom: the memory reservation for a page while it is built.
 //
-// A query may work long and find nothing. So a page takes room when it has rows, and queries that
-// have none yet hold up nobody. Where there is no room at that moment, the page is given up, waits
-// for room without a reader, and is made anew.
+// A query may work long and find nothing. So a page reserves memory only when it has rows, and queries
+// without rows yet do not delay others. If there is too little memory at that moment, the page is
+// discarded, waits without a reader, and is then built from the start.
 
 import Synchronization
 
 package final class PageRoom: Sendable {
-    /// There is no room now: the page is to be made anew when there is some.
+    /// The error for too little memory: the page is built from the start when there is enough.
     package struct Lacking: Error {}
 
-    /// What a page may have without asking: with its end and its links it is a small answer.
+    /// The bytes that a page may have without asking: with its end and its links it is a small answer.
     private static let freeBytes = AnswerMemory.smallBytes / 2
 
     private struct State {
         var isTaken = false
-        /// Whether the room was waited for: then it is kept when the page is made anew.
+        /// Whether the memory was waited for: then it is kept when the page is rebuilt.
         var isWaitedFor = false
         var wanted = 0
     }
 
-    /// What the answer holds that the page is, or is part of.
+    /// The reservation of the answer that the page is, or is part of.
     private let room: AnswerRoom
     private let likelyBytes: Int
     private let bytesMax: Int
     private let state = Mutex(State())
 
-    /// Room for a page that likely has so many bytes.
+    /// Creates a reservation for a page that likely has so many bytes.
     init(in room: AnswerRoom, likelyBytes: Int, bytesMax: Int) {
         self.room = room
         self.likelyBytes = min(likelyBytes, bytesMax)
         self.bytesMax = bytesMax
     }
 
-    /// The page begins, for the first time or anew.
+    /// Begins the page, for the first time or after a restart.
     ///
-    /// What an earlier try took is given back: a query that begins anew may wait for its turn.
+    /// The reservation of an earlier try is returned, because a query that restarts may wait for its turn.
     ///
     /// - Returns: How many bytes the page may have before it asks for more.
     package func begin() -> Int {
@@ -47,10 +47,10 @@ package final class PageRoom: Sendable {
         }
     }
 
-    /// Room for a page that has so many bytes already.
+    /// Reserves memory for a page that has so many bytes already.
     ///
     /// - Returns: How many bytes the page may have before it asks again.
-    /// - Throws: ``Lacking`` when there is no room.
+    /// - Throws: ``Lacking`` if there is too little memory.
     package func more(for bytes: Int) throws -> Int {
         try state.withLock { state in
             if state.isTaken || state.isWaitedFor {
@@ -65,7 +65,7 @@ package final class PageRoom: Sendable {
         }
     }
 
-    /// Waits for the room that was lacking.
+    /// Waits for the memory that was lacking.
     func wait() async throws {
         try await room.wait()
         state.withLock { $0.isWaitedFor = true }
@@ -73,9 +73,9 @@ package final class PageRoom: Sendable {
 }
 
 extension TableService {
-    /// Makes a page, with what it holds of the memory for answers.
+    /// Builds a page, with its share of the memory for answers.
     ///
-    /// Each row of a table that nobody has read may be the largest.
+    /// If no page of the table was read yet, each row is assumed to have the largest size.
     func makePage<Page>(
         of rows: Int,
         in table: Table,
@@ -102,14 +102,13 @@ extension TableService {
 
 /// How large the rows of a table's pages are.
 ///
-/// Others wait for the room that a page takes: so it is what the page will need, and not the most that
-/// it could be.
+/// Other requests wait for the memory that a page reserves: so it is what the page will need, and not the most
+/// that it could be.
 final class PageSize: Sendable {
     /// Zero while no page with rows was read.
     private let rowBytes = Atomic<Int>(0)
 
-    /// What a page of so many rows will likely have, with a quarter to spare; nil when no page was
-    /// read.
+    /// Returns the likely size of a page of so many rows, with a quarter to spare; nil if no page was read.
     func likelyBytes(ofRows rows: Int) -> Int? {
         let each = rowBytes.load(ordering: .relaxed)
         guard each > 0 else { return nil }

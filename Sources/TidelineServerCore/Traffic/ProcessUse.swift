@@ -1,8 +1,8 @@
-// ProcessUse: what the process takes of the machine, asked of the system when the metrics are read.
+// ProcessUse: the resources of the process, read from the system when the metrics are read.
 
 import Foundation
 
-/// Memory, processor time, descriptors and disk of the process; nil is what the system does not tell.
+/// Memory, processor time, descriptors and disk of the process; nil for values that the system does not report.
 package struct ProcessUse: Sendable {
     package var memoryBytes: Int?
     package var processorSeconds: Double?

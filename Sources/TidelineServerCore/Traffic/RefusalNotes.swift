@@ -1,10 +1,10 @@
-// RefusalNotes: who is refused, in one line of the log a minute for each kind.
+// RefusalNotes: the callers of rejected requests, in one line of the log a minute for each kind.
 
 import Synchronization
 
-/// Counts refused requests by their callers, and says when a line is due.
+/// Counts rejected requests by their callers, and says when a line is due.
 package final class RefusalNotes: Sendable {
-    /// Why requests are refused.
+    /// The reason for a rejection.
     package enum Kind: Hashable, Sendable, CaseIterable {
         case tokens
         case limits
@@ -40,7 +40,7 @@ package final class RefusalNotes: Sendable {
     /// Counts a refused request.
     ///
     /// - Parameters:
-    ///   - kind: Why it is refused.
+    ///   - kind: The reason for the rejection.
     ///   - caller: The user or address.
     ///   - now: Microseconds since 1970.
     /// - Returns: The line that is due; nil within a minute of the last one.
@@ -66,7 +66,7 @@ package final class RefusalNotes: Sendable {
 }
 
 extension TableService {
-    /// Notes a refused request, and writes the line that is due.
+    /// Notes a rejected request, and writes the line that is due.
     func noteRefusal(_ kind: RefusalNotes.Kind, _ caller: String) {
         let now = settings.environment.now()
         guard let line = settings.traffic.refusals.note(kind, caller, now: now) else { return }

@@ -1,11 +1,11 @@
-// RowRoom: what a row that is read by itself takes of the memory for answers before it is made.
+// RowRoom: the memory reservation for a row that is read by itself, made before the row is built.
 //
-// How large it is, only the row tells: the database asks when it stands on the row, and before it
-// copies anything of it. Where there is no room it says in which state the row is, and lets it go:
-// who gets no row does not wait, and who waits holds nothing.
+// Only the row itself shows how large it is: the database asks when its cursor is on the row, before it
+// copies any of it. If there is too little memory, it returns the state of the row and releases it.
+// A request that gets no row does not wait, and a waiting request keeps no reservation.
 
 package final class RowRoom: Sendable {
-    /// There is no room now for the row, which is in this state.
+    /// The error for too little memory for the row, which is in this state.
     package struct Lacking: Error {
         package let state: RowState
     }
@@ -16,9 +16,9 @@ package final class RowRoom: Sendable {
         self.room = room
     }
 
-    /// Room for a row of so many bytes; small ones need none.
+    /// Reserves memory for a row of so many bytes; small ones need none.
     ///
-    /// - Throws: ``Lacking`` when there is none.
+    /// - Throws: ``Lacking`` if there is too little.
     package func take(bytes: Int, of state: RowState) throws(Lacking) {
         guard bytes > AnswerMemory.smallBytes else { return }
         guard room.take(beside: bytes) else { throw Lacking(state: state) }
@@ -26,15 +26,14 @@ package final class RowRoom: Sendable {
 }
 
 extension TableService {
-    /// Reads a row and makes its answer, with what that holds of the memory for answers when it is
-    /// large.
+    /// Reads a row and builds its answer, with its share of the memory for answers if it is large.
     ///
     /// - Parameters:
     ///   - read: Reads the row; ``RowRoom/Lacking`` from it is waited for.
-    ///   - make: Makes the answer. Of a row that there is no room for, it gets the state and no bytes:
-    ///     nobody waits for an answer that has none.
-    /// - Returns: The answer, with its share where it is large.
-    /// - Throws: What both throw, and ``ServerError/noRoomInBatch``.
+    ///   - make: Builds the answer. For a row that exceeds the memory, it gets the state and no bytes: an
+    ///     answer without a row does not wait.
+    /// - Returns: The answer, with its share if it is large.
+    /// - Throws: The errors of both, and ``ServerError/noRoomInBatch``.
     func makeRowAnswer(
         _ read: (RowRoom) async throws -> StoredRow?,
         _ make: (StoredRow?) throws -> ServerResponse

@@ -1,4 +1,4 @@
-// ServerLog: one line each: a fixed sentence with the variable parts beside it.
+// ServerLog: a log of single lines, each a fixed sentence with the variable parts as fields.
 //
 // Never a body, never the value of a query option, never a token or a password.
 
@@ -24,7 +24,7 @@ package struct ServerLog: Sendable {
         case json
     }
 
-    /// What all copies of a log go by, and may change while a server runs.
+    /// The settings that all copies of a log share and that may change while a server runs.
     private final class Levels: Sendable {
         let most: Atomic<Int>
         let requests: Atomic<Int>
@@ -50,7 +50,7 @@ package struct ServerLog: Sendable {
         nonmutating set { levels.requests.store(newValue.rank, ordering: .relaxed) }
     }
 
-    /// Requests that take as long are told, whatever the level of requests.
+    /// Requests that take this long are logged, whatever the level of requests.
     package let slowMicroseconds: Int64
     private let now: @Sendable () -> Int64
     package var sink: @Sendable ([UInt8]) -> Void
@@ -146,7 +146,7 @@ package struct ServerLog: Sendable {
         field(&writer, "bytes") { $0.integer(Int64(response.body.count)) }
     }
 
-    /// The options of a query that are known; what else stands there is the caller's own text.
+    /// Returns the known options of a query; everything else is the caller's own text.
     private static func optionNames(_ query: String) -> String {
         let known = [
             "$filter", "$orderby", "$select", "$top", "$skip", "$count", "$inlinecount",
@@ -204,7 +204,7 @@ package struct ServerLog: Sendable {
 }
 
 extension JSONWriter {
-    /// A string in which everything is escaped that is no visible character and no space.
+    /// Writes a string with every character escaped that is neither visible nor a space.
     fileprivate mutating func visible(_ text: String) {
         guard text.unicodeScalars.contains(where: Self.isHidden) else { return string(text) }
         byte("\"")

@@ -9,7 +9,7 @@ extension ServerMetrics {
     package struct Now: Sendable {
         package var writeQueue: Int
         package var logBytes: Int
-        /// Seconds since 1970, as the next one; nil where it is not known.
+        /// Seconds since 1970, as the next one; nil if not known.
         package var certificateEnd: Int?
         package var lastBackup: Int?
         package var use: ProcessUse

@@ -1,4 +1,4 @@
-// ServerMetrics: what a server has done since its start, for `GET /metrics`.
+// ServerMetrics: the work of a server since its start, for `GET /metrics`.
 //
 // Counters are atomic and relaxed: a request takes no lock for them. They are read one after the
 // other, so a reading may be a request apart in itself.
@@ -6,7 +6,7 @@
 import TidelineCore
 
 package final class ServerMetrics: Sendable {
-    /// What a request wanted, by its path and method.
+    /// The kind of a request, by its path and method.
     package enum Operation: Int, Sendable, CaseIterable {
         case list
         case read
@@ -23,7 +23,7 @@ package final class ServerMetrics: Sendable {
         case events
         case dashboard
         case other
-        /// What was refused before a route was looked for.
+        /// Rejected before routing.
         case refused
 
         init(_ route: Route?, method: String) {

@@ -1,4 +1,4 @@
-// ServerPhase: whether the server still takes requests, for those who send them to it.
+// ServerPhase: whether the server still takes requests, for its load balancers.
 
 import Synchronization
 
@@ -11,7 +11,7 @@ package final class ServerPhase: Sendable {
 }
 
 extension TableService {
-    /// Refuses with 503 when a write would not be taken.
+    /// Rejects with 503 when a write would not be accepted.
     func checkReady() async throws {
         if phase.isDraining { throw ServerError.stopping }
         try await store.checkWritable()

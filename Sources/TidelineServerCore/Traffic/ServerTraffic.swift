@@ -1,4 +1,4 @@
-// ServerTraffic: what connections hold and what became of them, shared by all event loops.
+// ServerTraffic: the memory and the counters of connections, shared by all event loops.
 
 import Synchronization
 
@@ -9,7 +9,7 @@ package final class ServerTraffic: Sendable {
     package let batchReads: AnswerMemory
     /// Those of writes, and of batches that only write: they wait for no reads.
     package let writeAnswers: AnswerMemory
-    /// What compressed batches become, while they are worked on.
+    /// The memory for decompressed batches while they are processed.
     package let codedBatches: AnswerMemory
     /// The bytes of all requests under way, but for what a usual head has.
     package let requestBytes = Counter()
@@ -25,17 +25,17 @@ package final class ServerTraffic: Sendable {
     package let callerBytes = CallerCounts()
     /// Connections that were closed to make room for new ones.
     package let connectionsEvicted = Counter()
-    /// Connections and streams that were refused because their callers had too many.
+    /// Connections and streams that were rejected because their callers had too many.
     package let connectionsLimited = Counter()
     /// Says which limits are reached, and by whom.
     package let warnings = LimitWarnings()
-    /// Requests that were refused because their callers asked for too much.
+    /// Requests that were rejected because their callers asked for too much.
     package let tooMany = Counter()
-    /// Requests that were refused for their tokens.
+    /// Requests that were rejected for their tokens.
     package let tokensRefused = Counter()
-    /// Who was refused.
+    /// The callers of rejected requests.
     package let refusals = RefusalNotes()
-    /// What the database does.
+    /// The metrics of the database.
     package let store = StoreMetrics()
     /// How long the turns of each event loop take; each has its own, so that none waits for others.
     private let loops = Mutex<[Histogram]>([])
@@ -47,7 +47,7 @@ package final class ServerTraffic: Sendable {
     package let hangUps = Counter()
     /// Connections that ended before both sides had agreed on keys.
     package let failedHandshakes = Counter()
-    /// Lines of the log that were lost because nobody took them.
+    /// The number of log lines that were lost because the output was blocked.
     package let logLinesLost: Counter
 
     package init(answersBytesMax: Int = 64 << 20, logLinesLost: Counter = Counter()) {
@@ -59,7 +59,7 @@ package final class ServerTraffic: Sendable {
         self.logLinesLost = logLinesLost
     }
 
-    /// What batches that read, writes, and compressed batches may have beside it: this part of it each.
+    /// The divisor of the additional memory for batches that read, for writes, and for compressed batches each.
     private static let besideAnswers = 4
 
     /// All memory for answers.
@@ -85,7 +85,7 @@ package final class ServerTraffic: Sendable {
 
         package init() {}
 
-        /// - Returns: What it is behind that.
+        /// - Returns: The value after the addition.
         @discardableResult
         package func add(_ amount: Int = 1) -> Int {
             value.wrappingAdd(amount, ordering: .relaxed).newValue
@@ -93,7 +93,7 @@ package final class ServerTraffic: Sendable {
 
         package var current: Int { value.load(ordering: .relaxed) }
 
-        /// Makes it what was measured.
+        /// Sets a measured value.
         package func set(_ amount: Int) { value.store(amount, ordering: .relaxed) }
     }
 }

@@ -1,4 +1,4 @@
-// StoreMetrics: what a database did since the start of the server, the same for every backend.
+// StoreMetrics: the work of a database since the start of the server, the same for every backend.
 //
 // Counted once for a transaction, a checkpoint or a read that waited, never for a row.
 
@@ -23,10 +23,10 @@ package final class StoreMetrics: Sendable {
     package let replicaPages = Counter()
     package let replicaBehind = Counter()
     package let replicaFailures = Counter()
-    /// What the ledger of repeated requests has, as of the last look of the purge.
+    /// The size of the idempotency ledger, as of the last run of the purge.
     package let ledgerBytes = Counter()
     package let ledgerEntries = Counter()
-    /// What was removed because it was older than it is kept.
+    /// Tombstones that were purged because they exceeded their retention time.
     package let tombstonesPurged = Counter()
     package let changesPurged = Counter()
     package let ledgerPurged = Counter()
@@ -38,7 +38,7 @@ package final class StoreMetrics: Sendable {
 
     package init() {}
 
-    /// Counts what a step of the purge removed.
+    /// Counts the rows or entries that a step of the purge removed.
     package func purged(_ step: PurgeStep, _ count: Int) {
         switch step {
         case .tombstones: tombstonesPurged.add(count)

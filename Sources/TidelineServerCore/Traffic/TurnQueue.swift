@@ -1,6 +1,6 @@
 // TurnQueue: work of several callers, taken from each in turn.
 //
-// Who asks for much waits behind what others ask for, not they behind him.
+// A caller with many requests waits for the other callers, not they for that caller.
 
 package struct TurnQueue<Caller: Hashable, Element> {
     private struct Line {

@@ -1,14 +1,14 @@
 // AnswerBudget: how many bytes the answers of one batch hold, and how many they may.
 //
 // The rows of all answers are in memory until the batch is answered. A write that would come when
-// the budget is spent is refused and not done, so that what its caller is told is true.
+// the budget is spent is rejected and not done, so that the answer to its caller is true.
 
 /// The bytes of the answers of a batch.
 package struct AnswerBudget: Sendable {
     /// Answers that begin below it are made, so the last of them may pass it.
     package let bytesMax: Int
     package private(set) var bytes: Int
-    /// What the answers hold of the memory for all answers; nil where nobody counts them.
+    /// The reservation of the answers in the memory for all answers; nil if they are not counted.
     let room: AnswerRoom?
 
     package init(bytesMax: Int = .max, room: AnswerRoom? = nil) {
@@ -40,20 +40,21 @@ package struct AnswerBudget: Sendable {
         }
     }
 
-    /// Refuses what comes when it is spent, or behind what there was no room for.
+    /// Rejects a write when the budget is spent, or after a write whose answer exceeded the memory.
     package func check() throws(ServerError) {
         if isSpent { throw .batchAnswersTooLarge(bytesMax) }
         if room?.isLacking == true { throw .noRoomInBatch }
     }
 
-    /// Whether there is room for the row that a write is answered with.
+    /// Checks that there is memory for the row that a write is answered with.
     ///
-    /// To be asked before anything of the write is done: one that is done has to be told.
+    /// Call it before any part of the write is done: the result of a completed write has to be
+    /// reported.
     package func hasRoom(for outcome: WriteOutcome) -> Bool {
         hasRoom(bytes: outcome.row?.json.count ?? 0)
     }
 
-    /// Whether there is room for one more answer.
+    /// Whether there is memory for one more answer.
     func hasRoom(bytes count: Int) -> Bool {
         guard let room else { return true }
         let sum = bytes.addingReportingOverflow(count)

@@ -1,15 +1,15 @@
-// AuditEntry: who changed what, for tables that are audited. Pure.
+// AuditEntry: the user and the columns of a change, for tables that are audited. Pure.
 //
 // An entry is written in the transaction of the change, so no request changes a row without one,
 // and there is none without a change. It says which columns changed, and never their values.
 
 import TidelineCore
 
-/// Who sends a write, as far as the server can tell.
+/// The sender of a write, as far as the server knows.
 package struct WriteAuthor: Hashable, Sendable {
     /// The `sub` of the token; nil without one.
     package var user: String?
-    /// The installation that the request says it comes from; nobody checks that.
+    /// The installation that the request claims to come from, unverified.
     package var device: String?
     /// Whether it came through the dashboard.
     package var isDashboard = false
@@ -35,7 +35,7 @@ package struct AuditEntry: Hashable, Sendable {
     /// The usual bytes of an entry on the disk.
     static let usualBytes = 200
 
-    /// What was done; a newer server may have kept others than these.
+    /// The action of a change; a newer server may have stored others than these.
     package struct Action: RawRepresentable, Hashable, Sendable {
         package let rawValue: String
 
@@ -73,7 +73,7 @@ package struct AuditEntry: Hashable, Sendable {
         columns = columnsText.split(separator: ",").map(String.init)
     }
 
-    /// What is to be kept of a change; nil where nothing changes, and for tables that are not audited.
+    /// The audit entry of a change; nil if nothing changes, and for tables that are not audited.
     package init?(
         _ change: WritePlan.Change,
         by operation: WriteOperation,

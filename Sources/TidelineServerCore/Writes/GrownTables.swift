@@ -5,7 +5,7 @@
 struct GrownTables {
     private var tables: [String: Table] = [:]
 
-    /// The form of the table after the writes so far; nil where they make nothing of it.
+    /// Returns the table's definition after the writes so far; nil if they do not change it.
     func table(named name: String) -> Table? { tables.isEmpty ? nil : tables[name.lowercased()] }
 
     /// Takes in what a write will make.

@@ -1,4 +1,4 @@
-// LedgerRules: what both databases keep of a write that came with a name.
+// LedgerRules: the data that both databases keep of a write with an idempotency key.
 
 package enum LedgerRules {
     /// The bytes of an entry without its row.

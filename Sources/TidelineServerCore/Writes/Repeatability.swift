@@ -1,7 +1,7 @@
 // Repeatability: writes that may be sent twice and are done once (OASIS Repeatable Requests 1.0).
 //
-// The ledger of a database keeps, for each write that came with a name, what was asked and what was
-// answered, in the transaction of the write. Refusals are not kept: whoever was refused may ask again.
+// The ledger of a database keeps, for each write with an idempotency key, a digest of the request and the
+// answer, in the transaction of the write. Rejections are not kept: a rejected caller may ask again.
 
 import TidelineCore
 
@@ -15,7 +15,7 @@ package struct RepeatKey: Hashable, Sendable {
     package var requestID: String
     /// When the caller sent it first, in microseconds since 1970.
     package var firstSent: Int64
-    /// What it asks for: equal for equal requests.
+    /// The digest of the request: equal for equal requests.
     package var digest: [UInt8]
 
     package init(caller: String?, requestID: String, firstSent: Int64, digest: [UInt8]) {
@@ -74,8 +74,8 @@ extension RepeatKey {
 
     /// How far a caller's clock may be ahead, in microseconds.
     ///
-    /// For a write from further ahead nobody could tell later whether it was dropped: the ledger knows
-    /// until when it is complete, and that lies before now.
+    /// For a write from further ahead, the server could not decide later whether its entry was dropped: the
+    /// ledger knows until when it is complete, and that time is before now.
     package static let aheadMax: Int64 = 300_000_000
 
     /// Whether it says that it was first sent at a time that has not come.

@@ -10,7 +10,7 @@ import TidelineCore
 final class PreparedWrite: Sendable {
     let call: TableCall
     let write: WriteBatch.Write
-    /// Why it is not done, where it can only be answered as a repeat.
+    /// Why it is not done, if it can only be answered as a repeat.
     let refusal: ServerError?
 
     init(call: TableCall, write: WriteBatch.Write, refusal: ServerError? = nil) {
@@ -49,8 +49,8 @@ extension TableService {
 
     /// Reads a request that changes a row: permission, body, conditions, view.
     ///
-    /// Nothing of the row is read. What throws is the request's answer. `grown` is what earlier
-    /// writes of its group make.
+    /// Reads no row. A thrown error is the request's answer. `grown` has the columns that earlier
+    /// writes of its group add.
     func prepare(
         _ call: TableCall,
         table name: String,
@@ -94,8 +94,8 @@ extension TableService {
         }
     }
 
-    /// The repeat of a write whose body was taken when it was done, and would not be now; nil where
-    /// nothing is known of it.
+    /// Returns the stored answer to a write whose body was valid when it was done, and would not be now; nil if
+    /// the ledger does not have it.
     private func repeated(
         _ call: TableCall,
         _ name: String,

@@ -1,13 +1,13 @@
-// ThreeWayMerge+Columns: what a write makes of a stored row that somebody else changed since.
+// ThreeWayMerge+Columns: the merge of a write with a stored row that another device changed since.
 
 package import TidelineCore
 
 extension ThreeWayMerge {
-    /// What the write puts into the stored row.
+    /// Returns the values that the write stores in the row.
     ///
     /// - Parameters:
     ///   - mine: The values of the write, by column; nil for what it does not touch.
-    ///   - base: Those of the row that it began at; nil for what is not known.
+    ///   - base: The values of the base row; nil for a value that is not known.
     ///   - theirs: Those of the stored row.
     ///   - columns: The columns of all three.
     /// - Returns: Values by column, nil for what stays as it is stored; nil for a conflict.

@@ -6,11 +6,12 @@ package struct WriteBatch: Sendable {
     package struct Write: Sendable {
         package var operation: WriteOperation
         package var table: Table
-        /// What it is kept under, so that it is done once; nil for a write without a name.
+        /// The idempotency key, so that the write is done once; nil for a write without one.
         package var repeatKey: RepeatKey?
-        /// Whether it may only be answered as a repeat: where its key is new, it is outdated.
+        /// Whether it may only be answered as a repeat: if its key is new, it is outdated.
         ///
-        /// What made the key known, forgotten or ahead may be over when the write is done.
+        /// The reason why its key counted as known, forgotten or ahead may be gone when the write
+        /// is done.
         package var isRepeatOnly = false
 
         package init(_ operation: WriteOperation, in table: Table) {
@@ -22,7 +23,7 @@ package struct WriteBatch: Sendable {
     /// Writes of which all are done or none.
     package struct Group: Sendable {
         package var writes: [Write]
-        /// Earlier groups of the batch without whose success this one is not done.
+        /// Earlier groups of the batch that must succeed before this one is done.
         package var dependsOn: [Int]
 
         package init(_ writes: [Write], dependsOn: [Int] = []) {
@@ -34,7 +35,7 @@ package struct WriteBatch: Sendable {
     package var groups: [Group]
     /// Whether nothing is done after the first group that failed.
     package var stopsAtFailure: Bool
-    /// What the rows of the answers may hold; a write that comes when it is spent is refused.
+    /// The budget for the rows of the answers; a write that comes when it is spent is rejected.
     package var budget: AnswerBudget
     /// The caller: a user or, without a token, an address; nil if it does not matter.
     package var caller: String?
@@ -53,22 +54,22 @@ package struct WriteBatch: Sendable {
     package var count: Int { groups.reduce(0) { $0 + $1.writes.count } }
 }
 
-/// What became of a group.
+/// The outcome of a group.
 package enum GroupOutcome: Sendable {
     /// Every write of it was a success; one outcome for each.
     case done([WriteOutcome])
-    /// This write was refused; nothing of the group is done.
+    /// This write was rejected; nothing of the group is done.
     case refused(at: Int, WriteOutcome)
     /// It could not be done, by this write or nil by none of them; nothing of the group is done.
     case failed(at: Int?, any Error)
-    /// Not begun: a group that it depends on has no success.
+    /// Not begun: a group that it depends on did not succeed.
     case dependencyFailed
     /// Not begun: the batch ended before it.
     case notReached
 
     package var isDone: Bool { if case .done = self { true } else { false } }
 
-    /// Whether nothing of it was tried, or there was no room for its answer.
+    /// Whether none of it was tried, or its answer exceeded the memory.
     var isLeft: Bool {
         switch self {
         case .refused(_, let outcome):
@@ -79,10 +80,10 @@ package enum GroupOutcome: Sendable {
     }
 }
 
-/// The way through a batch: which group is next, and which are passed over.
+/// The progress through a batch: which group is next, and which are skipped.
 package struct BatchProgress: Sendable {
     private let batch: WriteBatch
-    /// What is left for the answers to the groups that follow.
+    /// The rest of the budget, for the answers to the groups that follow.
     package private(set) var budget: AnswerBudget
     /// Of the groups that were passed already.
     package private(set) var outcomes: [GroupOutcome] = []
@@ -120,7 +121,8 @@ package struct BatchProgress: Sendable {
             var group = group
             group.dependsOn = group.dependsOn.compactMap { earlier in
                 if earlier >= start { return earlier - start }
-                // What nothing is at has no success.
+                // A dependency on a group that did not succeed gets an index without a group, so it
+                // fails.
                 return outcomes[earlier].isDone ? nil : .max
             }
             return group
@@ -128,7 +130,7 @@ package struct BatchProgress: Sendable {
         return part
     }
 
-    /// Takes what became of the group that `next` named.
+    /// Records the outcome of the group that `next` named.
     package mutating func ended(_ outcome: GroupOutcome) {
         outcomes.append(outcome)
         budget.take(outcome)

@@ -1,4 +1,4 @@
-// WriteDecision: what a write does to a row, decided from what the row is now.
+// WriteDecision: the effect of a write on a row, decided from the current state of the row.
 //
 // Pure. WritePlanner makes the image of the row of it; TableRoutes turns it into a status.
 
@@ -19,9 +19,9 @@ package struct WriteOperation: Sendable {
         case undelete
     }
 
-    /// What somebody was shown of the row and decided by.
+    /// The state of the row that a hook was shown, and based its decision on.
     package enum Basis: Hashable, Sendable {
-        /// There was no row.
+        /// The row did not exist.
         case absent
         /// The row had this version.
         case version(Int64)
@@ -29,15 +29,15 @@ package struct WriteOperation: Sendable {
 
     package var kind: Kind
     package var id: String
-    /// Who writes, in tables with `audit`.
+    /// The author of the write, in tables with `audit`.
     package var author = WriteAuthor()
-    /// What the row has to be still; nil for anything.
+    /// The state that the row must still have; nil for any.
     package var basis: Basis?
     /// Whether the row has to be in the view after the write, too.
     package var staysInView = false
-    /// What the caller may see, nil for all.
+    /// The visibility filter of the caller, nil for all rows.
     ///
-    /// Rows outside are as if they were not there.
+    /// Rows outside are treated as if they did not exist.
     package var view: QueryExpression?
     /// Whether the caller may read the table: else nothing of the outcome depends on stored values.
     package var mayRead = true
@@ -47,7 +47,7 @@ package struct WriteOperation: Sendable {
     package var values: [SQLValue?] = []
     /// The defaults of the database for columns that a JSON Patch resets.
     package var databaseDefaults: [Int: SQLValue] = [:]
-    /// Operations on the stored row, in the place of values.
+    /// Operations on the stored row, instead of values.
     package var patch: JSONPatch?
     package var conditions = Preconditions.none
     /// The version that a 2.x body says the row has: 409 when it has not.
@@ -63,10 +63,10 @@ package struct WriteOperation: Sendable {
     /// Whether tombstones may be written to.
     package var includesDeleted = false
     package var softDelete = true
-    /// What a failed `If-Match`, or a version in the body that is not the stored one, does.
+    /// The resolution if `If-Match` fails, or if the version in the body is not the stored one.
     package var conflict = ConflictRule.reject
-    /// Whether a conflict handler put it in the place of a delete, whose caller is told that the row
-    /// is there still.
+    /// Whether a conflict handler replaced a delete with this write; the caller learns that the row still
+    /// exists.
     package var isInPlaceOfDelete = false
     /// How many bytes the texts and blobs of its values have.
     package var bytes: Int { values.reduce(0) { $0 + ($1?.bytes ?? 0) } }
@@ -79,12 +79,12 @@ package struct WriteOperation: Sendable {
     }
 }
 
-/// What the stored row is before the write.
+/// The state of the stored row before the write.
 package struct RowState: Hashable, Sendable {
     package var version: Int64
     package var updatedAt: Int64
     package var isDeleted: Bool
-    /// Whether the row is in the view of who writes.
+    /// Whether the row is in the writer's view.
     package var isVisible: Bool
 
     package init(version: Int64, updatedAt: Int64, isDeleted: Bool, isVisible: Bool = true) {
@@ -102,30 +102,30 @@ package enum WriteDecision: Hashable, Sendable {
     case update(deleted: Bool)
     /// Remove the row.
     case remove
-    /// Refused: the id is taken. The answer carries the stored row.
+    /// Rejected: the id is taken. The answer carries the stored row.
     case exists
-    /// Refused: the id is taken by a row that the caller does not see. Nothing of it is told.
+    /// Rejected: the id is taken by a row that the caller does not see. Nothing about it is revealed.
     case taken
-    /// Refused: there is no row.
+    /// Rejected: the row does not exist.
     case missing
-    /// Refused: the row is a tombstone.
+    /// Rejected: the row is a tombstone.
     case gone
-    /// Refused: a member names a system value that the row has not.
+    /// Rejected: a member names a system value that the row does not have.
     case systemChange
-    /// Refused: a condition of the header failed. The answer carries the stored row.
+    /// Rejected: a condition of the header failed. The answer carries the stored row.
     case preconditionFailed
-    /// Refused: the version in the body is not the stored one. The answer carries the stored row.
+    /// Rejected: the version in the body is not the stored one. The answer carries the stored row.
     case versionMismatch
 
-    /// To be joined with what changed since this version, and then decided anew.
+    /// To be merged with the changes since this version, and then decided again.
     case merge(since: Int64)
     /// Dropped: the stored row wins. The answer carries it.
     case keepStored
-    /// Refused: a test of a JSON Patch failed. The answer carries the stored row.
+    /// Rejected: a test of a JSON Patch failed. The answer carries the stored row.
     case testFailed
-    /// Not done: the row is not any more what the write was decided by.
+    /// Not done: the row has changed since the write was decided.
     case outdated
-    /// Refused for what it would have written; the outcome says why.
+    /// Rejected for the values that it would have written; the outcome says why.
     case refused
 
     /// Whether something is written.
@@ -141,7 +141,7 @@ package enum WriteDecision: Hashable, Sendable {
 }
 
 extension WriteOperation.Basis {
-    /// What a look at the row shows; nil for no row.
+    /// The basis that a read of the row shows; nil if the row does not exist.
     init(_ stored: RowState?) {
         self = stored.map { $0.isVisible ? .version($0.version) : .absent } ?? .absent
     }
@@ -170,7 +170,7 @@ extension WriteOperation {
         return expectedVersion.map { $0 != RowVersion.text(stored.version) } ?? false
     }
 
-    /// What the preconditions and the version in the body lead to, when they do not hold.
+    /// Returns the resolution of failed preconditions or an outdated version in the body.
     private func conflict(with stored: RowState) -> WriteDecision? {
         let isStale = isStale(against: stored)
         let base = conflict == .merge ? mergeBase(for: stored) : nil
@@ -194,7 +194,7 @@ extension WriteOperation {
         return rule == .reject ? .versionMismatch : nil
     }
 
-    /// The version that the write began at, where it can be joined with what came after.
+    /// Returns the write's base version if it can be merged with the later changes.
     private func mergeBase(for stored: RowState) -> Int64? {
         guard kind == .merge || kind == .replace, patch == nil, deleted != true, !stored.isDeleted
         else { return nil }

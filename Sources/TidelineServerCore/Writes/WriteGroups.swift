@@ -5,7 +5,7 @@ import TidelineCore
 /// Prepared writes of which all are done or none.
 struct PreparedGroup: Sendable {
     var writes: [PreparedWrite]
-    /// Earlier groups without whose success this one is not done.
+    /// Earlier groups that must succeed before this one is done.
     var dependsOn: [Int]
 
     init(_ writes: [PreparedWrite], dependsOn: [Int] = []) {
@@ -19,8 +19,8 @@ struct PreparedGroup: Sendable {
 extension TableService {
     /// Performs groups in their order.
     ///
-    /// Neighbours without hooks go to the store together, in one transaction. A group with hooks goes
-    /// alone, because its hooks look at the row before and may run again.
+    /// Adjacent groups without hooks go to the store together, in one transaction. A group with hooks goes
+    /// alone, because its hooks read the row before and may run again.
     func perform(
         _ groups: [PreparedGroup],
         stopsAtFailure: Bool = false,
@@ -47,10 +47,10 @@ extension TableService {
         return progress.outcomes
     }
 
-    /// Writes, and makes what the tables lack for it.
+    /// Writes, and creates the tables and columns that are missing for it.
     ///
-    /// Where there is no room for the first answer and none was made before, nothing is done until
-    /// there is: what is done has to be told.
+    /// If there is too little memory for the first answer and none was built before, the batch waits before
+    /// any write, because the result of a completed write has to be reported.
     func commit(_ batch: WriteBatch) async -> [GroupOutcome] {
         var outcomes: [GroupOutcome]
         do {

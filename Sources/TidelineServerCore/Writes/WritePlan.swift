@@ -1,13 +1,13 @@
 // WritePlan: what a write does to a row: from the row as it is to the row as it will be.
 //
-// Pure. A backend reads the row, plans, and stores the image; it decides nothing. A refusal is an
-// outcome and never thrown, so that it does not end the transaction of others.
+// Pure. A backend reads the row, plans, and stores the image; it decides nothing. A rejection is an
+// outcome and never thrown, so that it does not end a transaction with writes of other callers.
 
 package import TidelineCore
 
 /// A write that is decided.
 package struct WritePlan: Sendable {
-    /// What is to be done to the stored row.
+    /// The change of the stored row.
     package enum Change: Sendable {
         case nothing
         case insert(RowImage)
@@ -24,20 +24,20 @@ package struct WritePlan: Sendable {
 
 /// Plans writes on a table.
 package struct WritePlanner: Sendable {
-    /// What is known of the row that a write began at.
+    /// The known values of a write's base row.
     package enum Base: Sendable {
         case notRead
-        /// By column, nil for what is not known; nil for a version that is not kept.
+        /// By column, nil for a value that is not known; nil for a version that is not kept.
         case read([SQLValue?]?)
     }
 
     package enum Step: Sendable {
         case plan(WritePlan)
-        /// To be planned anew with the values that the row had with this version.
+        /// To be planned again with the values that the row had with this version.
         case readBase(version: Int64)
     }
 
-    /// What system members and the names of absent columns may add to a row's body.
+    /// The limit of what system members and the names of absent columns may add to a row's body.
     private static let namesBytesMax = 64 << 10
 
     private let table: Table
@@ -57,9 +57,9 @@ package struct WritePlanner: Sendable {
     /// - Parameters:
     ///   - operation: The write.
     ///   - stored: The row; nil for none.
-    ///   - stamp: The time and version of what is written.
-    ///   - base: What was read for a step before.
-    /// - Returns: The plan, or what has to be read for it.
+    ///   - stamp: The commit timestamp and version of the write.
+    ///   - base: The values that were read for an earlier step.
+    /// - Returns: The plan, or the values that have to be read for it.
     package func plan(
         _ operation: WriteOperation,
         on stored: RowImage?,
@@ -176,8 +176,7 @@ package struct WritePlanner: Sendable {
         return writer.bytes.count > unseenValueBytesMax
     }
 
-    /// Joins a write with what changed since the version that it began at; refuses it where both
-    /// changed a column.
+    /// Merges a write with the changes since its base version; rejects it if both changed a column.
     private func merge(
         _ operation: WriteOperation,
         _ stored: RowImage,

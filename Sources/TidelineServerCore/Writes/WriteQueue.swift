@@ -1,6 +1,6 @@
-// WriteQueue: what waits for the writer, in the order of its coming.
+// WriteQueue: the work that waits for the writer, in the order of arrival.
 //
-// Who does not wait any more leaves: the place counts no longer, and nothing else is moved.
+// Cancelled work is removed: its position is not counted any more, and nothing else is moved.
 
 package struct WriteQueue<Work> {
     private var waiting: [(work: Work, count: Int, caller: String?)?] = []
@@ -16,7 +16,7 @@ package struct WriteQueue<Work> {
     /// Whether nothing came since the queue was taken.
     package var isEmpty: Bool { waiting.isEmpty }
 
-    /// Adds what is so many writes; returns its place.
+    /// Appends work that counts as so many writes; returns its position.
     package mutating func append(_ work: Work, count: Int, of caller: String? = nil) -> Int {
         waiting.append((work, count, caller))
         writes += count
@@ -30,7 +30,7 @@ package struct WriteQueue<Work> {
         return own >= max(1, most / 2) && writes > own
     }
 
-    /// Takes out what has this place; nil when it does not wait.
+    /// Removes the work at this position; returns nil if it does not wait.
     package mutating func remove(_ place: Int) -> Work? {
         let index = place - first
         guard waiting.indices.contains(index), let (work, count, caller) = waiting[index] else {

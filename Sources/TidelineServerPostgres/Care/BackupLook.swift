@@ -1,8 +1,8 @@
-// BackupLook: whether what PostgreSQL has could be brought back from somewhere else.
+// BackupLook: a check whether the database could be restored from somewhere else.
 //
-// A base backup and the log behind it bring back every commit; a dump only what was there when it was
-// made. PostgreSQL knows of its log's archive and of who streams it. It does not know of base backups
-// that were made and of whether they can be read: restoring one is the only test of that.
+// A base backup and the log after it restore every commit; a dump only the state when it was made.
+// PostgreSQL knows its log's archive and the receivers of its stream. It does not know which base backups
+// were made and whether they can be read: restoring one is the only test of that.
 
 import TidelinePostgres
 

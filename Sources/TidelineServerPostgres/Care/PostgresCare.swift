@@ -1,4 +1,4 @@
-// PostgresCare: what an operator does with a database in PostgreSQL; servers may run meanwhile.
+// PostgresCare: the maintenance of a database in PostgreSQL; servers may run meanwhile.
 
 import TidelineCore
 import TidelinePostgres
@@ -25,7 +25,7 @@ package struct PostgresCare: Sendable {
         }
     }
 
-    /// Gives the database a new epoch, so that clients pull anew.
+    /// Gives the database a new epoch, so that clients pull everything again.
     ///
     /// - Returns: The epoch.
     package func renewEpoch() throws -> String {
@@ -114,12 +114,12 @@ package struct PostgresCare: Sendable {
         return Dictionary(tables.map { ($0.name.lowercased(), $0) }) { $1 }
     }
 
-    /// Makes the tables as declared, whatever becomes of their values, and serves tables of others.
+    /// Brings the tables to their declarations, even if values are lost, and adopts existing tables.
     ///
-    /// A dry run undoes it at its end, and leaves out what costs time on many rows; for a moment it
+    /// A dry run rolls this back at its end, and skips statements that take long on many rows; for a moment it
     /// has the locks of the change.
     ///
-    /// - Returns: What was done, or would be.
+    /// - Returns: The steps that were done, or would be.
     package func migrate(
         _ tables: [TableDefinition],
         isComplete: Bool,

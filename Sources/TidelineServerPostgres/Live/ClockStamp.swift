@@ -1,4 +1,4 @@
-// ClockStamp: how far clocks have come, as a look at all of them and a commit tell it.
+// ClockStamp: the position of a clock, as read from the database or reported by a commit.
 
 import TidelinePostgres
 
@@ -6,8 +6,8 @@ import TidelinePostgres
 struct ClockStamp: Sendable {
     var key: ClockKey
     var stamp: Int64
-    /// Of a table's own: whether its rows are stamped by the clocks of their owners; nil where that was not
-    /// looked at.
+    /// For a table's own clock: whether its rows get timestamps from the clocks of their owners; nil if that was not
+    /// read.
     var isOfOwners: Bool?
 }
 

@@ -1,8 +1,8 @@
 // ClockWatch: a thread that sees what other servers commit.
 //
-// It looks at the clocks a few times a second: that is the truth. A notification of PostgreSQL only
-// makes it look at once; where there is none, as behind a pooler, nothing is lost but time. While the server
-// is idle it looks a few times a minute, so that the database may sleep.
+// It reads the clocks a few times a second, and only their values count. A notification of PostgreSQL just
+// makes it read at once; without notifications, as through a pooler, changes are only reported later. While the
+// server is idle it reads a few times a minute, so that the database may sleep.
 
 import Dispatch
 import Foundation
@@ -18,18 +18,18 @@ final class ClockWatch: Sendable {
     private let activity: StoreActivity
     private let isStopped = Atomic(false)
 
-    /// How often it looks, in milliseconds, without being told.
+    /// The pause between reads without a notification, in milliseconds.
     private let pause: Int32
     static let usualPause: Int32 = 250
     /// How often it looks while the server is idle, in milliseconds.
     private static let idlePause: UInt64 = 20_000
     /// How much longer it waits before it tries again to connect while the server is idle.
     private static let idleTries = 20.0
-    /// How soon it looks again after it was told: what is committed next may not be announced yet.
+    /// How soon it reads again after a notification: the next commit may not be announced yet.
     private static let soon: Int32 = 20
     /// How long it may look for the last changes alone, in nanoseconds.
     private static let wholeTime: UInt64 = 1_000_000_000
-    /// After a look that finds so many clocks of owners it waits in any case: of a table one change is told.
+    /// After reading this many clocks of owners, it waits in any case: a table needs only one report.
     private static let ownersMax = 500
 
     init(
@@ -53,14 +53,14 @@ final class ClockWatch: Sendable {
 
     func stop() { isStopped.store(true, ordering: .relaxed) }
 
-    /// What a look goes by.
+    /// The schedule of the reads.
     private struct Looks {
         var pause: Int32
         /// When it last looked for all that may have come late.
         var lastWholeLook: UInt64 = 0
         /// The time of the database when it did so, in microseconds.
         var lastWholeTime: Int64?
-        /// Whether the database has a place for clocks of owners: a state of before may be put back.
+        /// Whether the database has a table for clocks of owners: an older state may have been restored.
         var hasOwners = true
     }
 
@@ -78,7 +78,7 @@ final class ClockWatch: Sendable {
         }
     }
 
-    /// Looks at the clocks and waits; returns whether it was told to look again.
+    /// Reads the clocks and waits; returns whether a notification asks for another read.
     private func look(_ connection: PostgresConnection, _ looks: inout Looks) throws -> Bool {
         let now = Uptime.now()
         let isWhole = looks.pause != Self.soon || now &- looks.lastWholeLook > Self.wholeTime

@@ -6,7 +6,7 @@
 import TidelineCore
 import TidelinePostgres
 
-/// What PostgreSQL says about the history of a database.
+/// The identity of a database's history, as PostgreSQL reports it.
 struct DatabaseIdentity: Hashable {
     /// The cluster; it gets another one from initdb and pg_upgrade.
     private let system: String?
@@ -69,7 +69,7 @@ struct DatabaseIdentity: Hashable {
 }
 
 struct HistoryRow: Hashable {
-    /// Identity, a random word, and the transaction that wrote it; nil if there is no row.
+    /// Identity, a random word, and the transaction that wrote it; nil if the row does not exist.
     var value: String?
     /// Whether the transaction wrote it that it names.
     var isWhole: Bool

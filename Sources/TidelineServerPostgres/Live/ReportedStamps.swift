@@ -1,8 +1,8 @@
-// ReportedStamps: tells how far tables have come, each stamp once, whoever wrote it.
+// ReportedStamps: reports the commit timestamps of tables, each once, whichever program wrote it.
 //
-// Where owners have clocks of their own there is no stamp of the table: the time when this server heard of a
-// change stands for it. So an id of another server, or of the one before, means at worst a pull that finds
-// nothing.
+// If owners have clocks of their own, the table has no commit timestamp: the time when this server learned of
+// a change replaces it. So an id from another server, or from the previous one, means at worst a pull that
+// finds nothing.
 
 import Synchronization
 import TidelineServerCore
@@ -10,7 +10,7 @@ import TidelineServerCore
 final class ReportedStamps: Sendable {
     private struct State {
         var stamps: [ClockKey: Int64] = [:]
-        /// What stands for the stamps of tables with clocks of owners.
+        /// The times that replace the commit timestamps of tables with clocks of owners.
         var listenerTimes: [String: Int64] = [:]
         /// More stamps than these are looked through for old ones.
         var bound = ReportedStamps.stampsMax
@@ -23,11 +23,11 @@ final class ReportedStamps: Sendable {
                 return listenerTime(key.table, now)
             }
             if clock.isOfOwners == false, listenerTimes.removeValue(forKey: key.table) != nil {
-                // The clocks of owners have ended, and what they told is behind the table's.
+                // The clocks of owners have ended, and their timestamps are before the table's.
                 stamps = stamps.filter { $0.key.table != key.table || $0.key.owner == nil }
             }
             let last = stamps[key] ?? -1
-            // A clock that is far behind what it said was reset by its operator.
+            // A clock that is far below its reported timestamp was reset by its operator.
             guard clock.stamp > last || last - clock.stamp > ReportedStamps.resetTime else {
                 return nil
             }
@@ -36,7 +36,7 @@ final class ReportedStamps: Sendable {
             return TableStamp(table: key.table, stamp: clock.stamp)
         }
 
-        /// What is told for the stamp of a table with clocks of owners.
+        /// Returns the time that replaces the commit timestamp of a table with clocks of owners.
         mutating func listenerTime(_ table: String, _ now: Int64) -> TableStamp {
             let next = max((listenerTimes[table] ?? 0) + 1, now)
             listenerTimes[table] = next
@@ -58,7 +58,7 @@ final class ReportedStamps: Sendable {
     private static let stampsMax = 50_000
     /// Reports of one clock overtake each other by less than this, in microseconds.
     private static let resetTime: Int64 = 600_000_000
-    /// How far behind the newest one a stamp of an owner is kept then, in microseconds.
+    /// How far below the newest one a timestamp of an owner is kept then, in microseconds.
     private static let ownersTime: Int64 = 300_000_000
 
     private let state = Mutex(State())
@@ -67,7 +67,7 @@ final class ReportedStamps: Sendable {
 
     init(now: @escaping @Sendable () -> Int64) { self.now = now }
 
-    /// Hears of all that is known, and of what comes.
+    /// Sets the listener, which gets all known timestamps and then the new ones.
     func listen(_ report: @escaping @Sendable ([TableStamp]) -> Void) {
         state.withLock { state in
             state.report = report
@@ -78,18 +78,19 @@ final class ReportedStamps: Sendable {
         }
     }
 
-    /// How far what was told goes.
+    /// The highest reported timestamps.
     var told: [ClockKey: Int64] { state.withLock(\.stamps) }
 
-    /// Forgets what was told: it is not there any more, and the next stamps may be lower.
+    /// Forgets the reported timestamps: they are gone from the database, and the next ones may be lower.
     ///
-    /// Who listens to a table with clocks of owners is told at once, for no look may find them again.
+    /// Listeners to a table with clocks of owners are notified at once, because later reads may not find these
+    /// clocks again.
     func forget() {
         state.withLock { $0.stamps = [:] }
         tellListeners()
     }
 
-    /// Tells who listens to tables with clocks of owners that there may be something new.
+    /// Notifies the listeners to tables with clocks of owners that there may be changes.
     func tellListeners() {
         let now = now()
         state.withLock { state in
@@ -98,9 +99,9 @@ final class ReportedStamps: Sendable {
         }
     }
 
-    /// Tells what is newer than what was told.
+    /// Reports the timestamps that are newer than the reported ones.
     ///
-    /// Under the lock, so that an older stamp never comes behind a newer one.
+    /// Under the lock, so that an older timestamp never comes after a newer one.
     func report(_ clocks: [ClockStamp]) {
         let now = clocks.contains { $0.isOfOwners == true || $0.key.owner != nil } ? now() : 0
         state.withLock { state in

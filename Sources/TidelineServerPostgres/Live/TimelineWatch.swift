@@ -9,7 +9,7 @@
 //     a server that ran before    compares that with the stamps that it reported: missing ones were lost
 //     a server that has started   knows nothing about earlier commits, so it assumes a loss
 //
-// Where commits are lost the epoch is renewed, once for each history, and all devices pull again.
+// If commits are lost, the epoch is renewed, once for each history, and all devices pull again.
 
 import Synchronization
 import TidelineCore
@@ -21,7 +21,7 @@ final class TimelineWatch: Sendable {
     private let log: ServerLog
     /// The history that this server has accepted.
     private let known = Mutex<String?>(nil)
-    /// Why nothing tells one history from another, since the last new connection; nil if something does.
+    /// Why histories cannot be distinguished, since the last new connection; nil if they can.
     private let blindness = Mutex<String?>(nil)
 
     /// The checks that do not work, for the operator.

@@ -1,4 +1,4 @@
-// PostgresChangesRead: what changed in a table after a time: rows, and what is gone for the caller.
+// PostgresChangesRead: the changes of a table after a time: rows, and the ids of rows gone for the caller.
 
 import TidelineCore
 import TidelinePostgres
@@ -30,7 +30,7 @@ struct PostgresChangesRead {
     func run(_ read: PostgresRead) throws -> ChangePage {
         try read.transaction([table.clockStatement(request.clock)] + scanEnds) { results in
             let clock = try table.clock(results[0], read)
-            // A database that is behind the link was put back to an earlier state.
+            // If the database is older than the link, an earlier state was restored.
             guard request.after <= clock.stamp else { throw ServerError.epochChanged }
             let end = results.dropFirst()
                 .compactMap { $0.count > 0 ? $0.integer(0, 0) : nil }.min()
@@ -48,9 +48,9 @@ struct PostgresChangesRead {
     /// Whose part of the log it is; nil for all of it.
     private var owner: String? { table.clockKey(of: request.clock).owner }
 
-    /// The last times that may be looked at; no rows for all times.
+    /// The last times up to which rows may be read; no rows for all times.
     ///
-    /// Of a busy table a caller may see next to nothing, and what cannot be seen is still looked at.
+    /// In a busy table a caller may see few of the rows, and the invisible ones are read all the same.
     private var scanEnds: [PostgresStatement] {
         guard request.scanMax < .max else { return [] }
         let skipped = SQLValue.integer(Int64(request.scanMax) - 1)
@@ -68,7 +68,7 @@ struct PostgresChangesRead {
         if view.rest != nil || table.log.takesUpdates && request.view != nil {
             var sql: SQL = "SELECT \"version\" FROM \(Identifier(table.name))"
             sql.append(" WHERE \"updatedAt\" > \(SQL.instant(request.after))")
-            // Rows of others have times of other clocks.
+            // Rows of other owners have times of other clocks.
             if let owner {
                 let column = table.table.ownerPlace.map { table.table.columns[$0].name }
                 sql.append(" AND \(Identifier(column ?? SystemColumn.id)) = \(.text(owner))")
@@ -87,7 +87,7 @@ struct PostgresChangesRead {
         var id: String
     }
 
-    /// What was in the view after the time and is not any more, and says nothing itself.
+    /// The rows that were in the view after the time and are not any more, and that do not show it themselves.
     private func departures(
         upTo end: Int64?,
         _ read: PostgresRead,

@@ -1,9 +1,9 @@
-// PostgresListRead: one page of a table: what SQL answers, what is evaluated, rows as JSON.
+// PostgresListRead: one page of a table: conditions in SQL, conditions evaluated here, rows as JSON.
 //
-// Where SQL answers filter and order, the page is one statement. Where a part of the filter is left,
-// rows are taken in their order and evaluated until the page is full. Where the order is none that SQL
-// has, all rows of the filter are looked at and the first ones are kept. Both end with the time of a
-// query, never with a page that is short for no reason.
+// If SQL can filter and order, the page is one statement. If a part of the filter is not in SQL,
+// rows are read in their order and evaluated until the page is full. If SQL does not have the order,
+// all rows of the filter are read and the first ones are kept. Both end with the time limit of a
+// query, never with a page that is short without a reason.
 
 import TidelineCore
 import TidelinePostgres
@@ -346,9 +346,9 @@ struct PostgresListRead {
         )
     }
 
-    /// How many rows have left a millisecond since somebody counted its rows.
+    /// The number of rows that have left a millisecond since a reader counted its rows.
     ///
-    /// Who sees the rows of all owners, where each has a clock, takes all of the millisecond again:
+    /// A reader who sees the rows of all owners, if each has a clock, takes all of the millisecond again:
     /// it may have more rows than those of one clock.
     private func departures(from tie: Int64) -> PostgresStatement {
         let key = table.clockKey(of: request.clock)
@@ -413,7 +413,7 @@ struct PostgresListRead {
         return begin(mark)
     }
 
-    /// The same where the row of the link is not as it was: all rows that may be behind its place.
+    /// The same if the row of the link has changed: all rows that may follow its old position.
     private func begin(_ mark: PageMark) -> Begin {
         func type(_ key: SortKey) -> ExpressionType {
             key.expression.type(in: table.table.definition.schema)

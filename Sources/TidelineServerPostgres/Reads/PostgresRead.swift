@@ -9,7 +9,7 @@ struct PostgresRead {
     let ticket: QueryTicket
     /// The uptime in nanoseconds at which the read has to end.
     let end: UInt64
-    /// What the database has to have, where it is a replica.
+    /// The position that the database must have reached, if it is a replica.
     var reach: ReplicaReach?
 
     /// Ends functions in memory that read much.
@@ -21,7 +21,7 @@ struct PostgresRead {
         }
     }
 
-    /// Throws when the time is over or nobody waits.
+    /// Throws if the time is over or the caller has left.
     func check() throws {
         if ticket.isOver { throw CancellationError() }
         guard Uptime.now() < end else {
@@ -35,10 +35,10 @@ struct PostgresRead {
         [PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), times]
     }
 
-    /// Says how much is left of the time.
+    /// Sets the time limits to the time that is left.
     ///
-    /// It ends with the transaction: a pooler keeps nothing of it. A wait for a lock that somebody
-    /// else holds is told apart from a read that is too much.
+    /// They end with the transaction: a pooler keeps none of them. A wait for another transaction's
+    /// lock is distinguished from a read that takes too long.
     var times: PostgresStatement {
         let now = Uptime.now()
         let milliseconds = end > now ? max((end - now) / 1_000_000, 1) : 1
@@ -118,7 +118,7 @@ struct PostgresRead {
     private static let bytesMax = 8 << 20
 }
 
-/// Lets a look at the clock pass for most of what is read.
+/// A budget that skips the wall clock for most of the bytes that are read.
 private final class WatchBudget {
     private static let bytesBetweenLooks = 1 << 18
     private var left = bytesBetweenLooks
@@ -162,7 +162,8 @@ extension PostgresTable {
 
     /// A table that is not there stands at its beginning.
     ///
-    /// - Throws: ``OutdatedTable`` when it has another form than this one; ``ReplicaIsBehind``.
+    /// - Throws: ``OutdatedTable`` if it has another schema version than this one;
+    ///   ``ReplicaIsBehind``.
     func clock(_ result: PostgresResult, _ read: PostgresRead) throws -> TableClock {
         guard result.count > 0 else {
             try read.reach?.check(TableClock())
@@ -178,7 +179,7 @@ extension PostgresTable {
         return clock
     }
 
-    /// Throws when the table has another form in the database.
+    /// Throws if the table has another schema version in the database.
     func check(form: Int64, _ connection: PostgresConnection) throws {
         guard let own = table.definition.form, own != form else { return }
         if let stored = try PostgresSchemaChange.storedSoon(clock, connection) {
@@ -186,7 +187,8 @@ extension PostgresTable {
         }
     }
 
-    /// What a statement failed by, where the table has lost what it named; nil for other failures.
+    /// Returns the cause of a statement's failure if the table has lost a column that it named; nil
+    /// for other failures.
     func outdated(
         _ error: PostgresError,
         _ connection: PostgresConnection

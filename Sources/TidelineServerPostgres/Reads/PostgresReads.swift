@@ -1,5 +1,5 @@
-// PostgresReads: runs reads on the connections to one server of PostgreSQL, each within a time and for as long as
-// somebody waits for it.
+// PostgresReads: runs reads on the connections to one PostgreSQL server, each within a time limit and for as long as
+// its caller waits.
 
 import Synchronization
 import TidelinePostgres
@@ -30,9 +30,9 @@ struct PostgresReads: Sendable {
     ///
     /// - Parameters:
     ///   - caller: Whose turn it takes.
-    ///   - table: What the read is about; nil where its form does not matter.
+    ///   - table: The table of the read; nil if its schema version does not matter.
     ///   - end: An uptime in nanoseconds.
-    ///   - reach: What the database has to have, where it is a replica.
+    ///   - reach: The position that the database must have reached, if it is a replica.
     ///   - body: May run twice, when the connection breaks.
     /// - Returns: What `body` returns.
     /// - Throws: What `body` throws, and ``ServerError`` in place of ``PostgresError``.
@@ -102,7 +102,7 @@ struct PostgresReads: Sendable {
     /// Ends when the reads have ended that were queued already.
     func stop() async { await threads.stop() }
 
-    /// Why a read has no answer; nil where it may be tried again.
+    /// Returns why a read has no answer; nil if it may be tried again.
     private static func refusal(
         _ error: PostgresError,
         _ connection: PostgresConnection,

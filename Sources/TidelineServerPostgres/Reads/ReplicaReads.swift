@@ -1,27 +1,28 @@
 // ReplicaReads: pages from a replica, a copy of the database that PostgreSQL keeps and that may lag behind.
 //
-// Nobody is shown less than what was acknowledged before he asked: the clock of what he reads is looked up at the
-// primary first, and the replica has to have come as far, in the same epoch. Where it has not, it is waited for, for
-// moments; then the primary is read. So is whatever else a replica cannot answer: it is never a reason for a refusal.
+// A caller never sees less than was acknowledged before the request: the clock of the read is looked up at the
+// primary first, and the replica must have reached it, in the same epoch. If it has not, the read waits for it
+// briefly and then uses the primary. The primary also answers everything else that a replica cannot answer: a
+// replica is never a reason for a rejection.
 
 import Synchronization
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
-/// What a replica has to have for a page, and what it had.
+/// The position that a replica must have for a page, and its actual position.
 final class ReplicaReach: Sendable {
     private let wanted: TableClock
     private let found = Mutex<TableClock?>(nil)
 
     init(_ wanted: TableClock) { self.wanted = wanted }
 
-    /// How far the replica is beyond what was wanted; nil where it is not.
+    /// How far the replica is beyond the wanted position; nil if it is not.
     var ahead: Int64? {
         found.withLock { found in found.flatMap { $0.stamp > wanted.stamp ? $0.stamp : nil } }
     }
 
-    /// What it means that a statement failed for want of a table or a column; nil where it did not.
+    /// Returns the meaning of a failure because of a missing table or column; nil for another failure.
     func isBehind(_ error: PostgresError) -> ReplicaIsBehind? {
         ["42P01", "42703"].contains(error.state) ? ReplicaIsBehind(isOfAnotherEpoch: false) : nil
     }
@@ -36,7 +37,7 @@ final class ReplicaReach: Sendable {
     }
 }
 
-/// A replica does not have what was wanted.
+/// The error of a replica that lacks the wanted commits.
 struct ReplicaIsBehind: Error {
     /// It was not told yet that the database was restored, or is a copy of another one.
     let isOfAnotherEpoch: Bool
@@ -94,7 +95,7 @@ final class ReplicaReads: Sendable {
     private let stamps: ReportedStamps
     private let log: ServerLog
     private let metrics: StoreMetrics
-    /// How long a page waits in all for what the replica does not have yet.
+    /// How long a page waits in all for commits that the replica does not have yet.
     private let patience: Duration
     /// For how long a replica is left aside that did not come so far meanwhile.
     private let rest: Duration
@@ -103,9 +104,9 @@ final class ReplicaReads: Sendable {
     /// How long a page waits from look to look, in milliseconds.
     private static let waitMin = 2
     private static let waitMax = 64
-    /// What a query that has ended because of its time may miss of it, and an answer may come late, in nanoseconds.
+    /// How long, in nanoseconds, a query may miss its time limit and its answer may be late.
     private static let lastMoment: UInt64 = 100_000_000
-    /// How long the others leave it aside while one tries it.
+    /// How long other readers avoid it while one tries it.
     private static let trialTime: Duration = .seconds(5)
 
     init(_ reads: PostgresReads, _ stamps: ReportedStamps, _ options: PostgresTableStore.Options) {
@@ -117,7 +118,7 @@ final class ReplicaReads: Sendable {
         patience = options.replicaPatience
     }
 
-    /// Whether it may be asked now: of those who come behind its rest, by one.
+    /// Whether it may be asked now: after its rest, one reader at a time tries it.
     var isUsable: Bool {
         state.withLock { state in
             guard state.reason != nil else { return true }
@@ -135,7 +136,7 @@ final class ReplicaReads: Sendable {
     ///   - caller: Whose turn it takes.
     ///   - end: An uptime in nanoseconds.
     ///   - body: May run several times.
-    /// - Returns: Nil where the primary has to be asked.
+    /// - Returns: Nil if the primary has to be asked.
     /// - Throws: `CancellationError`.
     func page<Page: Sendable>(
         _ wanted: TableClock,
@@ -146,14 +147,14 @@ final class ReplicaReads: Sendable {
     ) async throws -> Page? {
         var wait = Self.waitMin
         let patience = Uptime.after(patience)
-        // What is left behind it is for the primary.
+        // The rest of the time is for the primary.
         let half = Uptime.half(until: end)
         while true {
             let reach = ReplicaReach(wanted)
             do {
                 let page = try await read(of: caller, until: half, reach, body)
                 if let stamp = reach.ahead {
-                    // What the replica shows and a promotion of another one loses must be noticed.
+                    // Commits that this replica shows and that a promotion of another one loses must be noticed.
                     stamps.report([ClockStamp(key: key, stamp: stamp)])
                 }
                 metrics.replicaPages.add()
@@ -181,7 +182,7 @@ final class ReplicaReads: Sendable {
         }
     }
 
-    /// A read that is given up a moment behind its end, whatever the replica does: one that stands still ends nothing.
+    /// Runs a read that is given up a moment after its end, whatever the replica does: a stalled replica stops nothing.
     private func read<Page: Sendable>(
         of caller: ReadCaller,
         until end: UInt64,
@@ -211,7 +212,7 @@ final class ReplicaReads: Sendable {
         }
     }
 
-    /// What it lacks by now; nil for what no waiting mends.
+    /// Returns why the replica is not ready yet; nil for errors that waiting does not fix.
     private static func lack(_ error: any Error) -> Reason? {
         if let error = error as? ReplicaIsBehind {
             return error.isOfAnotherEpoch ? .otherEpoch : .behind
@@ -219,7 +220,7 @@ final class ReplicaReads: Sendable {
         return error is OutdatedTable ? .behind : nil
     }
 
-    /// Lets its connections end, and waits for none of them: one may stand still.
+    /// Closes its connections without waiting for them: one may be stalled.
     func stop() { Task { [reads] in await reads.stop() } }
 
     private func use() {
@@ -245,7 +246,7 @@ final class ReplicaReads: Sendable {
 }
 
 extension PostgresTable {
-    /// Whether one clock tells all that a reader may see.
+    /// Whether one clock covers everything that a reader may see.
     func hasOneClock(for owner: ClockOwner) -> Bool {
         !hasOwnerClocks || clockKey(of: owner).owner != nil
     }

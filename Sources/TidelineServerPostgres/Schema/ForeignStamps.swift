@@ -1,8 +1,8 @@
-// ForeignStamps: how a transaction of others is stamped at its commit, by the table's clock or by those of
-// the owners of its rows.
+// ForeignStamps: the commit timestamps for an external writer's transaction, from the table's clock or from the
+// clocks of its rows' owners, assigned at its commit.
 //
-// A column may have the name of a variable of the function: what could be both is the variable, and the owner's
-// column stands behind its table always.
+// A column may have the name of a variable of the function: an ambiguous name is the variable, and the owner's
+// column is always written with its table.
 
 import TidelineCore
 import TidelineServerCore
@@ -11,9 +11,9 @@ extension ForeignWriters {
     /// The statements, between the look whether there is anything to stamp and the end.
     var stamps: String { owner("r.") == nil ? stampByTable : stampByOwners }
 
-    /// All rows of the transaction get the next stamps of the table's clock.
+    /// All rows of the transaction get the next timestamps of the table's clock.
     ///
-    /// The text is that of the first servers, margins included: triggers are made anew for another one.
+    /// The text is that of the first servers, margins included: triggers are created again if it differs.
     private var stampByTable: String {
         """
         SELECT count(*) INTO rows FROM \(relation) WHERE "version" = 0;
@@ -167,7 +167,7 @@ extension ForeignWriters {
             """
     }
 
-    /// The stamp behind the last one of the clock's row.
+    /// The timestamp after the last one of the clock's row.
     private static let next = """
         greatest("stamp" + \(PostgresClock.spacing), \(PostgresClock.microseconds))
         """

@@ -1,22 +1,22 @@
-// ForeignWriters: triggers that stamp what others write: psql, another service, a nightly job.
+// ForeignWriters: triggers that stamp the rows of external writers: psql, another service, a nightly job.
 //
 //     mark     before a row is written: its version becomes 0, which says that it has no stamp yet
 //     keep     before a row is deleted: it becomes a tombstone, or goes into the log
 //     stamp    at the commit: takes the table's clock, as a server does, for all rows of the transaction;
 //              where owners have clocks of their own, those of the owners of its rows, in their order
 //
-// So a foreign transaction holds the clock only while it commits, however long it was open, and its
-// stamps follow the order of commits too. A server's own writes have their stamps already: they say so
-// by a setting of their transaction, and the triggers let them pass. What triggers and foreign keys of others
-// do behind such a write is no write of the server: it happens within a trigger. TRUNCATE tells no row, and is
-// refused.
+// So an external transaction holds the clock only while it commits, however long it was open, and its
+// timestamps follow the order of commits too. A server's own writes have their timestamps already: they say so
+// by a setting of their transaction, and the triggers let them pass. Writes of external triggers and foreign keys
+// after such a write do not count as the server's: they happen within a trigger. TRUNCATE has no rows, and is
+// rejected.
 //
-// They run with the rights of who made them, and find tables where he does: whoever may write to a table needs no
-// other rights for it.
+// They run with the rights of their creator, and find tables by the creator's search path: a writer of a table
+// needs no other rights for it.
 //
-// Where owners have clocks servers say so by a setting of its own. One that runs since before there were such
-// clocks does not, so what it writes all the same is stamped as what others write, and its purge of the
-// log does nothing.
+// If owners have clocks, servers say so by a setting of its own. A server that was started before there were such
+// clocks does not, so its writes are stamped like those of external writers, and its purge of the log does
+// nothing.
 
 import TidelineCore
 import TidelineServerCore
@@ -30,7 +30,7 @@ struct ForeignWriters {
         self.scope = scope
     }
 
-    /// What all tables share.
+    /// The objects that all tables share.
     static let shared = """
         CREATE SEQUENCE IF NOT EXISTS tideline.marks;
         CREATE TABLE IF NOT EXISTS tideline.moved (
@@ -104,7 +104,7 @@ struct ForeignWriters {
         "current_setting('\(setting)', true) IS DISTINCT FROM \(Self.ownWord)"
     }
 
-    /// What the setting says of a write that happens within as many triggers as this one.
+    /// The value of the setting for a write within as many triggers as this one.
     static let ownWord = "'on' || coalesce(nullif(pg_trigger_depth(), 0)::text, '')"
 
     /// Has functions find tables where they are found now, and never among a session's temporary ones.
@@ -207,9 +207,9 @@ struct ForeignWriters {
         """
     }
 
-    /// A row is made again: the tombstone of the one before goes, unless rows of others refer to it.
+    /// A row is inserted again: the old tombstone is removed, unless a foreign key references the table.
     ///
-    /// To who writes beside the servers the row was gone.
+    /// For an external writer the row was gone.
     private var takesTombstone: String {
         guard table.softDelete else { return "" }
         return """
@@ -275,7 +275,7 @@ struct ForeignWriters {
     /// The table among those that a transaction has touched: no name has a slash.
     private var touchedWord: String { "'/\(table.name.lowercased())/'" }
 
-    /// Refuses values that no device can be told; those that a row has already are left as they are.
+    /// Rejects values that cannot be sent to a device; values that a row has already are left as they are.
     private var values: String {
         let times = [SystemColumn.createdAt].map { ($0, ColumnType.dateTime) }
         return (table.schema.columns.map { ($0.name, $0.type) } + times)
@@ -295,7 +295,7 @@ struct ForeignWriters {
             .joined(separator: "\n")
     }
 
-    /// The values of a type that the wire has no text for, as what follows a column; nil where it has all.
+    /// The values of a type that the wire has no text for, as a condition after a column; nil if it has all.
     static func bounds(of type: ColumnType) -> (condition: String, fault: String)? {
         switch type {
         case .number: ("IN ('NaN', 'Infinity', '-Infinity')", "what is no finite number")

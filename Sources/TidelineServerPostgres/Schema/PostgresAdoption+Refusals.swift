@@ -1,14 +1,14 @@
-// PostgresAdoption: tables of others that cannot be served as they are, and what in them stands against it.
+// PostgresAdoption: the reasons why an existing table cannot be served as it is.
 //
-// Looked at before anything is done, also by a dry run: a change that would fail in its middle says then only what
-// PostgreSQL says.
+// Checked before anything is changed, also by a dry run: a change that failed halfway would only report the error
+// of PostgreSQL.
 
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
 extension PostgresAdoption {
-    /// Names are told apart by letter case in PostgreSQL, and nowhere else.
+    /// Names are distinguished by letter case in PostgreSQL, and nowhere else.
     static func refuseOtherSpelling(_ name: String, _ connection: PostgresConnection) throws {
         let found = try connection.run(
             """
@@ -111,7 +111,7 @@ extension PostgresAdoption {
         )
     }
 
-    /// Rows that nobody could be told, or told apart.
+    /// Rejects rows that cannot be sent to devices, or not be distinguished there.
     private func refuseRows(_ table: TableDefinition, _ connection: PostgresConnection) throws {
         var faults: [(count: String, fault: String)] = []
         if columns[SystemColumn.id] != nil {

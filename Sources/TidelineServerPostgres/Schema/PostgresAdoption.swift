@@ -1,4 +1,4 @@
-// PostgresAdoption: what a table that somebody else made lacks to be served.
+// PostgresAdoption: the changes that prepare an existing table for the server.
 //
 // Its rows and its own columns stay. It gets the system columns, and types in which the server reads and
 // orders values; a type changes only to one that holds all of its values.
@@ -10,9 +10,9 @@ import TidelineServerCore
 struct PostgresAdoption {
     /// Its columns that are declared, as if a server had made them.
     private(set) var definition: TableDefinition
-    /// What is done, as sentences without their ends.
+    /// The changes, as sentences without their ends.
     private(set) var changes: [String] = []
-    /// The statements; with what a dry run has in their place, where that is something.
+    /// The statements; with the statements that a dry run uses instead, if any.
     private(set) var statements: [(sql: String, instead: String?)] = []
 
     struct Column {
@@ -31,7 +31,7 @@ struct PostgresAdoption {
 
     /// Nil when there is no such table.
     ///
-    /// - Throws: ``SchemaError`` for what cannot be served.
+    /// - Throws: ``SchemaError`` for a table that cannot be served.
     init?(_ table: TableDefinition, _ connection: PostgresConnection) throws {
         relation = PostgresName.quoted(table.name)
         definition = TableDefinition(table.name)
@@ -253,7 +253,7 @@ struct PostgresAdoption {
         SchemaError("Table '\(definition.name)', column '\(column)': it \(fault).")
     }
 
-    /// What would stand against the writes of devices.
+    /// Reports the parts of the table that would prevent writes of devices.
     private mutating func tellOfOthers(_ table: TableDefinition) {
         let system = Set(SystemColumn.definitions.map(\.name))
         for (name, column) in columns.sorted(by: { $0.key < $1.key }) where !system.contains(name) {

@@ -1,8 +1,8 @@
 // PostgresClock: the stamps of a table: strictly increasing in the order of commits.
 //
-// A server locks the clock's row before it plans, and holds it until its commit is seen: PostgreSQL
-// ends a transaction for others before it lets go of locks. So a stamp is given only when all the
-// stamps before it are seen or gone, however many servers write.
+// A server locks the clock's row before it plans, and holds it until its commit is visible: PostgreSQL
+// makes a transaction visible to others before it releases its locks. So a timestamp is assigned only when
+// all earlier ones are visible or rolled back, however many servers write.
 
 enum PostgresClock {
     /// The least distance of two stamps of a table, as in every database.
@@ -11,7 +11,7 @@ enum PostgresClock {
     /// How far stamps may run ahead of the clock to set a counted millisecond apart.
     static let aheadMax: Int64 = 1_000_000
 
-    /// How long after a list somebody may still count the rows of its last millisecond.
+    /// How long after a list a reader may still count the rows of its last millisecond.
     static let countedTime: Int64 = 86_400_000_000
 
     /// More rows than a millisecond has.
@@ -26,17 +26,17 @@ enum PostgresClock {
 
     static let now = "SELECT \(microseconds)"
 
-    /// Whether somebody may count the rows of the last millisecond, of a row of the clocks.
+    /// Whether a reader may count the rows of the last millisecond, for a row of the clocks.
     static let isCounted = "\"counted\" > \(microseconds) - \(countedTime)"
 
-    /// The stamp behind the last one.
+    /// Returns the timestamp after the last one.
     ///
     /// - Parameters:
     ///   - last: The last stamp.
     ///   - now: Microseconds since 1970.
-    ///   - isCounted: Whether somebody may count the rows of the millisecond of `last`, so that the
-    ///     next ones belong to another.
-    /// - Returns: A stamp that nobody has yet.
+    ///   - isCounted: Whether a reader may count the rows of the millisecond of `last`, so that the
+    ///     next ones must belong to another.
+    /// - Returns: A timestamp that is not assigned yet.
     static func next(after last: Int64, now: Int64, isCounted: Bool) -> Int64 {
         let stamp = max(last + spacing, now)
         guard isCounted, stamp / 1000 == last / 1000, stamp - now < aheadMax else { return stamp }

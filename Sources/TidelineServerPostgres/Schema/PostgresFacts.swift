@@ -1,4 +1,4 @@
-// PostgresFacts: what a plan of the schema asks of a database.
+// PostgresFacts: the answers of a database to a schema plan.
 
 import TidelineCore
 import TidelinePostgres

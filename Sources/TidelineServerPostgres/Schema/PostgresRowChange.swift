@@ -10,7 +10,7 @@ import TidelineServerCore
 struct PostgresRowChange {
     let script: SchemaScript
     let table: String
-    /// The owner of a row as SQL, with `r.` before columns; nil where the table has one clock.
+    /// The owner of a row as SQL, with `r.` before columns; nil if the table has one clock.
     let owner: String?
     /// Microseconds since 1970.
     let now: () throws -> Int64
@@ -48,8 +48,8 @@ struct PostgresRowChange {
         try giveNewVersions(from: relation, count: relation)
     }
 
-    /// Stamps behind every one that was given out, and before the clock where there is room, in the
-    /// order that the rows had.
+    /// Assigns timestamps after every assigned one, and before the wall clock if possible, in the order of
+    /// the rows.
     private func giveNewVersions(from rows: String, count: String) throws {
         if let owner {
             for sql in OwnerClocks.giveNewVersions(of: table, owner, from: rows, at: try now()) {

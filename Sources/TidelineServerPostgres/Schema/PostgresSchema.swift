@@ -163,11 +163,11 @@ enum PostgresSchema {
         FROM tideline.owner_clocks
         """
 
-    /// Keeps how far the tables had come when the timeline began; the first one who comes says so.
+    /// Stores the positions of the tables when the timeline began; the first server to notice does so.
     ///
-    /// Of owners' clocks those that moved since a time, which stands there as that of `/`; none where
-    /// the database has no place for them. A hash stands for the owner: servers of before would take
-    /// names that look the same for one. What the timelines before had is of no use any more.
+    /// Of owners' clocks it stores those that moved since a time, which is stored as that of `/`; none if the
+    /// database has no table for them. A hash replaces the owner: older servers would treat names that look the
+    /// same as one. The positions of earlier timelines are not needed any more.
     static func putTimeline(ofOwners: Bool) -> String {
         let owners = """
             UNION ALL
@@ -208,7 +208,7 @@ enum PostgresSchema {
         WHERE "key" = 'epoch' AND EXISTS (SELECT FROM first)
         """
 
-    /// Writes what nobody reads, to a row that nobody locks for long.
+    /// Writes a value that is never read, to a row that is never locked for long.
     static let touchState = """
         INSERT INTO tideline.state ("key", "value") VALUES ('touched', '')
         ON CONFLICT ("key") DO UPDATE SET "value" = excluded."value"
@@ -239,7 +239,7 @@ enum PostgresSchema {
         """
 
     /// The clocks of the tables, and those of owners that have moved for so many microseconds; none
-    /// where the database has no place for them.
+    /// if the database has no table for them.
     static func readStamps(_ time: Int64, ofOwners: Bool = true) -> String {
         let owners = """
             UNION ALL
@@ -306,7 +306,7 @@ enum PostgresSchema {
             + "\(PostgresName.quoted(column)) TO \(PostgresName.quoted(name))"
     }
 
-    /// `id` stands behind the columns, so that pages in their order need no sort; null comes first, as
+    /// `id` comes after the columns, so that pages in their order need no sort; null comes first, as
     /// in every order of ours.
     static func index(_ table: String, _ columns: [String]) -> String {
         let keys = columns.contains(SystemColumn.id) ? columns : columns + [SystemColumn.id]

@@ -1,15 +1,15 @@
-// PostgresSchemaChange: other clocks for a table, in the place of its own or of those of its owners.
+// PostgresSchemaChange: the change between a table's own clock and the clocks of its owners.
 
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
 extension PostgresSchemaChange {
-    /// Whoever writes to these tables is done before it is looked at their rows, or at their clocks.
+    /// Waits for the writers of these tables, and blocks new ones, before their rows or clocks are examined.
     ///
-    /// Reads go on until something is changed that they depend on: a column, a trigger.
+    /// Reads continue until something changes that they depend on: a column, a trigger.
     ///
-    /// A dry run changes nothing that it looks at, and holds up nobody while it looks.
+    /// A dry run changes nothing that it examines, and blocks no writer meanwhile.
     func keepWritersOut(_ tables: [String]) throws {
         for sql in Self.locks(tables) { try script.runOnRows(sql) }
     }

@@ -1,12 +1,14 @@
-// PostgresSchemaChange: the log of what left the views of a table, and the triggers that write to it.
+// PostgresSchemaChange: the log of rows that left the views of a table, and the triggers that write to it.
 
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
 extension PostgresSchemaChange {
-    /// Makes the log, with the columns of its table; where they changed it begins anew, for links
-    /// from before lead nowhere then.
+    /// Creates the log, with the columns of its table.
+    ///
+    /// If they changed, the log restarts empty, because
+    /// older links are invalid then.
     func prepareLog(_ table: TableDefinition, before: TableDefinition?) throws {
         func form(_ table: TableDefinition) -> Set<String> {
             Set(table.schema.columns.map { "\($0.name) \(PostgresColumn($0).declaration)" })
@@ -33,8 +35,8 @@ extension PostgresSchemaChange {
         try script.execute(PostgresSchema.createLog(table))
     }
 
-    /// From now on the log takes what this server logs: who asks for what it did not take before
-    /// starts over.
+    /// Starts to log in the scope of this server: callers who ask for changes from before, which it did not
+    /// record, start over.
     func beginLog(of table: TableDefinition, isFiltered: Bool?) throws {
         let key = "log.\(table.name.lowercased())"
         let before = try value(of: key).flatMap { LogScope($0) } ?? .nothing
@@ -52,7 +54,7 @@ extension PostgresSchemaChange {
         try stampForeignWrites(to: table, scope)
     }
 
-    /// Makes the triggers of the table, where they are not there in this form.
+    /// Creates the triggers of the table, unless the current ones are there.
     private func stampForeignWrites(to table: TableDefinition, _ scope: LogScope) throws {
         let text = ForeignWriters(table, scope).script
         let key = "triggers.\(table.name.lowercased())"
@@ -67,7 +69,7 @@ extension PostgresSchemaChange {
         try put(hash, as: key)
     }
 
-    /// Stamps rows that others have written while nothing told of it.
+    /// Stamps rows that external writers wrote while the triggers were missing.
     func stampUnheard(_ tables: [TableDefinition]) throws {
         guard !tables.isEmpty else { return }
         let own = "set_config('tideline.own', $1, true), set_config('tideline.owners', $1, true)"

@@ -1,5 +1,5 @@
-// PostgresSchemaChange: brings the tables of a database to what is declared, as far as nothing that is
-// stored is lost.
+// PostgresSchemaChange: brings the tables of a database to their declarations, as far as no stored
+// value is lost.
 
 import TidelineCore
 import TidelinePostgres
@@ -9,9 +9,9 @@ struct PostgresSchemaChange {
     let connection: PostgresConnection
     /// Microseconds since 1970; nil for the time of the database.
     let now: (@Sendable () -> Int64)?
-    /// What is done to the tables.
+    /// The statements of the change.
     let script: SchemaScript
-    /// Whether stored values may change, and tables of others be served.
+    /// Whether stored values may change, and existing tables be adopted.
     let hasConsent: Bool
 
     init(
@@ -30,12 +30,12 @@ struct PostgresSchemaChange {
     ///
     /// - Parameters:
     ///   - declared: The tables.
-    ///   - filtered: Those, in lower case, of whose rows code says who sees them; nil where nobody is
-    ///     about to write to them.
+    ///   - filtered: Those, in lower case, whose visible rows are decided by code; nil if no server is about
+    ///     to write to them.
     ///   - isComplete: Whether stored columns that are not declared are not wanted.
     ///   - isCopy: Whether a copy makes them, which has not ended.
-    /// - Returns: All tables of the database, and what was done.
-    /// - Throws: ``SchemaError`` for what would change or lose stored values.
+    /// - Returns: All tables of the database, and the steps that were done.
+    /// - Throws: ``SchemaError`` for a step that would change or lose stored values.
     func prepare(
         _ declared: [TableDefinition],
         filtered: Set<String>?,
@@ -120,7 +120,7 @@ struct PostgresSchemaChange {
         for table in stored {
             let name = table.name.lowercased()
             let isDeclared = declared.contains { SchemaPlan.isSame($0.name, table.name) }
-            // One that nobody declares and that is gone is left as it was known.
+            // A table that is not declared and is gone keeps its known definition.
             guard isDeclared || !gone.contains(name) else { continue }
             try beginLog(of: table, isFiltered: filtered?.contains(name))
         }
@@ -134,7 +134,7 @@ struct PostgresSchemaChange {
         return (stored, steps)
     }
 
-    /// What is to be done, while nobody writes to the tables whose rows it depends on.
+    /// Returns the steps, while the tables whose rows they depend on cannot be written to.
     private func plan(
         _ declared: [TableDefinition],
         _ stored: [TableDefinition],
@@ -152,7 +152,7 @@ struct PostgresSchemaChange {
         }
         let changed = Self.changesOfClocks(known, declared).map(\.table)
         let names = plan.tablesToLookAt(declared, isComplete: isComplete) + changed
-        // Who is refused holds up nobody.
+        // A rejected change must not block writers.
         if names.isEmpty || !hasConsent {
             let steps = try steps()
             if names.isEmpty { return steps }
@@ -163,7 +163,7 @@ struct PostgresSchemaChange {
         return steps
     }
 
-    /// The tables that somebody else made.
+    /// Returns the tables that another program created.
     private func adoptions(
         _ declared: [TableDefinition],
         _ stored: [TableDefinition]
@@ -186,16 +186,16 @@ struct PostgresSchemaChange {
         )
     }
 
-    /// Makes the table, or the columns that it lacks, in a transaction that is open.
+    /// Creates the table, or the columns that it lacks, in a transaction that is open.
     ///
     /// - Parameters:
-    ///   - table: The table with what it lacks.
-    ///   - isFiltered: Whether code says who sees its rows.
-    ///   - begin: The form that it had before the transaction, where that has changed it already.
+    ///   - table: The table with the missing columns.
+    ///   - isFiltered: Whether code decides who sees its rows.
+    ///   - begin: The schema version before the transaction, if the transaction has already changed it.
     ///   - wait: How long a lock may take, in milliseconds.
-    /// - Returns: The table with all its columns, and the form that it had before the transaction.
-    /// - Throws: ``SchemaError`` when others made a column of another type meanwhile;
-    ///   ``OutdatedTable`` when they made another form of it.
+    /// - Returns: The table with all its columns, and the schema version before the transaction.
+    /// - Throws: ``SchemaError`` if another server created a column of another type meanwhile;
+    ///   ``OutdatedTable`` if it created another schema version.
     func grow(
         _ table: TableDefinition,
         isFiltered: Bool,
@@ -251,7 +251,7 @@ struct PostgresSchemaChange {
         return found.count > 0 ? try table(found, 0) : nil
     }
 
-    /// The same for a request that is over otherwise: it waits for nobody who changes tables for long.
+    /// The same for a request that would end otherwise: it does not wait for long changes of tables.
     static func storedSoon(
         _ name: String,
         _ connection: PostgresConnection
@@ -269,7 +269,7 @@ struct PostgresSchemaChange {
     /// How long a change of tables waits for a lock.
     private static let lockMilliseconds = 10_000
 
-    /// The longest that such a look takes.
+    /// The longest that such a read takes.
     private static let lookMilliseconds = 2000
 
     private static func table(_ result: PostgresResult, _ row: Int) throws -> TableDefinition {
@@ -336,8 +336,8 @@ struct PostgresSchemaChange {
             }
         }
         let changesClocks = stored.map { !OwnerClocks.haveSameClocks($0, table) } ?? false
-        // The column of the owners may go: from here on the table's clock stamps, behind all of theirs. Nobody
-        // has links to what nobody served.
+        // The owner column may be removed: from here on the table's clock stamps, after all of the owners' timestamps.
+        // A table that was not served has no links.
         if changesClocks, !isAdopted, let stored { try endClocks(of: stored) }
         let rows = PostgresRowChange(
             script: script,

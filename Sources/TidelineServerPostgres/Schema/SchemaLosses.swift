@@ -1,4 +1,4 @@
-// SchemaLosses: what others have taken from the tables of a server since it knew them.
+// SchemaLosses: the parts of a server's tables that external programs have removed.
 
 import TidelineCore
 import TidelinePostgres
@@ -9,11 +9,11 @@ struct SchemaLosses {
     private(set) var tables: [TableDefinition] = []
     /// The columns that are gone, of tables that are there.
     private(set) var columns: [(table: String, column: ColumnDefinition)] = []
-    /// The tables that have lost triggers: what others wrote since then was told to nobody.
+    /// The tables that have lost triggers: later external writes were not reported to any device.
     private(set) var unheard: Set<String> = []
 
-    /// - Throws: ``SchemaError`` where a declared column has another type, a table was made anew by somebody else, or
-    ///   is out of sight.
+    /// - Throws: ``SchemaError`` if a declared column has another type, or if an external program recreated a table or
+    ///   moved it out of the search path.
     init(
         of stored: [TableDefinition],
         for declared: [TableDefinition],
@@ -121,7 +121,7 @@ struct SchemaLosses {
         )
     }
 
-    /// What is done about it, of tables that are declared.
+    /// Returns the steps that restore them, for tables that are declared.
     func steps(for declared: [TableDefinition]) -> [SchemaStep] {
         func isDeclared(_ name: String) -> Bool {
             declared.contains { SchemaPlan.isSame($0.name, name) }
@@ -129,7 +129,7 @@ struct SchemaLosses {
         return tables.filter { isDeclared($0.name) }
             .map { SchemaStep(table: $0.name, kind: .restoreTable) }
             + columns.filter { lost in
-                // One that nobody declares any more is forgotten without a word.
+                // A table that is not declared any more is forgotten without a message.
                 let own = declared.first { SchemaPlan.isSame($0.name, lost.table) }
                 return own?.schema.columns.contains { SchemaPlan.isSame($0.name, lost.column.name) }
                     ?? false
@@ -137,18 +137,18 @@ struct SchemaLosses {
             .map { SchemaStep(table: $0.table, kind: .restoreColumn($0.column)) }
     }
 
-    /// What is done with consent about tables that nobody declares.
+    /// Returns the steps with consent for tables that are not declared.
     func forgotten(besides declared: [TableDefinition]) -> [SchemaStep] {
         tables.filter { table in !declared.contains { SchemaPlan.isSame($0.name, table.name) } }
             .map { SchemaStep(table: $0.name, kind: .forgetTable) }
     }
 
-    /// Forgets what is gone: what is declared is made anew then.
+    /// Forgets lost tables and columns, so that declared ones are created again.
     ///
     /// - Parameters:
     ///   - stored: The tables as they are known.
     ///   - hasConsent: Else only columns are forgotten.
-    ///   - script: Takes what is done.
+    ///   - script: Receives the statements.
     /// - Throws: ``PostgresError``
     func forget(
         _ stored: inout [TableDefinition],

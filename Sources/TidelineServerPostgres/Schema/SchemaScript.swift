@@ -1,7 +1,7 @@
 // SchemaScript: the statements of a change of tables: carried out, and remembered to be shown.
 //
-// A dry one is carried out, too, in a transaction that is undone: later statements see what the earlier
-// ones made. What costs time for each row is only remembered then; no later statement needs it.
+// A dry one is also run, in a transaction that is rolled back: later statements see the objects of earlier
+// ones. Statements that take time for each row are only recorded then; no later statement needs them.
 
 import TidelineCore
 import TidelinePostgres
@@ -29,7 +29,7 @@ final class SchemaScript {
         return try connection.run(sql, values)
     }
 
-    /// Runs what may take long on a large table; a dry script has `instead` run, which does not.
+    /// Runs a statement that may take long on a large table; a dry script runs `instead`, which does not.
     func runOnRows(_ sql: String, _ values: [SQLValue] = [], instead: String? = nil) throws {
         statements.append(Self.text(sql, values))
         guard isDry else {
@@ -39,7 +39,7 @@ final class SchemaScript {
         if let instead { try connection.execute(instead) }
     }
 
-    /// Remembers what is no statement.
+    /// Records a note that is not a statement.
     func note(_ text: String) { statements.append("-- " + text) }
 
     /// A statement with its parameters, to be read.

@@ -14,7 +14,7 @@ struct PostgresColumn: Sendable {
     let name: String
     let quoted: String
     private let form: Form
-    /// What null stands for.
+    /// The value that null means.
     private let null: SQLValue
 
     private enum Form {
@@ -123,7 +123,7 @@ struct PostgresColumn: Sendable {
         return "'" + text.replacing("'", with: "''") + "'::\(type)"
     }
 
-    /// What stands where a value cannot be kept: null, or the default where that is not allowed.
+    /// The replacement for a value that cannot be kept: null, or the default if null is not allowed.
     let filler: SQLValue
 
     // MARK: - Reading

@@ -6,7 +6,7 @@ enum PostgresName {
     /// The longest name that PostgreSQL does not cut.
     static let bytesMax = 63
 
-    /// The same of a table: what the server makes beside it has six letters more.
+    /// The same for a table: the objects that the server creates for it have six letters more.
     private static let tableBytesMax = bytesMax - 6
 
     static func quoted(_ name: String) -> String { Identifier(name).quoted }

@@ -16,7 +16,7 @@ extension PostgresTable {
         return clockKey(of: "")
     }
 
-    /// The clock of the row that a write makes, where there is none yet.
+    /// Returns the clock of the row that a write inserts.
     func clockKey(of operation: WriteOperation) -> ClockKey {
         guard hasOwnerClocks, let place = table.ownerPlace else {
             return clockKey(of: nil as String?)

@@ -1,4 +1,4 @@
-// PostgresTable: what is derived once from a table: its columns and the texts that read them.
+// PostgresTable: the values derived once from a table: its columns and the texts that read them.
 
 import TidelineCore
 import TidelinePostgres
@@ -42,7 +42,7 @@ final class PostgresTable: Sendable {
         .joined(separator: ", ")
     }
 
-    /// Refuses cells of other types: somebody has changed a column, and its bytes would be taken for something else.
+    /// Rejects cells of other types: an external program changed a column, and its bytes would be misread.
     ///
     /// - Parameters:
     ///   - result: Cells as of ``cells(from:)``, from a column on.
@@ -94,9 +94,9 @@ final class PostgresTable: Sendable {
     var split: FilterSplit { FilterSplit(schema: table.definition.schema) }
 }
 
-/// What of a table is logged: rows as they were before they went for good, or may have left a view.
+/// The log settings of a table: rows as they were before they were permanently deleted, or may have left a view.
 struct PostgresLog: Sendable {
-    /// Whether every change of a row is logged: who sees it is decided by code.
+    /// Whether every change of a row is logged, because code decides which callers see the row.
     let takesUpdates: Bool
     private let owner: Int?
 
@@ -107,13 +107,13 @@ struct PostgresLog: Sendable {
 
     /// Whether a change of a row may take it out of a view.
     ///
-    /// A tombstone was told as one already.
+    /// A tombstone was already reported as removed.
     func isNeeded(for old: RowImage, _ new: RowImage) -> Bool {
         guard !old.isDeleted else { return false }
         return takesUpdates || owner.map { old.values[$0] != new.values[$0] } ?? false
     }
 
-    /// What is kept of a row.
+    /// Returns the part of a row that is logged.
     func kept(_ image: RowImage) -> RowImage {
         guard !takesUpdates else { return image }
         var kept = image

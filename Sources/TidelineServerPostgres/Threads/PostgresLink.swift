@@ -4,10 +4,10 @@ import Synchronization
 import TidelinePostgres
 import TidelineServerCore
 
-/// The connection of a thread, made anew when it broke.
+/// The connection of a thread, opened again after it broke.
 struct PostgresLink {
     private let address: PostgresAddress
-    /// Nil where statements are not kept.
+    /// Nil if statements are not prepared by name.
     private let keeping: StatementKeeping?
     private let log: ServerLog
     /// Sees each connection first.
@@ -31,7 +31,7 @@ struct PostgresLink {
     private static let pauseMin: UInt64 = 100_000_000
     private static let pauseMax: UInt64 = 2_000_000_000
 
-    /// The connection; refused without a try for a while after a try that failed.
+    /// Returns the connection; fails without a try for a while after a failed try.
     mutating func connection() throws -> PostgresConnection {
         if let open { return open }
         if let failure, Uptime.now() < failure.until {
@@ -62,7 +62,7 @@ struct PostgresLink {
         }
     }
 
-    /// Ends what was left open; lets go of what is broken.
+    /// Ends an open transaction, and closes a broken connection.
     mutating func settle() {
         guard let connection = open, !connection.settle() else { return }
         if connection.fault == .missing { keeping?.end(log) }
@@ -74,8 +74,8 @@ struct PostgresLink {
 
 /// Whether the connections of a store keep statements under names.
 ///
-/// They do, unless a pooler stands between. One that was not found out shows by its first mistake, which
-/// PostgreSQL refuses before it does anything: then no connection that is made later keeps any.
+/// They do, unless there is a pooler in between. An undetected pooler causes an error, which PostgreSQL reports
+/// before it does anything: then no later connection keeps any.
 final class StatementKeeping: Sendable {
     private let isOver = Mutex(false)
     private let trustsPoolers: Bool

@@ -156,7 +156,7 @@ final class PostgresThreads: Sendable {
         _ reader: Turns.Reader,
         _ link: inout PostgresLink
     ) -> Bool {
-        // What broke the connection may have been over before the job began.
+        // The cause of the broken connection may have been over before the job began.
         for isLastTry in [false, true] {
             let connection: PostgresConnection
             do {

@@ -1,4 +1,4 @@
-// QueryTicket: lets a caller who leaves end the statement that was made for him, and no other.
+// QueryTicket: cancels a statement when its caller leaves, and no other statement.
 
 import Dispatch
 import Synchronization
@@ -21,7 +21,7 @@ final class QueryTicket: Sendable {
     /// Whether the statements are cancelled, or are to start over.
     var isOver: Bool { state.withLock { $0.isCancelled || $0.isInterrupted } }
 
-    /// Its statements begin on a connection; false when nobody waits for them.
+    /// Begins its statements on a connection; returns false if its caller has left.
     func begin(_ cancellation: PostgresCancellation) -> Bool {
         state.withLock { state in
             state.isInterrupted = false
@@ -42,7 +42,7 @@ final class QueryTicket: Sendable {
         DispatchQueue.global().async { running.cancel() }
     }
 
-    /// Nobody waits any more.
+    /// Cancels the statements, because the caller has left.
     func cancel() {
         let running = state.withLock { state in
             state.isCancelled = true

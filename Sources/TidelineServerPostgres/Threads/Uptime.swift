@@ -25,14 +25,14 @@ enum Uptime {
         return end > now ? now + (end - now) / 2 : end
     }
 
-    /// Lets time pass until an end, and so many nanoseconds behind it; holds up no thread.
+    /// Sleeps until a time plus so many nanoseconds, without blocking a thread.
     static func pass(until end: UInt64, _ more: UInt64) async throws {
         let now = now()
         let left = end > now ? end - now : 0
         try await Task.sleep(for: .nanoseconds(Int64(clamping: left) + Int64(clamping: more)))
     }
 
-    /// Lets time pass, and holds up no thread.
+    /// Sleeps without blocking a thread.
     static func pass(milliseconds: Int) async throws {
         try await Task.sleep(for: .milliseconds(milliseconds))
     }

@@ -1,6 +1,6 @@
-// PostgresAudit: who changed what, in one table for all tables that are audited.
+// PostgresAudit: the audit log of changes, in one table for all tables that are audited.
 //
-// What others write to the tables, past the servers, has no entries.
+// External writes, which bypass the servers, have no entries.
 
 import TidelineCore
 import TidelinePostgres

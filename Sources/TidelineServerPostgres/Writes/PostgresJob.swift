@@ -22,7 +22,7 @@ struct PostgresJob: Sendable {
     let groups: [[Write]]
     let answer: CheckedContinuation<[GroupOutcome], any Error>
     let place: JobPlace
-    /// Until when it waits for what somebody else has, by the uptime; nil where it has not waited yet.
+    /// The uptime until which it waits for another transaction's locks; nil if it has not waited yet.
     var waitsUntil: UInt64?
     /// How often it was to wait in line.
     var linesUp = 0
@@ -50,7 +50,7 @@ struct PostgresJob: Sendable {
 }
 
 extension [PostgresJob] {
-    /// What a statement failed by, where a table has lost what some of them ask of it, and the rest of them.
+    /// Returns the cause of a statement's failure if a table has lost columns that some jobs need, and the other jobs.
     func outdated(
         _ error: any Error,
         _ link: inout PostgresLink

@@ -1,14 +1,14 @@
-// PostgresLedger: the writes that came with a name, and what became of them.
+// PostgresLedger: the writes with an idempotency key, and their outcomes.
 //
-// A transaction reads the entries of all its names first and writes its own last; servers that do the
-// same request at once collide on the key, and the later one begins anew and finds the answer.
+// A transaction reads the entries of all its keys first and writes its own last. Servers that do the
+// same request at once collide on the key, and the later one restarts and finds the answer.
 
 import Foundation
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
-/// What became of a write.
+/// The outcome of a write.
 struct LedgerEntry: Sendable {
     let digest: [UInt8]
     private let word: String
@@ -17,13 +17,13 @@ struct LedgerEntry: Sendable {
     /// Of a row that is too large for the ledger, which is read again for the replayed answer.
     let stateOfRow: RowState?
 
-    /// What an entry has beside its row.
+    /// The size of an entry without its row.
     static let entryBytes = LedgerRules.entryBytes
 
     /// The bytes that the entry takes of the ledger.
     var bytes: Int { Self.entryBytes + (row?.json.count ?? 0) }
 
-    /// What is answered when the same write comes again.
+    /// The answer to a repeat of the same write.
     var outcome: WriteOutcome {
         let decision: WriteDecision =
             switch word {

@@ -1,5 +1,5 @@
-// PostgresPurge: removes what is older than it is kept: tombstones, what the change logs have, entries
-// of the ledger, counts of what left a millisecond.
+// PostgresPurge: removes data that exceeds its retention time: tombstones, entries of the change logs and
+// of the ledger, counts of rows that left a millisecond.
 //
 // A device that was away for longer never learns of the deletes: the horizon of the table says so, in
 // the transaction of the removal. Several servers may do it at once; each removes what it gets.
@@ -10,13 +10,13 @@ import TidelineServerCore
 
 struct PostgresPurge: Sendable {
     private let limits: ServerLimits
-    /// None before the first tables are told: until then the database may have nothing in it.
+    /// Empty until the tables are known: before that the database may be empty.
     private(set) var round: [PurgeStep] = []
     private var names: [String: String] = [:]
 
     init(_ limits: ServerLimits) { self.limits = limits }
 
-    /// From now on looks at these tables, too.
+    /// Adds tables to the ones that are examined.
     mutating func watch(_ tables: [TableDefinition]) {
         if round.isEmpty { round = [.clocks, .ledger, .audit] }
         for table in tables where names[table.name.lowercased()] == nil {
@@ -29,10 +29,10 @@ struct PostgresPurge: Sendable {
         }
     }
 
-    /// What a step removed.
+    /// The amount that a step removed.
     struct Removed {
         var count: Int
-        /// What the ledger has, as far as the step looked at it.
+        /// The size of the ledger, as far as the step read it.
         var ledgerBytes: Int?
         var ledgerEntries: Int?
     }
@@ -148,7 +148,7 @@ struct PostgresPurge: Sendable {
             )
         )
         if owner == nil { try leave(name, stamps, now, connection) }
-        // Who held these rows cannot be told any more that they are gone.
+        // Devices that have these rows cannot be notified any more that they are gone.
         try connection.run(PostgresSchema.raiseHorizon, [name, .integer(stamps.max() ?? 0)])
         if owner != nil {
             let owners = (0..<gone.count).map { SQLValue.text(gone.text($0, 2)) }
@@ -160,9 +160,9 @@ struct PostgresPurge: Sendable {
         return gone.count
     }
 
-    /// Conditions on a row `r` that rows of others refer to, and that is kept for them.
+    /// Conditions on a row `r` that external rows refer to, and that is kept for them.
     ///
-    /// Foreign keys that take such rows along, or let go of them, are in nobody's way.
+    /// Foreign keys with CASCADE, SET NULL or SET DEFAULT do not prevent a removal.
     private func references(
         to relation: String,
         _ connection: PostgresConnection

@@ -1,4 +1,4 @@
-// PostgresRefusal: what a caller is told of what PostgreSQL could not do.
+// PostgresRefusal: the answer to a caller when PostgreSQL rejects a statement.
 
 import TidelinePostgres
 import TidelineServerCore
@@ -14,7 +14,7 @@ enum PostgresRefusal {
         case "53300": return ServerError.databaseAway
         case "25006": return ServerError.notWritable
         case "42P01", "42703": return ServerError.tableChanged
-        // What a trigger of others refuses.
+        // Raised by an external trigger.
         case "P0001", "P0004": return ServerError.constraint(.trigger, "")
         case "23502": return ServerError.constraint(.notNull, error.constraint ?? "")
         case "23503": return ServerError.constraint(.foreignKey, error.constraint ?? "")

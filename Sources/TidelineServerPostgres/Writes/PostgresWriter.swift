@@ -1,8 +1,8 @@
-// PostgresWriter: one thread with a connection that commits what waits, many batches at a time.
+// PostgresWriter: one thread with a connection that commits waiting batches, many at a time.
 //
-// It takes all batches that wait, runs them in one transaction, commits, and only then answers. What
-// came meanwhile is the next transaction: no timer, and a lone write waits for nobody. So however many
-// callers there are, a table's clock is locked and the log flushed once for all of them.
+// It takes all batches that wait, runs them in one transaction, commits, and only then answers. Batches
+// that arrive meanwhile are the next transaction. It needs no timer, and a lone write never waits for others. So
+// however many callers there are, a table's clock is locked and the log flushed once for all of them.
 
 import Dispatch
 import Foundation
@@ -83,7 +83,7 @@ final class PostgresWriter: Sendable {
 
     /// Writes; returns after the commit.
     ///
-    /// Dropped when its task is cancelled before it is begun; its place is free at once.
+    /// Dropped if its task is cancelled before it is begun; its position is free at once.
     func write(
         _ batch: WriteBatch,
         _ groups: [[PostgresJob.Write]]
@@ -120,7 +120,7 @@ final class PostgresWriter: Sendable {
         }
     }
 
-    /// Writes what nobody reads; waits for nobody else's lock for long.
+    /// Writes a value that is never read; does not wait long for another transaction's lock.
     func touch() async throws {
         let settings = WriteStatements.settings(times, lock: times.heldLock)
         try await run {
@@ -150,7 +150,7 @@ final class PostgresWriter: Sendable {
                 isFirst = state.queue.isEmpty
                 let number = state.queue.append(work, count: count, of: caller)
                 guard let place, !place.wait(at: number) else { return }
-                // Who left before it waited finds nothing in the queue.
+                // A caller that left before it waited finds nothing in the queue.
                 _ = state.queue.remove(number)
                 refusal = CancellationError()
             }
@@ -164,7 +164,7 @@ final class PostgresWriter: Sendable {
         state.withLock { $0.queue.writes } + growingWrites.load(ordering: .relaxed)
     }
 
-    /// From now on looks at what these tables keep too long.
+    /// Starts to purge expired data of these tables.
     func watch(_ tables: [TableDefinition], beginsAtOnce: Bool) {
         state.withLock { state in
             state.purge.watch(tables)
@@ -173,7 +173,7 @@ final class PostgresWriter: Sendable {
         if beginsAtOnce { wake.signal() }
     }
 
-    /// Ends the thread after what is queued already.
+    /// Ends the thread after the work that is queued already.
     func stop() async {
         state.withLock { $0.isStopped = true }
         wake.signal()
@@ -209,7 +209,7 @@ final class PostgresWriter: Sendable {
                 break
             }
             growingWrites.store(growing.reduce(0) { $0 + $1.batch.count }, ordering: .relaxed)
-            // What is left comes behind the writes that wait.
+            // The rest comes after the writes that wait.
             if isPurgeNew { schedule.begin() }
             schedule.turn(
                 at: Uptime.now(),
@@ -365,7 +365,7 @@ final class PostgresWriter: Sendable {
         commit(jobs, &link, &held, retry, times)
     }
 
-    /// Does what may be done now of the batches that wait for what somebody has.
+    /// Commits the batches that wait for contended locks, as far as possible now.
     private func commitHeldUp(
         _ link: inout PostgresLink,
         _ held: inout HeldLocks,
@@ -464,7 +464,7 @@ final class PostgresWriter: Sendable {
         let heldTables = jobs.map { $0.tables.intersection(retry.heldTables) }
         let free = zip(jobs, heldTables).filter { $1.isEmpty }.map { $0.0 }
         try round.begin(free, passing: retry.passesHeld ? held : nil)
-        // Before any is done: a table that grows makes the others be read anew.
+        // Before any is done: a table that grows makes the other batches be read again.
         let missing = try zip(jobs, heldTables).map { job, tables in
             guard retry.passesHeld, tables.isEmpty else {
                 return Set(tables.map { HeldLock.table($0) })
@@ -522,7 +522,7 @@ final class PostgresWriter: Sendable {
         }
     }
 
-    /// Refuses what has waited for as long as it may, what needs what is known to be held, and what has no room.
+    /// Rejects jobs that have waited for as long as they may, that need a contended lock, or that exceed the memory.
     private func refuse(
         _ jobs: [PostgresJob],
         _ results: inout WriteResults,
@@ -542,10 +542,10 @@ final class PostgresWriter: Sendable {
         }
     }
 
-    /// Tells other servers that there is something new, behind the answers.
+    /// Notifies other servers of the new commits, after the answers.
     ///
-    /// Only a hint: whoever misses it looks at the clocks soon. Within the transaction it would hold
-    /// up every other commit of the database that tells something.
+    /// Only a hint: a server that misses it reads the clocks soon. Within the transaction it would block
+    /// every other commit of the database that notifies.
     private func announce(_ moved: [ClockStamp], _ link: inout PostgresLink) {
         guard !moved.isEmpty, let connection = try? link.connection() else { return }
         _ = try? connection.run("NOTIFY tideline")

@@ -1,9 +1,9 @@
-// WriteFlush: what a transaction is to write, as statements that go out together.
+// WriteFlush: the writes of a transaction, as statements that go out together.
 //
 // One statement for all new rows of a table and one for all changed ones: arrays as parameters cost
 // PostgreSQL a few microseconds a row. The order of tables and rows is fixed, so that servers that
-// write the same rows wait for each other instead of in a circle. Only where a group was refused so, as by a foreign
-// key of others, are its rows written in their own order.
+// write the same rows wait for each other instead of in a circle. Only if a group was rejected for that order, as by
+// an external foreign key, are its rows written in their own order.
 
 import Foundation
 import TidelineCore
@@ -133,7 +133,7 @@ extension WriteState {
         )
     }
 
-    /// The same with only what differs from before: what triggers of others have changed in the same transaction stays.
+    /// The same with only the changed values: changes by external triggers in the same transaction stay.
     private static func update(
         _ images: [RowImage],
         from before: [RowImage],
@@ -169,7 +169,7 @@ extension WriteState {
 
     private static let idName = PostgresName.quoted(SystemColumn.id)
 
-    // MARK: - What is kept beside them
+    // MARK: - Log, bases and ledger
 
     private var logs: [PostgresStatement] {
         Dictionary(grouping: logged) { $0.table.clock }.sorted { $0.key < $1.key }
@@ -314,7 +314,7 @@ private enum ClockKind {
 
     /// How the names of the tables begin that have them.
     var prefix: String { self == .owner ? "owner_" : "" }
-    /// The column that there is beside.
+    /// The additional column.
     var column: String { self == .owner ? ", \"owner\"" : "" }
     var isSameOwner: String { self == .owner ? " AND c.\"owner\" = x.\"owner\"" : "" }
     var written: String { self == .owner ? ", \"written\" = \(OwnerClocks.written)" : "" }

@@ -2,11 +2,11 @@
 
 import TidelineServerCore
 
-/// What became of the jobs of a transaction that left out what somebody else has.
+/// The outcomes of a transaction's jobs, some of which were skipped because of contended locks.
 struct WriteResults {
     /// By the places of the jobs; nil for those that are to wait.
     var outcomes: [[GroupOutcome]?] = []
-    /// What those are to wait for, by their places.
+    /// The locks that the waiting jobs need, by the indexes of the jobs.
     var heldUp: [Int: Set<HeldLock>] = [:]
     /// The clocks that have moved.
     var moved: [ClockStamp] = []

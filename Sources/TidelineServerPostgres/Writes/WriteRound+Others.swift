@@ -1,17 +1,17 @@
-// WriteRound: what triggers, rules and constraints of others make of what a transaction writes.
+// WriteRound: the effects of external triggers, rules and constraints on the rows of a transaction.
 //
-// Where there are some, only what a write changes of a row is sent, and its rows are read back: one that was left out is
-// refused, and one that they have changed gets a further stamp, as if that had happened right behind the write. So the
-// device that is told its own values pulls the others.
+// If there are any, only the changed columns of a row are sent, and the rows are read back. A row that they left
+// out is rejected, and a row that they changed gets a further timestamp, as if they had changed it right after the
+// write. So the device that gets its own values as the answer pulls the changed ones.
 
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
 extension WriteRound {
-    /// Looks what became of rows that were sent.
+    /// Checks the stored rows after they were sent.
     ///
-    /// - Throws: ``PostgresError`` as of a constraint, when one of them is not as it was sent and cannot be told.
+    /// - Throws: ``PostgresError`` as of a constraint, if a row is not as it was sent and cannot be sent to devices.
     mutating func readBack(_ keys: Set<RowKey>, now: Int64) throws {
         for (name, keys) in Dictionary(grouping: keys, by: \.table).sorted(by: { $0.key < $1.key })
         {
@@ -29,7 +29,7 @@ extension WriteRound {
                     continue
                 }
                 if found.version == 0 {
-                    // Changed behind the write, too: it gets its stamp at the commit.
+                    // Changed after the write, too: it gets its timestamp at the commit.
                     state.rows[key] = nil
                     continue
                 }
@@ -85,9 +85,9 @@ extension WriteRound {
         )
     }
 
-    /// Looks at what would be looked at by the COMMIT, so that it is refused to one group and not to all.
+    /// Runs the checks that COMMIT would run, so that one group is rejected and not all of them.
     ///
-    /// What others' triggers have written is stamped then, by clocks that may be known here.
+    /// Rows that external triggers wrote are stamped then, by clocks that may be known here.
     mutating func checkConstraints() throws {
         let keys = state.clocks.keys.sorted()
         let (tables, owners) = (keys.filter { $0.owner == nil }, keys.filter { $0.owner != nil })

@@ -1,4 +1,4 @@
-// WriteRound: what a transaction reads: at its beginning all that is named, later single rows.
+// WriteRound: the reads of a transaction: at its beginning all named rows, later single rows.
 
 import TidelineCore
 import TidelinePostgres
@@ -59,7 +59,7 @@ extension WriteRound {
 
     // MARK: - Single rows
 
-    /// The row as it will be after what was planned.
+    /// Returns the row as it will be after the planned writes.
     mutating func image(_ id: String, _ table: PostgresTable) throws -> RowImage? {
         let key = RowKey(table: table.clock, id: id)
         if let known = state.rows[key] { return known.planned }
@@ -69,7 +69,7 @@ extension WriteRound {
         return state.rows[key]?.planned
     }
 
-    /// The values by column that the row had with this version, nil for what is not known of them.
+    /// Returns the values by column that the row had with this version, nil for those that are not known.
     func base(
         _ id: String,
         _ version: Int64,

@@ -4,8 +4,8 @@
 //     apply    plan each write in memory; nothing is sent
 //     commit   rows, log, bases, ledger, clocks, COMMIT                                one round trip
 //
-// Rows are locked before clocks, so that nobody who holds a row for long holds up a whole table. What
-// the database lacks (a dynamic schema) is made within a savepoint, and the group is sent at once.
+// Rows are locked before clocks, so that a transaction that holds a row for long does not block a whole table.
+// Missing tables and columns (dynamic schema) are created within a savepoint, and the group is sent at once.
 
 import TidelineCore
 import TidelinePostgres
@@ -21,12 +21,12 @@ struct WriteRound {
     let times: WriteTimes
     /// What was held before, where it passes over what others have.
     private(set) var passed: HeldLocks?
-    /// What a write of the group under way has made: others of the group find it there.
+    /// The columns that the current group has added: later writes of the group find them here.
     private var grown: Table?
     private var isWritten = false
     /// The names whose entries were answers.
     private var repeated: Set<LedgerKey> = []
-    /// What the answers of the batch under way may have.
+    /// The budget of the answers of the current batch.
     private var budget = AnswerBudget()
 
     init(
@@ -45,13 +45,13 @@ struct WriteRound {
 
     // MARK: - The beginning
 
-    /// Locks and reads what the writes are about.
+    /// Locks and reads the rows and clocks of the writes.
     ///
     /// - Parameters:
     ///   - jobs: The batches of the transaction.
-    ///   - held: What somebody had for long; where it is there, the rows and clocks of owners that anybody
-    ///     else has are left out.
-    /// - Throws: ``HeldTable`` and ``HeldTimeout`` when somebody else had a table, or a row or such a clock, for
+    ///   - held: The locks that were contended for long; if it is given, rows and clocks of owners that other
+    ///     transactions hold are skipped.
+    /// - Throws: ``HeldTable`` and ``HeldTimeout`` if another transaction held a table, or a row or such a clock, for
     ///   too long.
     mutating func begin(
         _ jobs: [PostgresJob],
@@ -64,7 +64,8 @@ struct WriteRound {
             let table = write.table
             // A form that is still to be made is read when it is there.
             if !table.table.needsGrowth {
-                // Rows are read in the latest form; who came with another one is refused before it is planned.
+                // Rows are read with the latest schema version; a job with another one is rejected before it is
+                // planned.
                 let known = tables[table.clock]?.table.definition.form ?? 0
                 if table.table.definition.form ?? .max >= known { tables[table.clock] = table }
                 ids[table.clock, default: []].insert(write.operation.id)
@@ -158,8 +159,8 @@ struct WriteRound {
 
     /// Does the writes of a group: all of them, or none.
     ///
-    /// With `isApart` the group is sent at once, within a savepoint, so that what the database
-    /// refuses is refused to this group alone.
+    /// With `isApart` the group is sent at once, within a savepoint, so that an error of the database
+    /// rejects this group alone.
     mutating func apply(
         _ group: [PostgresJob.Write],
         within budget: AnswerBudget,
@@ -184,7 +185,7 @@ struct WriteRound {
         do {
             let outcome = try applyEach(group, within: budget)
             if outcome.isDone {
-                // Constraints of others may need one row before another.
+                // External constraints may need one row before another.
                 try flush(inOrder: isApart)
                 if isApart { try checkConstraints() }
                 try connection.run("RELEASE tideline_group")
@@ -198,7 +199,7 @@ struct WriteRound {
             try undo(to: before)
             return .failed(at: nil, Self.refusal(error) ?? error)
         } catch let error as PostgresError {
-            // What ends the whole transaction is not for the group alone.
+            // An error that ends the whole transaction is not an outcome of the group alone.
             if error.isConnectionLost || connection.isBroken || connection.fault != nil
                 || error.isTransient || error.isLockTimeout && !grows
                 || error.isUniqueViolation && isApart == false
@@ -210,7 +211,7 @@ struct WriteRound {
         }
     }
 
-    /// What a group is told by that cannot be done, while others of the transaction can.
+    /// Returns the answer to a group that failed while other groups of the transaction can succeed.
     private static func refusal(_ error: any Error) -> (any Error)? {
         if error is HeldClock { return ServerError.writesWait }
         return error is OutdatedTable ? error : nil
@@ -223,7 +224,7 @@ struct WriteRound {
         state.forgetRows()
     }
 
-    /// Ends at the first refusal.
+    /// Ends at the first rejection.
     private mutating func applyEach(
         _ group: [PostgresJob.Write],
         within budget: AnswerBudget
@@ -297,7 +298,7 @@ struct WriteRound {
 
     // MARK: - Writes
 
-    /// Makes what the table lacks, and does the write.
+    /// Creates the missing table or columns, and does the write.
     private mutating func growAndPerform(_ write: PostgresJob.Write) throws -> WriteOutcome {
         let table = write.table.table
         guard table.needsGrowth, table !== grown else {
@@ -319,7 +320,7 @@ struct WriteRound {
                 waiting: times.lock
             )
             state.formsBefore[write.table.clock] = formBefore
-            // Who comes behind it with the form from before has to begin anew.
+            // Later writes with the old schema version have to restart.
             state.forms[write.table.clock] = made.form
             if !write.table.hasOwnerClocks {
                 takeClocks(try connection.run(WriteStatements.lockClock(write.table.clock)))
@@ -346,7 +347,7 @@ struct WriteRound {
         }
     }
 
-    /// Why the table cannot have what it lacks; nil if it can.
+    /// Returns why the missing table or columns cannot be created; nil if they can.
     private func growthRefusal(_ table: Table) throws -> ServerError? {
         let found = try connection.run(
             "SELECT count(*), count(*) FILTER (WHERE \"name\" = $1) FROM tideline.tables",
@@ -426,7 +427,7 @@ struct WriteRound {
     /// The bytes of the entries of the ledger that it has made.
     var chargedBytes: Int { state.charges.values.reduce(0, +) }
 
-    /// Sends what is planned, in the transaction that is open.
+    /// Sends the planned writes, in the transaction that is open.
     ///
     /// - Parameter inOrder: Whether rows are written in the order that their writes came in.
     /// - Throws: ``PostgresError``

@@ -1,7 +1,7 @@
-// WriteState: what a transaction knows of rows, clocks and names, and what it is to write.
+// WriteState: the rows, clocks and keys that a transaction knows, and its planned writes.
 //
-// Rows are planned in memory, on what was read and what was planned before. Nothing is sent until
-// everything is planned, so a group that fails is undone by putting the state back.
+// Rows are planned in memory, on top of the rows that were read and planned before. Nothing is sent until
+// everything is planned, so a group that fails is undone by restoring the state.
 
 import TidelineCore
 import TidelineServerCore
@@ -37,16 +37,16 @@ struct WriteState {
 
     /// The rows that are known; those that are not there have no image.
     var rows: [RowKey: Cell] = [:]
-    /// Those that are there and that somebody else has, where a transaction passes over them.
+    /// The rows that other transactions hold, if a transaction skips them.
     var heldRows: Set<RowKey> = []
     var clocks: [ClockKey: Clock] = [:]
     /// The numbers of the tables' forms, as far as they are known.
     var forms: [String: Int64] = [:]
     /// The same of those that the transaction has changed, as they were before.
     var formsBefore: [String: Int64] = [:]
-    /// Whether triggers, rules or foreign keys of others may change rows of the transaction, or leave them out.
+    /// Whether external triggers, rules or foreign keys may change rows of the transaction, or leave them out.
     var hasOthers = false
-    /// What the ledger has of the names of this transaction; nil for a name that it does not have.
+    /// The ledger's entries for the keys of this transaction; nil for a key that it does not have.
     var ledger: [LedgerKey: LedgerEntry?] = [:]
     var ledgerHorizons: [String: Int64] = [:]
     /// The bytes of the entries of this transaction, by caller.
@@ -62,7 +62,7 @@ struct WriteState {
     var bases: [(table: PostgresTable, image: RowImage)] = []
     var droppedBases: [RowKey] = []
     var departures: [Departure: Int64] = [:]
-    /// Who changed what; never without something that moves a clock.
+    /// The audit entries; always with a change that moves a clock.
     var audits: [AuditEntry] = []
     /// The clocks that have moved since the last flush.
     var moved: Set<ClockKey> = []
@@ -90,7 +90,7 @@ struct WriteState {
         moved = []
     }
 
-    /// Rows of tables whose form changes are to be read anew.
+    /// Forgets the rows, because tables with a new schema version have to be read again.
     mutating func forgetRows() { rows = [:] }
 
     /// Takes what was planned for a row, stamped by a clock.

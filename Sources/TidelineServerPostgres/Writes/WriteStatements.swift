@@ -1,4 +1,4 @@
-// WriteStatements: what a transaction begins with: its times, the locks on rows and clocks, the rows.
+// WriteStatements: the first statements of a transaction: its times, the locks on rows and clocks, the rows.
 
 import TidelineCore
 import TidelinePostgres
@@ -7,13 +7,13 @@ import TidelineServerCore
 enum WriteStatements {
     /// The settings end with the transaction: a pooler keeps nothing of them.
     ///
-    /// What is acknowledged is on the disk, also where the database commits without waiting for it.
+    /// Acknowledged writes are on the disk, even if the database commits without waiting for it by default.
     ///
     /// - Parameters:
     ///   - times: How long it waits.
     ///   - lock: How long the first lock may take, in milliseconds.
     ///   - statement: The same of a statement; nil for the time of any.
-    /// - Returns: What begins a transaction.
+    /// - Returns: The statements that begin a transaction.
     static func settings(
         _ times: WriteTimes,
         lock: Int,
@@ -56,21 +56,21 @@ enum WriteStatements {
         ).kept
     }
 
-    /// Locks a table as whoever writes to it does.
+    /// Locks a table as a writer does.
     ///
-    /// Before its rows: who has the whole table, as for an index that is made, is told apart from who has a
+    /// Before its rows: a lock on the whole table, as for an index that is built, is distinguished from a lock on a
     /// row, and is not waited for with a clock in hand.
     static func lock(_ table: PostgresTable) -> PostgresStatement {
         PostgresStatement("LOCK TABLE ONLY \(table.quoted) IN ROW EXCLUSIVE MODE").kept
     }
 
-    /// The same; fails at once where somebody has it.
+    /// The same; fails at once if another transaction holds the lock.
     static func lockSoon(_ table: PostgresTable) -> PostgresStatement {
         PostgresStatement("LOCK TABLE ONLY \(table.quoted) IN ROW EXCLUSIVE MODE NOWAIT")
     }
 
-    /// Locks rows; says which, where a row has the clock of its owner or those that somebody else has are
-    /// left out.
+    /// Locks rows; returns their ids if a row has the clock of its owner, or if rows that other transactions hold are
+    /// skipped.
     static func lock(
         _ ids: [String],
         of table: PostgresTable,
@@ -115,7 +115,7 @@ enum WriteStatements {
         ).kept
     }
 
-    /// Which of these clocks of tables nobody else has.
+    /// Returns the clocks of tables that no other transaction holds.
     static func findFreeClocks(_ names: [String]) -> PostgresStatement {
         PostgresStatement(
             """
@@ -134,11 +134,11 @@ enum WriteStatements {
         )
     }
 
-    /// The numbers of tables' forms, and whether triggers, rules or foreign keys of others do something when their rows
+    /// Reads the schema versions of tables, and whether external triggers, rules or foreign keys run when their rows
     /// are written.
     ///
-    /// Behind the clocks: a statement that waits for one sees all else as it was when it began, and
-    /// whoever had the clock may have changed the form.
+    /// Read after the clocks: a statement that waits for one sees everything else as it was when it began, and the
+    /// transaction that held the clock may have changed the schema version.
     static func forms(_ tables: [PostgresTable]) -> PostgresStatement {
         PostgresStatement(
             """

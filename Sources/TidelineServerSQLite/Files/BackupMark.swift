@@ -1,6 +1,6 @@
-// BackupMark: when a database was last backed up: the time of an empty file beside it.
+// BackupMark: the time of a database's last backup, kept as the time of an empty file next to it.
 //
-// A server tells it to who watches. Whoever makes backups by other means may touch the file.
+// A server reports it to monitoring. Operators with another backup method may touch the file.
 
 import Foundation
 
@@ -12,10 +12,10 @@ package enum BackupMark {
         return String(cString: resolved) + "-backup"
     }
 
-    /// Notes that a backup was made; a folder that takes no file is no reason against the backup.
+    /// Notes that a backup was made; if the folder rejects the file, the backup is valid all the same.
     ///
-    /// A file of that name with something in it is somebody's own, maybe the backup itself: it stays, and
-    /// its time is told.
+    /// A file of that name that is not empty has another purpose and may be the backup itself: it is kept,
+    /// and its time is reported.
     package static func put(on database: String) {
         let path = path(of: database)
         var status = stat()
@@ -26,7 +26,7 @@ package enum BackupMark {
         if file >= 0 { close(file) }
     }
 
-    /// When the last backup was made, in seconds since 1970; nil where that is not known.
+    /// Returns the time of the last backup in seconds since 1970; nil if it is not known.
     package static func time(of database: String) -> Int? {
         var status = stat()
         guard stat(path(of: database), &status) == 0 else { return nil }

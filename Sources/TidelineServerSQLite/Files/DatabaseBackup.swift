@@ -1,8 +1,8 @@
 // DatabaseBackup: a copy of a database while its server runs.
 //
-// `VACUUM INTO` copies one state of the database in one read transaction, which holds up nobody;
-// the log grows meanwhile. The copy is whole or not there: it is made under another name, flushed,
-// checked, and only then given its own.
+// `VACUUM INTO` copies one state of the database in one read transaction, which blocks no other connection;
+// the log grows meanwhile. The copy is complete or absent: it is made under another name, flushed,
+// checked, and only then renamed.
 
 import Foundation
 import TidelineCore
@@ -21,7 +21,7 @@ package struct DatabaseBackup: Sendable {
     /// Makes the copy, readable by its owner only.
     ///
     /// - Returns: Its size in bytes.
-    /// - Throws: ``DatabaseError``; there is no file `target` then, or the one that was there.
+    /// - Throws: ``DatabaseError``; then the file `target` is absent, or is the one from before.
     package func make() throws -> Int64 {
         try ServerFile(path: source).check()
         try checkTarget()
@@ -71,12 +71,12 @@ package struct DatabaseBackup: Sendable {
 
     private var partialPrefix: String { target + ".partial-" }
 
-    /// Removes what backups to the same target left that were killed: nobody holds its lock.
+    /// Removes the leftovers of killed backups to the same target: their locks are free.
     private func removeAbandoned() {
         let name = URL(filePath: partialPrefix).lastPathComponent
         let files = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
         for file in files where file.hasPrefix(name) {
-            // Its journal, which SQLite makes beside it, has no lock of its own.
+            // The journal, which SQLite creates next to it, has no lock of its own.
             let number = file.dropFirst(name.count).prefix { $0 != "-" }
             guard !number.isEmpty, number.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
                 continue

@@ -1,4 +1,4 @@
-// DatabaseCare: what an operator does with a database while no server has it, backups apart.
+// DatabaseCare: the maintenance of a database that no server has open, except for backups.
 
 import Foundation
 import TidelineCore
@@ -12,7 +12,7 @@ package struct DatabaseCare: Sendable {
         self.path = path
     }
 
-    /// Gives the database a new epoch, so that clients pull anew.
+    /// Gives the database a new epoch, so that clients pull everything again.
     ///
     /// - Returns: The epoch.
     package func renewEpoch() throws -> String {
@@ -26,7 +26,7 @@ package struct DatabaseCare: Sendable {
         }
     }
 
-    /// What would be done so that the tables are as declared; a server may run meanwhile.
+    /// Returns the steps that would bring the tables to their declarations; a server may run meanwhile.
     package func plan(_ tables: [TableDefinition], isComplete: Bool) throws -> [SchemaStep] {
         try ServerFile(path: path).check(mayBeBlank: true)
         return try DatabaseError.naming(path) {
@@ -44,7 +44,7 @@ package struct DatabaseCare: Sendable {
     ///   - isComplete: Whether stored columns that are not declared are not wanted.
     ///   - now: Microseconds since 1970.
     ///   - report: Told how many rows of a column were converted, piece by piece.
-    /// - Returns: What was done.
+    /// - Returns: The steps that were done.
     /// - Throws: ``DatabaseError``
     package func migrate(
         _ tables: [TableDefinition],
@@ -69,7 +69,7 @@ package struct DatabaseCare: Sendable {
     ///   - now: The time, in microseconds since 1970.
     ///   - trustsClock: Whether the time counts however far it is ahead of the newest commit.
     ///   - report: Told how many of a table were removed, piece by piece.
-    /// - Returns: The tables with the counts of what was removed.
+    /// - Returns: The tables with the numbers of removed tombstones.
     /// - Throws: ``DatabaseError``
     package func purgeTombstones(
         of names: [String]?,

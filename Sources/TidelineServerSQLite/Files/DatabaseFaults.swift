@@ -1,4 +1,4 @@
-// DatabaseFaults: what SQLite and the system say about a file, in words for an operator.
+// DatabaseFaults: the errors of SQLite and the system about a file, in words for an operator.
 
 import Foundation
 package import TidelineSQLite

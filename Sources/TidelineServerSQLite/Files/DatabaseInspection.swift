@@ -1,7 +1,7 @@
-// DatabaseInspection: a look into a server's database or a device's store, also while its program
+// DatabaseInspection: a report on a server's database or a device's store, also while its program
 // runs: one state of it, read in one transaction, and nothing is written.
 //
-// It tells counts, times, names and ids, and never what is in a row.
+// It has counts, times, names and ids, and never the contents of a row.
 
 import Foundation
 import TidelineCore
@@ -22,9 +22,9 @@ package struct DatabaseInspection {
         self.now = now
     }
 
-    /// What is in the file.
+    /// Returns a report on the file.
     ///
-    /// - Throws: ``DatabaseError`` for what is neither.
+    /// - Throws: ``DatabaseError`` for a file that is neither.
     package func report() throws -> Report {
         let database = try open()
         return try DatabaseError.naming(path) {
@@ -53,7 +53,8 @@ package struct DatabaseInspection {
             guard try DatabaseHeader(path: path).isDatabase else {
                 throw DatabaseError.unreadable(path)
             }
-            // Whoever has it open has a log; else it is read without making files beside it.
+            // A program that has it open has a log; otherwise it is read without creating files
+            // next to it.
             let isOpen = ["-wal", "-journal"].contains { access(path + $0, F_OK) == 0 }
             return try Database(path: path, mode: isOpen ? .readOnly : .frozen)
         }

@@ -1,12 +1,12 @@
-// DatabaseRestore: a backup in the place of a database that was lost.
+// DatabaseRestore: the replacement of a lost database by a backup.
 //
 // The copy is made under another name, with a new epoch, so that it never has its own name without
-// one. What was there is moved aside and never deleted. The order of the renames is that of
+// one. The old files are moved aside and never deleted. The order of the renames is that of
 //
 //     PATH -> PATH.lost-…, PATH-wal -> PATH.lost-…-wal, PATH.restoring -> PATH
 //
-// so a restore that is cut short leaves the database, or the backup, or no PATH beside PATH.restoring,
-// which no server takes for a new beginning (ServerFile): never a file with the log of another.
+// so an interrupted restore leaves the database, or the backup, or no PATH but PATH.restoring,
+// in which case no server creates a new database (ServerFile): never a file with the log of another.
 
 import Foundation
 import TidelineCore
@@ -15,9 +15,9 @@ import TidelineServerCore
 
 package struct DatabaseRestore: Sendable {
     package struct Result: Sendable {
-        /// What lists carry from now on.
+        /// The epoch of lists after the restore.
         package var epoch: String
-        /// Where the database went that was there; nil when there was none.
+        /// The path that the old database was moved to; nil if there was none.
         package var former: String?
     }
 
@@ -35,11 +35,11 @@ package struct DatabaseRestore: Sendable {
         return header?.isWAL == true && ServerFile.size(of: path + "-wal") ?? 0 == 0
     }
 
-    /// Puts the backup in place.
+    /// Restores the backup.
     ///
-    /// - Parameter now: Names what is moved aside, in seconds since 1970.
-    /// - Returns: The new epoch, and what was moved aside.
-    /// - Throws: ``DatabaseError``; what was there is there still then.
+    /// - Parameter now: The time in seconds since 1970, for the names of files that are moved aside.
+    /// - Returns: The new epoch, and the path of the old database.
+    /// - Throws: ``DatabaseError``; then the old database is still in use.
     package func make(now: Int64) throws -> Result {
         guard !Self.isSame(backup, target) else {
             throw DatabaseError(
@@ -55,7 +55,7 @@ package struct DatabaseRestore: Sendable {
             )
         }
         try ServerFile(path: backup).check()
-        // A database that is damaged, or of others, is moved aside as well: only its server matters.
+        // A database that is damaged, or of another program, is moved aside as well: only its server matters.
         let lock = try FileLock(database: target)
         defer { lock.release() }
         let wasCutShort = access(copy, F_OK) == 0
@@ -113,7 +113,7 @@ package struct DatabaseRestore: Sendable {
         return first.st_dev == second.st_dev && first.st_ino == second.st_ino
     }
 
-    /// The server's user has to write it, whoever restores it.
+    /// The server's user has to write it, whichever user restores it.
     private func keepOwner(of path: String, on copy: String) {
         var status = stat()
         let folder = URL(filePath: path).deletingLastPathComponent().path
@@ -122,12 +122,12 @@ package struct DatabaseRestore: Sendable {
         _ = chown(copy, status.st_uid, status.st_gid)
     }
 
-    /// Moves aside what is there, the database first, and puts the copy in its place; undoes it where a
+    /// Moves the old files aside, the database first, and renames the copy to the target; undoes this if a
     /// step fails.
     ///
-    /// `goesOn` says that another restore was cut short, maybe within these steps.
+    /// `goesOn` says that an earlier restore was interrupted, maybe within these steps.
     ///
-    /// - Returns: Where the database went that was there.
+    /// - Returns: The new path of the old database.
     /// - Throws: ``DatabaseError``
     private func replace(by copy: String, _ now: Int64, goesOn: Bool) throws -> String? {
         let found = Self.ends.filter { access(target + $0, F_OK) == 0 }
@@ -168,8 +168,8 @@ package struct DatabaseRestore: Sendable {
         return former
     }
 
-    /// The database that another restore moved aside before it was cut short; what is left here is its
-    /// log, and belongs to it.
+    /// The database that an interrupted restore moved aside; the remaining file here is its log, and
+    /// belongs to it.
     private func formerOfAnother(_ found: [String]) -> String? {
         guard !found.contains("") else { return nil }
         let place = URL(filePath: target)

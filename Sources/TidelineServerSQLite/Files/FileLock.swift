@@ -1,9 +1,9 @@
 // FileLock: one server for each database file.
 //
-// The lock is one of the system on a file beside the database, so it ends with the process, however
-// that ends. The database itself is not locked so: closing a second descriptor of it would take
-// away SQLite's own locks. The lock file stays: the server stops writing when it is removed.
-// It also says what the database is (FileRecord).
+// The lock is a system lock on a file next to the database, so it ends with the process, however
+// that ends. The database itself is not locked this way: closing a second descriptor of it would release
+// SQLite's own locks. The lock file stays: the server stops writing when it is removed.
+// It also identifies the database (FileRecord).
 
 import Foundation
 import Synchronization
@@ -114,7 +114,7 @@ final class FileLock: Sendable {
 
     deinit { release() }
 
-    /// Lets others have the file; nothing when it was done before.
+    /// Releases the file; does nothing if it was released before.
     func release() {
         holder.withLock { holder in
             holder?.release()

@@ -1,7 +1,7 @@
 // ServerFile: the file of a server's database before it is opened: whether it is one of ours.
 //
-// What is refused is not touched: the look goes through connections that write nothing, and a
-// file that nobody has open is read without making SQLite's files beside it.
+// A rejected file is not changed: the check uses connections that write nothing, and a file that no
+// other process has open is read without creating SQLite's files next to it.
 
 import Foundation
 import TidelineCore
@@ -11,23 +11,24 @@ import TidelineServerCore
 struct ServerFile {
     let path: String
 
-    /// The lock of the file, which was looked at.
+    /// Checks the file and locks it.
     ///
     /// - Parameters:
     ///   - mayBeNew: Whether the file may be missing, and is made then.
-    ///   - mayBeBlank: Whether it may be there without tables; nil: where it may be missing.
+    ///   - mayBeBlank: Whether the file may exist without tables; nil: the same as `mayBeNew`.
     /// - Returns: The lock, which is held.
     /// - Throws: ``DatabaseError``; the file is as it was.
     func lock(mayBeNew: Bool, mayBeBlank: Bool? = nil) throws -> FileLock {
         try checkPlace(mayBeNew: mayBeNew)
-        // A server that has it may be writing to it now. A file of others gets no lock beside it.
+        // A server that has it open may be writing to it now. Files of other programs get no lock
+        // file.
         let isKnown = access(FileLock.path(of: path), F_OK) == 0
         let lock = isKnown ? try FileLock(database: path) : nil
         try checkContent(mayBeBlank: mayBeBlank ?? mayBeNew)
         guard access(path, F_OK) != 0 || access(path, W_OK) == 0 else {
             throw DatabaseError.readOnly(path)
         }
-        // Behind the lock: the restore may be under way.
+        // After the lock is taken: the restore may be under way.
         if access(path, F_OK) != 0, wasBeingRestored { throw DatabaseError.halfRestored(path) }
         let held = try lock ?? FileLock(database: path)
         if access(path, F_OK) != 0 {
@@ -44,7 +45,7 @@ struct ServerFile {
         if file >= 0 { close(file) }
     }
 
-    /// Refuses what is there and is no database of a server; a server may have it open.
+    /// Rejects an existing file that is not a server's database; a server may have it open.
     func check(mayBeBlank: Bool = false) throws {
         try checkPlace(mayBeNew: false)
         try checkContent(mayBeBlank: mayBeBlank)
@@ -55,7 +56,7 @@ struct ServerFile {
     /// Whether a restore has begun; one that ended leaves no copy.
     private var wasBeingRestored: Bool { access(DatabaseRestore.copy(of: path), F_OK) == 0 }
 
-    /// What can be said without reading it.
+    /// The checks that do not read the file.
     private func checkPlace(mayBeNew: Bool) throws {
         var status = stat()
         guard stat(path, &status) != 0 else {
@@ -108,12 +109,13 @@ struct ServerFile {
         do {
             return try Database(path: path, mode: .readOnly)
         } catch let error as SQLiteError where error.isReadOnly {
-            // A server that ended while it made the file left what only a writer can undo.
+            // A server that ended while it created the file left a journal that only a writer can
+            // roll back.
             return try Database(path: path, mode: .existing)
         }
     }
 
-    /// - Returns: Whether nobody has made anything in it.
+    /// - Returns: Whether the database is still empty.
     private func checkOwner(_ database: Database) throws -> Bool {
         let owner = try database.integer("PRAGMA application_id") ?? 0
         let version = try database.integer("PRAGMA user_version") ?? 0

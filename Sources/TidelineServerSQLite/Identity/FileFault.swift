@@ -1,4 +1,4 @@
-// FileFault: what is wrong with the file of a running server, in words for its operator.
+// FileFault: a fault of a running server's file, in words for its operator.
 
 import TidelineCore
 import TidelineServerCore

@@ -109,7 +109,7 @@ final class FileWatch: Sendable {
     /// Ends the looks.
     func end() { isStopped.signal() }
 
-    /// The log of the writing connection has so many pages after a commit.
+    /// Records that the log of the writing connection has so many pages after a commit.
     func committed(pages: Int) { logPages.store(pages, ordering: .sequentiallyConsistent) }
 
     /// Copies the log to the database.
@@ -195,7 +195,7 @@ final class FileWatch: Sendable {
 
     /// Takes note of an error of SQLite, which may come from a file that is damaged.
     ///
-    /// - Returns: The refusal, if the file is at fault.
+    /// - Returns: The rejection, if the file is at fault.
     @discardableResult
     func met(_ error: any Error) -> ServerError? {
         guard let error = error as? SQLiteError else { return nil }
@@ -287,7 +287,7 @@ final class FileWatch: Sendable {
             }
             return .sound
         } catch let error as SQLiteError where error.isBusy {
-            // Another program holds the file for a moment, and says nothing about what is in it.
+            // Another program holds the file for a moment, which says nothing about its contents.
             return .unknown
         } catch let error as SQLiteError where error.isCorrupt || error.isNotADatabase {
             return .fault(isLogShort ? cut : .damaged(path))

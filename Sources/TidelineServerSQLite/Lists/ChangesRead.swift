@@ -1,4 +1,4 @@
-// ChangesRead: what changed in a table after a time: rows, and what is gone for the caller.
+// ChangesRead: the changes of a table after a time: rows, and the ids of rows that are gone for the caller.
 
 import TidelineCore
 import TidelineSQLite
@@ -15,7 +15,7 @@ struct ChangesRead {
         renderer = FilterRenderer(schema: table.table.definition.schema, dateUnit: .microseconds)
     }
 
-    /// What stands for the statements among those whose costs are known.
+    /// The key of the statements among those with known costs.
     var knownText: String {
         (request.wantsCount ? "count " : "changes ") + rows(upTo: nil).sql.text(for: .sqlite)
     }
@@ -27,7 +27,7 @@ struct ChangesRead {
     func run(_ database: Database) throws -> ChangePage {
         try database.snapshot {
             let clock = try KnownClock.read(table.name, database)
-            // A database that is behind the link was put back to an earlier state.
+            // If the database is older than the link, an earlier state was restored.
             guard request.after <= clock.stamp else { throw ServerError.epochChanged }
             let end = try scanEnd(database)
             var page = try changes(upTo: end, clock, database)
@@ -36,9 +36,9 @@ struct ChangesRead {
         }
     }
 
-    /// The last time that may be looked at; nil for all times.
+    /// The last time up to which rows may be read; nil for all times.
     ///
-    /// Of a busy table a caller may see next to nothing, and what cannot be seen is still looked at.
+    /// In a busy table a caller may see few of the rows, and the invisible ones are read all the same.
     private func scanEnd(_ database: Database) throws -> Int64? {
         guard request.scanMax < .max else { return nil }
         let skipped = SQLValue.integer(Int64(request.scanMax) - 1)
@@ -128,13 +128,13 @@ struct ChangesRead {
 
     // MARK: - Statements
 
-    /// Where the columns behind the cells are.
+    /// The indexes of the columns after the cells.
     private static let id: Int32 = 0
     private static let stamp: Int32 = 1
     private static let deleted: Int32 = 2
     private static let matches: Int32 = 3
 
-    /// Where they are in the log.
+    /// The indexes of the columns in the log.
     private static let logStamp: Int32 = 0
     private static let logDeleted: Int32 = 1
     private static let logID: Int32 = 2
@@ -166,7 +166,7 @@ struct ChangesRead {
         return sql
     }
 
-    /// What was in the view after the time and is not any more, and says nothing itself.
+    /// The rows that were in the view after the time and are not any more, and that do not show it themselves.
     private func departures(upTo end: Int64?) -> SQL {
         var sql: SQL = "SELECT \"tideline_stamp\", \"tideline_deleted\", \"id\"\(departed)"
         if let end { sql.append(" AND \"tideline_stamp\" <= \(SQLValue.integer(end))") }

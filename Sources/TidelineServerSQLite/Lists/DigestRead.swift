@@ -13,7 +13,7 @@ struct DigestRead {
         self.request = request
     }
 
-    /// What stands for the statements among those whose costs are known.
+    /// The key of the statements among those with known costs.
     var knownText: String { "digest " + statement.text(for: .sqlite) }
 
     private var statement: SQL { "SELECT \"id\", \"version\"\(rows) ORDER BY \"id\"" }

@@ -8,7 +8,7 @@ import TidelineServerCore
 struct ListRead {
     let table: SQLiteTable
     let request: ListRequest
-    /// Nil while the place where the page begins has to be read.
+    /// Nil while the position where the page begins has to be read.
     private let statement: ListStatement?
 
     init(_ request: ListRequest, _ table: SQLiteTable) {
@@ -26,8 +26,8 @@ struct ListRead {
     /// The most bytes of a page; one of more throws ``RowTooLargeForLoop``.
     var loopBytesMax = Int.max
 
-    /// What stands for the statement among those whose costs are known; empty when it is not known
-    /// before the database was asked.
+    /// The key of the statement among those with known costs; empty if it depends on a query that has not
+    /// run yet.
     var knownText: String {
         guard let statement else { return "" }
         return request.wantsCount ? "count " + statement.text : statement.text
@@ -42,7 +42,7 @@ struct ListRead {
         guard let tie = request.tie else { return try page(database, offset: request.offset) }
         let ties = table.head.ties
         let mark = ties.mark()
-        // Before the state of the table is taken: what is written to it later is set apart.
+        // Before the state of the table is read: later writes then get another millisecond.
         table.head.isCounted.store(true, ordering: .sequentiallyConsistent)
         while true {
             let left = request.offset > 0 ? ties.left(tie) : 0
@@ -53,7 +53,7 @@ struct ListRead {
         }
     }
 
-    /// The same page by the keys of the row that it begins behind.
+    /// The same page by the keys of the row that it begins after.
     private func begun(at mark: PageMark, _ database: Database) throws -> ListRead {
         let sql = ListRenderer(request, table).keys(of: mark)
         let statement = try database.prepare(sql.text(for: .sqlite))
@@ -68,7 +68,7 @@ struct ListRead {
         return ListRead(request, table, Self.statement(request, table))
     }
 
-    /// The page, and the count where it is wanted.
+    /// Returns the page, and the count if it is wanted.
     private func page(_ database: Database, offset: Int) throws -> ListPage {
         let window = request.rowsMax > 0 ? ListRenderer(request, table).window : nil
         guard request.wantsCount || window != nil else {
@@ -192,7 +192,7 @@ struct ListRead {
             }
             rows += 1
             if request.tie != nil { last = statement.integer(made.keyPlaces[0]) }
-            // Keys are read only where the page may end.
+            // Keys are read only for a row that may be the last of the page.
             if rows == request.rowsMax || json.count > request.bytesMax / 2 {
                 next = made.keyPlaces.map(statement.value)
                 version = made.versionPlace.map(statement.integer)

@@ -1,4 +1,4 @@
-// ListRenderer: the statement of a page, from what a list asks.
+// ListRenderer: the statement of a page, built from the request of a list.
 
 import Foundation
 import TidelineCore
@@ -10,15 +10,15 @@ struct ListStatement: Sendable {
     let text: String
     private(set) var bindings: [SQLValue]
     let form: RowForm
-    /// Where the keys of the order are among the columns.
+    /// The indexes of the order's keys among the columns.
     let keyPlaces: [Int32]
-    /// Where the version is, when a key may be too long for a link.
+    /// The index of the version, if a key may be too long for a link.
     let versionPlace: Int32?
     /// The window of the page, if it is read by the index: then no row may have microseconds.
     let window: InstantWindow?
-    /// The condition of who asked, empty without one.
+    /// The visibility condition of the caller, empty without one.
     let view: SQL
-    /// Where the values of the view are among the bindings.
+    /// The index of the view's values among the bindings.
     let viewPlace: Int
 
     /// The same statement for another number of rows to pass over; it passes over some already.
@@ -28,7 +28,7 @@ struct ListStatement: Sendable {
         return statement
     }
 
-    /// The same statement for somebody else; nil when their view has another form.
+    /// The same statement for another caller; nil if their view has different SQL.
     func fitted(to view: SQL) -> ListStatement? {
         let isSameForm = view.text(for: .sqlite).utf8.elementsEqual(
             self.view.text(for: .sqlite).utf8
@@ -139,7 +139,7 @@ struct ListRenderer {
         "SELECT count(*) FROM \(Identifier(table.name))" + condition(pages: false)
     }
 
-    /// What the caller may see, which stands before every other value of the conditions.
+    /// The visibility filter of the caller, which comes before every other value of the conditions.
     var view: SQL {
         guard let view = request.view else { return SQL() }
         return "(\(renderer.condition(view)))"
@@ -164,7 +164,7 @@ struct ListRenderer {
         return select.compactMap { table.places.firstIndex(of: $0) }
     }
 
-    /// The cells, and behind them what else a link may need of the row; and where that is.
+    /// Returns the cells, followed by the other values that a link may need of the row, and their indexes.
     private func columns(_ cells: [Int]) -> (sql: SQL, keys: [Int32], version: Int32?) {
         let names =
             request.select == nil
@@ -208,7 +208,7 @@ struct ListRenderer {
         return sql
     }
 
-    /// The condition on the rows behind the page before.
+    /// The condition on the rows after the previous page.
     private var begin: SQL? {
         if let after = request.after, after.count == keyset.keys.count {
             let values = zip(after, keyset.keys).map { Value($0, as: type(of: $1)) }
@@ -217,7 +217,7 @@ struct ListRenderer {
         return request.mark.map(begin)
     }
 
-    /// The same where the row of the link is not as it was: all rows that may be behind its place.
+    /// The same if the row of the link has changed: all rows that may follow its old position.
     private func begin(_ mark: PageMark) -> SQL {
         var keys = Array(request.order.prefix(mark.keys.count))
         var values = zip(mark.keys, keys).map { Value($0, as: type(of: $1)) }

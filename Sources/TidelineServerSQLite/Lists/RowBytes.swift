@@ -1,7 +1,7 @@
 // RowBytes: the rows of a statement as JSON, in memory of their own.
 //
 // This is the innermost loop of every list: plain pointers, and no reference is counted for a
-// cell. What is rare (escapes, fractions, bytes) goes through JSONWriter.
+// cell. Rare values (escapes, fractions, bytes) go through JSONWriter.
 
 import Foundation
 import TidelineCore
@@ -34,7 +34,7 @@ struct RowForm: Sendable {
     }
 }
 
-/// What a value is in the database and in JSON.
+/// The types of a value in the database and in JSON.
 enum CellForm: Sendable {
     case string
     case integer
@@ -70,7 +70,7 @@ struct RowBytes: ~Copyable {
 
     deinit { base.deallocate() }
 
-    /// A copy, with room for the end of a page behind it.
+    /// A copy, with spare capacity for the end of a page.
     var bytes: [UInt8] {
         [UInt8](unsafeUninitializedCapacity: count + Self.roomForEnd) { target, written in
             target.baseAddress?.initialize(from: base, count: count)
@@ -80,7 +80,7 @@ struct RowBytes: ~Copyable {
 
     private static let roomForEnd = 1024
 
-    /// Drops what was written behind the first `count` bytes.
+    /// Drops the bytes after the first `count` bytes.
     mutating func cut(to count: Int) {
         precondition(count <= self.count, "only what was written can be dropped")
         self.count = count
@@ -97,7 +97,7 @@ struct RowBytes: ~Copyable {
         count += 1
     }
 
-    /// Writes the row that the statement stands on as an object.
+    /// Writes the current row of the statement as an object.
     mutating func row(_ form: RowForm, _ statement: Statement) {
         let start = count
         form.names.withUnsafeBufferPointer { names in

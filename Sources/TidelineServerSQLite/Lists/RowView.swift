@@ -1,4 +1,4 @@
-// RowView: single rows of a table as somebody sees them who may not see all.
+// RowView: single rows of a table for a caller with a visibility filter.
 //
 // The view is part of the statement. Its text is the same for all users, so it is prepared once.
 
@@ -19,7 +19,7 @@ struct RowView {
 
     /// The row, nil when it is outside the view.
     ///
-    /// - Throws: What `bounds` has against its size.
+    /// - Throws: The error of `bounds` if the row is too large.
     func row(_ id: String, _ database: Database, _ bounds: RowBounds) throws -> StoredRow? {
         var sql: SQL = "SELECT \(SQL(verbatim: table.cellNames)) FROM \(Identifier(table.name))"
         sql.append(" WHERE \"id\" = \(.text(id)) AND (\(renderer.condition(view)))")

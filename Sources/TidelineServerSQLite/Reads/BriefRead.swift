@@ -1,5 +1,5 @@
-// BriefRead: what becomes of a read that should be brief, when something interrupts it: its time, its
-// caller, or the log, which ends all reads to begin anew.
+// BriefRead: the result of a read that should be brief, and may be interrupted: by its time limit, its
+// caller, or the log, which cancels all reads so that it can restart.
 
 package import TidelineSQLite
 
@@ -7,10 +7,10 @@ package enum BriefRead<Result> {
     case ended(Result)
     /// It took longer than it may.
     case tooLong
-    /// Others interrupted it each time, and nothing is known of how long it takes.
+    /// Something else interrupted it each time, and its duration is not known.
     case interrupted
 
-    /// Reads within a time, once more where it was not the time that ended it.
+    /// Reads within a time limit, and tries a second time if another interruption ended the read.
     package init(
         _ database: Database,
         within limit: Duration,

@@ -1,12 +1,12 @@
-// LogKeeper: when the write-ahead log goes to the database, and which reads wait for that.
+// LogKeeper: the schedule for WAL checkpoints, and for the reads that wait for them.
 //
-// Pure: pages and reads go in, one step comes out. A log that is in the database whole is begun anew
-// at its start, but only while nobody reads from it. So with reads that overlap for ever it would
-// grow for ever:
+// Pure: pages and reads go in, one step comes out. SQLite restarts a log that is completely copied to the
+// database, but only while no connection reads from it. So with reads that overlap forever it would
+// grow forever:
 //
-//     from copyBytes  the log is copied beside reads and writes, and begun anew between long reads
-//     from half       long reads that begin wait until it was begun anew
-//     from logBytes   long reads that run are ended; they begin anew behind those that wait
+//     from copyBytes  the log is copied during reads and writes, and restarted between long reads
+//     from half       new long reads wait until it was restarted
+//     from logBytes   running long reads are cancelled; they restart after those that wait
 //
 // Brief reads end by themselves, and are waited for.
 
@@ -14,29 +14,29 @@ package struct LogKeeper: Sendable {
     package enum Step: Hashable, Sendable {
         /// Nothing, until a commit or the end of a read.
         case rest
-        /// Copy what can be copied.
+        /// Copy as much as possible.
         case copy
         /// End the long reads.
         case interrupt
-        /// Copy what is left, and have the log begun anew.
+        /// Copy the rest, and restart the log.
         case restart
     }
 
-    /// How often the log may not be begun anew, though nobody here reads for long, before others are
+    /// How many restarts of the log may fail, although no long read runs here, before other programs are
     /// blamed.
     private static let failuresMax = 3
 
     private let bytesMax: Int
     private let pageBytes: Int
     private var pages = 0
-    /// The size of the log when it was last tried to copy it, and to begin it anew.
+    /// The size of the log at the last try to copy it, and at the last try to restart it.
     private var pagesAtCopy = 0
     private var pagesAtRestart = 0
     private var failures = 0
     private var longReads = 0
-    /// Whether a long read ran at some time of the last try to begin the log anew.
+    /// Whether a long read ran during the last try to restart the log.
     private var hadLongRead = false
-    /// Whether another program reads the database for long: waiting for our own reads is no use.
+    /// Whether another program has a long read: then it does not help to wait for our own reads.
     package private(set) var isHeldByOthers = false
     /// Whether long reads have to wait.
     package private(set) var isClosed = false
@@ -48,7 +48,7 @@ package struct LogKeeper: Sendable {
         self.pageBytes = pageBytes + Self.headBytes
     }
 
-    /// What a page has before it in the log.
+    /// The size of a page's header in the log.
     private static let headBytes = 24
 
     private var copyPages: Int { max(bytesMax / 3 / pageBytes, 1) }
@@ -57,7 +57,7 @@ package struct LogKeeper: Sendable {
 
     private var mayRestart: Bool {
         guard failures > 0 else { return true }
-        // Each try holds up the writes: the longer others are in the way, the fewer.
+        // Each try delays the writes: the longer other programs are in the way, the fewer tries.
         let growth = failures < Self.failuresMax ? 0 : max(stepPages, pagesAtRestart / 4)
         return pages >= pagesAtRestart + growth
     }
@@ -101,7 +101,7 @@ package struct LogKeeper: Sendable {
         return .interrupt
     }
 
-    /// What became of a restart.
+    /// Records the result of a restart.
     package mutating func restarted(_ isDone: Bool) {
         guard !isDone else {
             pages = 0

@@ -1,8 +1,8 @@
-// ReadCosts: where the next read with a statement begins, from what the last ones of it cost.
+// ReadCosts: the lane for the next read with a statement, from the costs of its last reads.
 
 import TidelineCore
 
-/// Where a read runs; what is too long for one starts anew in the next.
+/// The lane of a read; a read that is too long for one restarts in the next.
 package enum ReadLane: Int, Comparable, Sendable {
     /// On the thread of the caller's event loop, about a millisecond.
     case loop
@@ -16,7 +16,7 @@ package enum ReadLane: Int, Comparable, Sendable {
     }
 }
 
-/// What is remembered of statements, by their text: the values in them may differ.
+/// The known costs of statements, by their text: the values in them may differ.
 package struct ReadCosts {
     private struct Known {
         var lane: ReadLane
@@ -24,7 +24,7 @@ package struct ReadCosts {
         var end: UInt64
     }
 
-    /// How long a statement is not tried again where it was too long.
+    /// How long a statement is not tried again in a lane that was too short for it.
     package static let memory: UInt64 = 10_000_000_000
     private static let statementsMax = 512
 

@@ -1,9 +1,9 @@
 // ReadThreads: the threads of reads that are too long for an event loop, a connection each.
 //
-// The first is kept for brief reads: what is not known to be long is tried as one, and what does
-// not end in time starts over as a long read. The second is kept for long reads that were not interrupted
+// The first is reserved for brief reads: a read that is not known to be long is tried as one, and if it does
+// not end in time, it starts over as a long read. The second is reserved for long reads that were not interrupted
 // yet. A long read that has had its share while other callers wait is interrupted, and starts over at the
-// end of the line. So many long lists, of one caller or of all, do not delay the short ones.
+// end of the queue. So many long lists, of one caller or of all, do not delay the short ones.
 
 import Dispatch
 import Foundation
@@ -103,7 +103,7 @@ package final class ReadThreads: Sendable {
         }
     }
 
-    /// Queues a read; false when the threads end and nobody would take it.
+    /// Queues a read; returns false if the threads have ended and it would never run.
     private func submit(_ waiting: Waiting, _ line: Turns.Line, isNew: Bool) -> Bool {
         var reader: Turns.Reader?
         let isTaken = state.withLock { state in
@@ -140,12 +140,12 @@ package final class ReadThreads: Sendable {
         }
     }
 
-    /// Ends what runs with an interrupt.
+    /// Interrupts the running reads.
     package func interrupt() {
         for database in databases { database.interrupt() }
     }
 
-    /// Ends the threads after what is queued already.
+    /// Ends the threads after the reads that are queued already.
     package func stop() {
         state.withLock { state in
             state.isStopped = true

@@ -2,19 +2,19 @@
 //
 // A small read is tried on the caller's thread first, which is that of its connection's event loop,
 // with a bound of about a millisecond of SQLite's work: most end far below it, and the change to a
-// reader's thread and back costs as much as they do. What passes the bound starts anew on a reader,
-// and for some seconds its statement begins there.
+// reader's thread and back costs as much as they do. A read that exceeds the bound restarts on a
+// reader, and for some seconds its statement begins there.
 
 import Synchronization
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
-/// Where a read begins, and for whom.
+/// The lane in which a read begins, and its caller.
 struct ReadBegin {
     var lane: ReadLane
     var caller: ReadCaller
-    /// The text of its statement, as far as it is known; empty for what is always short.
+    /// The text of its statement, as far as it is known; empty for a read that is always short.
     var statement: String
 
     init(
@@ -50,7 +50,7 @@ final class StoreReads: Sendable {
     private let log: ServerLog
     private let file: FileWatch?
 
-    /// Opens what is read by.
+    /// Opens the connections for reads.
     ///
     /// - Throws: ``DatabaseError``.
     init(
@@ -110,7 +110,7 @@ final class StoreReads: Sendable {
         }
     }
 
-    /// How many statements were too long for where they began.
+    /// How many statements were too long for the lane that they began in.
     var costsKnown: Int { costs.withLock { $0.count } }
 
     var isStopped: Bool { stopped.withLock { $0 } }
@@ -123,7 +123,7 @@ final class StoreReads: Sendable {
         }
         guard !wasStopped else { return false }
         readers?.stop()
-        // Whoever asked has been answered, or is gone.
+        // The callers have their answers, or are gone.
         readers?.interrupt()
         await writeAheadLog?.stop()
         return true
@@ -134,8 +134,8 @@ final class StoreReads: Sendable {
 
     /// Reads for `limits.queryTime` at most.
     ///
-    /// On the caller's thread `onLoop`, if it is there, is done in the place of `body`; it throws
-    /// ``RowTooLargeForLoop`` to leave that.
+    /// On the caller's thread, `onLoop` runs instead of `body` if it is given; it throws
+    /// ``RowTooLargeForLoop`` to continue on a reader.
     func read<Result: Sendable>(
         _ begin: ReadBegin,
         onLoop: (@Sendable (Database) throws -> Result)? = nil,
@@ -224,12 +224,12 @@ final class StoreReads: Sendable {
         throw isStopped ? ServerError.stopping : ServerError.queryTooSlow
     }
 
-    /// Why a query has no answer whose time is over.
+    /// Returns why a query has no answer after its time is over.
     private static func refusal(_ database: Database) -> ServerError {
         database.workedPastItsTime ? .queryTooExpensive : .queryTooSlow
     }
 
-    /// Nil when the read takes longer than the caller's thread may be held up.
+    /// Returns nil if the read takes longer than the caller's thread may be blocked.
     private func readBriefly<Result>(
         _ statement: String,
         _ body: (Database) throws -> Result

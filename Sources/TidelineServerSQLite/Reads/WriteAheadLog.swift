@@ -1,6 +1,6 @@
-// WriteAheadLog: carries out what LogKeeper decides, on a thread and a connection of its own.
+// WriteAheadLog: performs the steps of LogKeeper, on a thread and a connection of its own.
 //
-// So no commit waits for a copy, except for the last pages before the log is begun anew.
+// So no commit waits for a copy, except for the last pages before the log restarts.
 
 import Dispatch
 import Foundation
@@ -59,7 +59,7 @@ final class WriteAheadLog: Sendable {
         self.file = file
         self.metrics = metrics
         self.interruptReads = interruptReads
-        // Its file keeps the size that it once had, unless it is told to shrink.
+        // The log file keeps its largest size unless this limit makes it shrink.
         try writer.execute("PRAGMA journal_size_limit = \(bytesMax / 3)")
         writer.observeLog { [weak self] in self?.committed(pages: $0) }
         let thread = Thread { [self] in run(database) }
@@ -72,7 +72,7 @@ final class WriteAheadLog: Sendable {
         change { $0.keeper.committed(pages: pages) }
     }
 
-    /// Changes the state, and wakes who waited for the change.
+    /// Changes the state, and wakes the threads that wait for the change.
     private func change(_ body: (inout State) -> Void) {
         let (waiting, wakesThread) = state.withLock { state in
             body(&state)
@@ -90,10 +90,10 @@ final class WriteAheadLog: Sendable {
 
     // MARK: - Long reads
 
-    /// Runs a long read, which waits while the log has to be begun anew.
+    /// Runs a long read, which waits while the log has to restart.
     ///
-    /// When it is ended for that, it begins anew. Nil when it had to wait beyond the deadline, an
-    /// uptime in nanoseconds, or when the store stops.
+    /// If the read is cancelled for that, it restarts. Returns nil if it had to wait beyond the
+    /// deadline, an uptime in nanoseconds, or if the store stops.
     func longRead<Result>(before deadline: UInt64, _ body: () throws -> Result) throws -> Result? {
         while let interruptions = begin(before: deadline) {
             defer { change { $0.keeper.longReadEnded() } }
@@ -182,7 +182,7 @@ final class WriteAheadLog: Sendable {
         _ = wake.wait(timeout: Self.pauseEnd)
     }
 
-    /// False when somebody is in the way.
+    /// Returns false if another connection is in the way.
     private func checkpoint(_ mode: CheckpointMode, _ database: Database) -> Bool {
         // The pages are for a file that is not there any more.
         guard file?.check() == nil else { return false }

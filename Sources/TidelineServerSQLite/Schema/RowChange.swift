@@ -12,7 +12,7 @@ struct RowChange {
     private let table: String
     private let report: (_ part: String, _ rows: Int) -> Void
 
-    /// Rows of a table; `report` is told of rows whose values were converted, and of which column.
+    /// A change of the rows of a table; `report` gets each column with the number of its converted values.
     init(_ database: Database, table: String, report: @escaping (String, Int) -> Void) {
         self.database = database
         self.table = table
@@ -52,7 +52,7 @@ struct RowChange {
         guard hasMarks == 1 else { return }
         let rows = try database.integer("SELECT count(*) FROM temp.\"tideline_changed\"") ?? 0
         let last = try database.integer(ServerSchema.readStamp, [.text(table)]) ?? 0
-        // Behind every stamp that was given out, and before the clock where there is room.
+        // Greater than every assigned commit timestamp, and before the wall clock if possible.
         let first = max(last + RowWrites.spacing, now() - rows * RowWrites.spacing)
         if rows > 0 {
             try database.prepare(ServerSchema.restamp(table)).run([

@@ -1,4 +1,4 @@
-// SQLiteFacts: what a plan of the schema asks of a file.
+// SQLiteFacts: the answers of a file to a schema plan.
 
 import TidelineCore
 import TidelineSQLite

@@ -1,5 +1,5 @@
-// SchemaChange: brings the tables of a database to what is declared. What a start may do loses
-// nothing; the rest is done when an operator asked for it (`tideline migrate --apply`).
+// SchemaChange: brings the tables of a database to their declarations. A start of the server makes only
+// changes that lose nothing; an operator asks for the rest (`tideline migrate --apply`).
 
 import TidelineCore
 import TidelineSQLite
@@ -16,13 +16,13 @@ struct SchemaChange {
     ///
     /// - Parameters:
     ///   - declared: The tables.
-    ///   - filtered: Those, in lower case, of whose rows code says who sees them; nil where nobody is
-    ///     about to write to them.
+    ///   - filtered: Those, in lower case, whose visible rows are decided by code; nil if no server is about
+    ///     to write to them.
     ///   - isComplete: Whether stored columns that are not declared are not wanted.
     ///   - hasConsent: Whether stored values may be converted and removed.
     ///   - isCopy: Whether a copy makes them, which has not ended.
-    /// - Returns: All tables of the database, and what was done.
-    /// - Throws: ``SchemaError`` for what needs consent and has none.
+    /// - Returns: All tables of the database, and the steps that were done.
+    /// - Throws: ``SchemaError`` for a step that needs consent and has none.
     func prepare(
         _ declared: [TableDefinition],
         filtered: Set<String>? = nil,
@@ -57,7 +57,7 @@ struct SchemaChange {
     /// Makes the table, or the columns that it lacks, in a transaction that is open.
     ///
     /// - Returns: The table with all its columns, by the name that it has in the database.
-    /// - Throws: ``SchemaError`` when others made a column of another type meanwhile.
+    /// - Throws: ``SchemaError`` if the database has such a column with another type by now.
     func grow(_ table: TableDefinition, isFiltered: Bool) throws -> TableDefinition {
         // Only this one: a caller may have made many, of many columns.
         let stored = try Self.storedTable(table.name, database)
@@ -75,7 +75,7 @@ struct SchemaChange {
         return merged
     }
 
-    /// What `prepare` would do; changes nothing.
+    /// Returns the steps that `prepare` would do; changes nothing.
     static func plan(
         _ declared: [TableDefinition],
         isComplete: Bool,
@@ -87,7 +87,7 @@ struct SchemaChange {
             .steps(to: declared, isComplete: isComplete)
     }
 
-    /// Makes the server's own tables; refuses a database that a copy has not ended.
+    /// Creates the server's own tables; rejects a database with an unfinished copy.
     func openWhole() throws {
         try open()
         try Self.refuseHalfCopy(database)

@@ -24,7 +24,7 @@ enum ServerSchema {
         ) STRICT
         """
 
-    /// Since format 5; before it nobody knew what was forgotten.
+    /// Since format 5; before it, databases did not record their retention horizon.
     static let addHorizon = """
         ALTER TABLE "tideline_tables" ADD COLUMN "horizon" INTEGER NOT NULL DEFAULT 0
         """
@@ -33,7 +33,7 @@ enum ServerSchema {
         SELECT count(*) FROM pragma_table_info('tideline_tables') WHERE "name" = 'horizon'
         """
 
-    /// What belongs to no table: `epoch`, which names this state of the database, and what looks wrote.
+    /// The state without a table: `epoch`, which names this state of the database, and the touches of probes.
     static let state = """
         CREATE TABLE IF NOT EXISTS "tideline_state" (
             "key"   TEXT NOT NULL PRIMARY KEY,
@@ -47,7 +47,7 @@ enum ServerSchema {
         SELECT "value" FROM "tideline_state" WHERE "key" = 'epoch'
         """
 
-    /// Changes what nobody reads: SQLite writes no page whose content stays, and a full disk is not seen.
+    /// Changes a value that is never read: SQLite writes no page whose content stays, so it would miss a full disk.
     static let touchState = """
         INSERT OR REPLACE INTO "tideline_state" ("key", "value")
         VALUES ('written', lower(hex(randomblob(8))))
@@ -140,7 +140,7 @@ enum ServerSchema {
         """
     }
 
-    /// Puts the column's default in the place of null.
+    /// Replaces null by the column's default.
     static func fillNulls(_ column: ColumnDefinition, in table: String) -> String {
         let name = quoted(column.name)
         return
@@ -154,7 +154,7 @@ enum ServerSchema {
         "tideline_" + ([table] + columns).joined(separator: ".")
     }
 
-    /// `id` stands behind the columns, so that pages in their order need no sort.
+    /// `id` comes after the columns, so that pages in their order need no sort.
     static func index(_ table: String, _ columns: [String]) -> String {
         let keys = columns.contains(SystemColumn.id) ? columns : columns + [SystemColumn.id]
         return """

@@ -1,4 +1,4 @@
-// AuditLog: who changed what, in one table of the file for all tables that are audited.
+// AuditLog: the log of audited changes, in one table of the file for all tables.
 
 import TidelineCore
 import TidelineSQLite

@@ -15,7 +15,7 @@ struct BatchJob: Sendable {
     /// The writes of the batch's groups.
     let groups: [[Write]]
     let answer: CheckedContinuation<[GroupOutcome], any Error>
-    /// Set when nobody waits for it; then it is not begun.
+    /// Set when its caller has left; then it is not begun.
     let stop: QueryStop
 
     func forEachTable(_ body: (SQLiteTable) -> Void) {

@@ -1,18 +1,19 @@
-// ChangeLog: rows as they were before they went for good, or may have left somebody's view.
+// ChangeLog: rows as they were before they were permanently deleted, or may have left a caller's
+// view.
 //
-// A row that is there says itself what became of it. One that was deleted for good, got another
-// owner, or may not fit a filter of code any more says nothing to those who saw it before. So its
-// former state is kept for a time, in the transaction of the write and under its stamp: of a table
-// with a filter of code all columns, of others the owner alone. The view of whoever asks is
-// evaluated on it as it is on rows, so nobody is told an id that they could not have seen.
+// An existing row shows its changes itself. A row that was permanently deleted, got another owner,
+// or may not fit a code filter any more is invisible to callers who saw it before. So its former
+// state is kept for a time, in the transaction of the write and under its commit timestamp: all
+// columns for a table with a code filter, the owner alone for other tables. The caller's view is
+// evaluated on it as on rows, so no caller learns an id that they could not have seen.
 
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
-/// What of a table is logged, and how.
+/// The log settings of a table: whether and how its changes are logged.
 struct ChangeLog: Sendable {
-    /// Whether every change of a row is logged: who sees it is decided by code.
+    /// Whether every change of a row is logged, because code decides which callers see the row.
     let takesUpdates: Bool
     private let insert: String
     private let owner: Int?
@@ -37,7 +38,7 @@ struct ChangeLog: Sendable {
 
     /// Whether a change of a row may take it out of a view.
     ///
-    /// A tombstone was told as one already.
+    /// A tombstone was already reported as removed.
     func isNeeded(for old: RowImage, _ new: RowImage) -> Bool {
         guard !old.isDeleted else { return false }
         return takesUpdates || owner.map { old.values[$0] != new.values[$0] } ?? false
@@ -54,8 +55,10 @@ struct ChangeLog: Sendable {
 
     // MARK: - The table of the log
 
-    /// Makes the log, with the columns of its table; where they changed it begins anew, for links
-    /// from before lead nowhere then.
+    /// Creates the log, with the columns of its table.
+    ///
+    /// If they changed, the log restarts empty,
+    /// because older links are invalid then.
     static func prepare(_ table: TableDefinition, _ database: Database) throws {
         let log = ServerSchema.logName(table.name)
         let wanted = table.schema.columns.map {
@@ -80,7 +83,7 @@ struct ChangeLog: Sendable {
         try database.execute(ServerSchema.createLog(table))
     }
 
-    /// Forgets what is older, and raises the horizon for it.
+    /// Forgets older states, and raises the horizon accordingly.
     ///
     /// - Returns: How many states were forgotten, and the stamp of the last.
     @discardableResult

@@ -1,8 +1,8 @@
-// GroupWriter+Transactions: what waits becomes transactions, and each batch gets its outcomes.
+// GroupWriter+Transactions: waiting batches become transactions, and each batch gets its outcomes.
 //
 // A write is one statement, which SQLite undoes by itself, so most batches need no savepoints: they
-// copy every page they touch. When a write throws, which refusals do not, the transaction is undone
-// and runs again with a savepoint for each group of writes, so that the others are stored.
+// copy every page they touch. If a write throws, which rejections do not, the transaction is rolled back
+// and runs again with a savepoint for each group of writes, so that the other groups are stored.
 
 import Synchronization
 import TidelineCore
@@ -17,13 +17,13 @@ extension GroupWriter {
     /// A transaction begins no more batches once the rows that it has read and made have so many
     /// bytes, or its answers, none of which leaves before the commit.
     ///
-    /// It is what a small write waits for at most beside large ones, with the batch that passes it.
+    /// A small write among large ones waits at most for this much, and for the batch that exceeds it.
     private static let groupBytesMax = 4 << 20
 
-    /// Does what waits, and one transaction of the large batches behind it.
+    /// Does the waiting jobs, and one transaction of the large batches after them.
     ///
-    /// Batches with large rows go to `large`, each transaction of which lets the others pass that have
-    /// come meanwhile.
+    /// Batches with large rows go to `large`. Each transaction of those lets the other batches pass that have
+    /// arrived meanwhile.
     func perform(_ queue: [Work], _ large: inout LargeJobs, _ database: Database) {
         var jobs: [BatchJob] = []
         var count = 0
@@ -52,7 +52,7 @@ extension GroupWriter {
         if !large.isEmpty { large.dropFirst(commitSome(of: large.jobs, database)) }
     }
 
-    /// Commits the jobs, but for those that prove to be large ones behind the first transaction.
+    /// Commits the jobs, except for those that turn out to be large after the first transaction.
     private func commit(
         _ jobs: inout [BatchJob],
         _ large: inout LargeJobs,
@@ -63,7 +63,7 @@ extension GroupWriter {
         while !rest.isEmpty {
             rest = rest.dropFirst(commitSome(of: rest, database))
             guard !rest.isEmpty else { return }
-            // What ended it may have been the first large row of a table.
+            // The transaction may have ended because of the first large row of a table.
             var small: [BatchJob] = []
             for job in rest {
                 if isLarge(job, database) { large.append(job) } else { small.append(job) }
@@ -74,7 +74,7 @@ extension GroupWriter {
 
     /// Whether it has to do with large rows, as far as is known, or changes tables.
     ///
-    /// Rows are looked at only in tables that have large ones, so that others pay nothing for it.
+    /// Rows are read only in tables that have large ones, so that other tables pay nothing for it.
     private func isLarge(_ job: BatchJob, _ database: Database) -> Bool {
         var bytes = 0
         if job.groups.joined().contains(where: { $0.table.table.needsGrowth }) { return true }
@@ -127,7 +127,7 @@ extension GroupWriter {
         }
     }
 
-    /// What became of each of the first jobs, when these are committed: at least of one.
+    /// Returns the outcomes of the first jobs, when these are committed: at least of one.
     private func outcomes(
         of jobs: ArraySlice<BatchJob>,
         _ database: Database,
@@ -190,9 +190,9 @@ extension GroupWriter {
     }
 }
 
-/// Who hears of commits.
+/// The listener that gets reports of commits.
 ///
-/// An object, as a closure that is kept in a generic type is wrapped anew by each use, and stays so:
+/// A class, because a closure stored in a generic type is wrapped again at each use, and stays wrapped:
 /// after many commits a report would need more stack than a thread has.
 final class CommitListener: Sendable {
     let report: @Sendable ([TableStamp]) -> Void

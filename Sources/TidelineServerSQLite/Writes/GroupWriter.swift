@@ -1,8 +1,8 @@
 // GroupWriter: one thread that owns the writing connection, and commits in groups.
 //
-// It takes all batches that wait, runs them in one transaction, commits, and only then answers. What
-// came meanwhile is the next group: no timer, and a lone write waits for nobody. With
-// `synchronous=FULL` one flush of the disk serves the whole group.
+// It takes all batches that wait, runs them in one transaction, commits, and only then answers. Batches
+// that arrive meanwhile are the next group. It needs no timer, and a lone write never waits for others.
+// With `synchronous=FULL` one flush of the disk serves the whole group.
 //
 // Its transactions are in GroupWriter+Transactions.swift.
 
@@ -43,7 +43,7 @@ final class GroupWriter: Sendable {
     /// Nil in inline mode.
     let file: FileWatch?
     let listener = Mutex<CommitListener?>(nil)
-    /// How many writes were taken from the queue and wait behind small ones.
+    /// How many writes were taken from the queue and wait for small ones.
     private let largeWrites = Atomic(0)
     /// The connection of the inline mode.
     private let inlineDatabase: Mutex<Database?>
@@ -77,7 +77,7 @@ final class GroupWriter: Sendable {
 
     /// Writes; returns after the commit.
     ///
-    /// Dropped when its task is cancelled before it is begun; its place is free at once.
+    /// Dropped if its task is cancelled before it is begun; its position is free at once.
     func write(
         _ batch: WriteBatch,
         _ groups: [[BatchJob.Write]]
@@ -98,7 +98,7 @@ final class GroupWriter: Sendable {
         }
     }
 
-    /// Nobody waits for the write: it leaves the queue, unless it was taken.
+    /// Drops a write whose caller has left, unless the writer has taken it already.
     private func drop(_ ticket: WriteTicket) {
         ticket.stop.set()
         let work = state.withLock { $0.queue.remove(ticket.place.load(ordering: .relaxed)) }
@@ -138,7 +138,7 @@ final class GroupWriter: Sendable {
             if state.isStopped {
                 refusal = ServerError.stopping
             } else if let ticket, ticket.stop.isSet {
-                // Who leaves later finds the write in the queue.
+                // A caller that is cancelled later finds the write in the queue.
                 refusal = CancellationError()
             } else if state.queue.writes + largeWrites.load(ordering: .relaxed)
                 >= limits.writeQueue
@@ -166,7 +166,7 @@ final class GroupWriter: Sendable {
         state.withLock { $0.queue.writes } + largeWrites.load(ordering: .relaxed)
     }
 
-    /// Ends the thread after what is queued already.
+    /// Ends the thread after the work that is queued already.
     func stop() {
         state.withLock { $0.isStopped = true }
         wake.signal()
@@ -191,7 +191,7 @@ final class GroupWriter: Sendable {
                 return
             }
             largeWrites.store(large.writes, ordering: .relaxed)
-            // What is left comes behind the writes that wait.
+            // The rest comes after the writes that wait.
             if isPurgeNew { schedule.begin() }
             schedule.turn(
                 at: QueryStart().nanoseconds,
@@ -204,7 +204,7 @@ final class GroupWriter: Sendable {
 
     // MARK: - The purge
 
-    /// From now on looks at what these tables keep too long.
+    /// Starts to purge expired data of these tables.
     func watch(
         _ tables: [TableDefinition],
         beginsAtOnce: Bool,

@@ -1,4 +1,4 @@
-// KnownClock: a table's clock in memory, so that nobody asks the database what nobody changed.
+// KnownClock: a table's clock in memory, which saves a query when the table has not changed.
 //
 // The file has one server, so its writer knows every commit. The clock moves on after the commit
 // and before the write is answered; the horizon rises before the commit, for a reader that sees the

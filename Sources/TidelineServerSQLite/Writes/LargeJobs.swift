@@ -1,4 +1,4 @@
-// LargeJobs: the batches with large rows, or that change tables, that wait for their turn behind small ones.
+// LargeJobs: the batches with large rows, or that change tables, which wait for their turn after small ones.
 
 import TidelineSQLite
 import TidelineServerCore
@@ -20,7 +20,7 @@ struct LargeJobs {
         if jobs.isEmpty { jobs = [] } else if jobs.startIndex > 64 { jobs = Array(jobs)[...] }
     }
 
-    /// Takes out those that nobody waits for.
+    /// Takes out the jobs whose callers have left.
     mutating func dropCancelled() -> [BatchJob] {
         let cancelled = jobs.filter { $0.stop.isSet }
         if !cancelled.isEmpty { jobs = jobs.filter { !$0.stop.isSet }[...] }

@@ -1,7 +1,7 @@
-// Ledger: the writes that came with a name, and what became of them; in the transaction of the write.
+// Ledger: the writes with an idempotency key, and their outcomes; stored in the transaction of the write.
 //
-// Each caller has an account of the bytes that its entries take. Where all of them are more than
-// `limits.ledgerBytes`, the caller with the most bytes loses entries first, those that came first.
+// Each caller has an account of the bytes that its entries take. If all of them are more than
+// `limits.ledgerBytes`, the caller with the most bytes loses entries first, the oldest ones first.
 
 import Foundation
 import TidelineCore
@@ -9,7 +9,7 @@ import TidelineSQLite
 import TidelineServerCore
 
 struct Ledger {
-    /// What an entry has beside its row.
+    /// The size of an entry without its row.
     static let entryBytes = LedgerRules.entryBytes
     /// Entries live longer than First-Sent may be old: a repeat on its way is known still.
     private static let margin: Int64 = 86_400_000_000
@@ -17,7 +17,7 @@ struct Ledger {
     let database: Database
     let limits: ServerLimits
 
-    /// What the ledger says of a key.
+    /// The result of a key's lookup in the ledger.
     enum Lookup {
         case new
         /// It was done, and this came of it.
@@ -52,7 +52,7 @@ struct Ledger {
         return isForgotten ? .forgotten : .new
     }
 
-    /// Keeps what became of a write.
+    /// Stores the outcome of a write.
     ///
     /// - Returns: The account that it is charged to, and how many bytes that are.
     func put(
@@ -244,7 +244,7 @@ struct Ledger {
 
     // MARK: - Size
 
-    /// How many of the oldest and of the newest entries are looked at to tell how many there are.
+    /// How many of the oldest and of the newest entries are read to estimate how many there are.
     private static let sample: Int64 = 500
 
     /// Its bytes, and its entries: counted where they are few, and else told from the size of the
@@ -307,10 +307,10 @@ struct Ledger {
 }
 
 extension ServerSchema {
-    /// What became of writes that came with a name.
+    /// The outcomes of writes with an idempotency key.
     ///
-    /// `received` is when it came, or was first sent where that is later: nothing that was dropped was
-    /// first sent after the youngest of what was dropped.
+    /// `received` is when the write came, or was first sent if that is later: no entry that was dropped was
+    /// first sent after the youngest of the dropped entries.
     static let ledger = """
         CREATE TABLE IF NOT EXISTS "tideline_ledger" (
             "place"     INTEGER NOT NULL PRIMARY KEY,

@@ -1,11 +1,12 @@
-// LogScope+SQLite: what a change log takes, kept in the file.
+// LogScope+SQLite: the scope of a change log, kept in the file.
 
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
 extension LogScope {
-    /// From now on the log takes this: who asks for what it did not take before starts over.
+    /// Sets the scope of the log: callers who ask for changes from before, which it did not record,
+    /// start over.
     func begin(_ table: String, _ database: Database) throws {
         let statement = try database.prepare(ServerSchema.readLogScope)
         defer { statement.reset() }

@@ -1,7 +1,7 @@
 // MergeBases: the rows that writes replaced, in tables whose conflict policy merges.
 //
-// A version never comes twice, so what is kept stays true for ever; how much is kept is bounded for
-// each row. All of it happens in the transaction of the write.
+// A version never comes twice, so a stored row stays valid forever; the number of rows is bounded
+// for each id. Everything happens in the transaction of the write.
 
 import TidelineCore
 import TidelineSQLite
@@ -24,9 +24,10 @@ struct MergeBases {
         try database.prepare(ServerSchema.dropOldBases).run(key + [.integer(Int64(versionsMax))])
     }
 
-    /// The values by column that the row had with this version, nil for what is not known of them.
+    /// Returns the values by column that the row had with this version, nil for those that are not
+    /// known.
     ///
-    /// - Returns: Nil when the version is not kept, or cannot be read by the columns of today.
+    /// - Returns: Nil if the version is not kept, or cannot be read with the current columns.
     func values(_ id: String, _ version: Int64, of table: SQLiteTable) throws -> [SQLValue?]? {
         let statement = try database.prepare(ServerSchema.readBase)
         defer { statement.reset() }

@@ -28,7 +28,7 @@ enum ReceiptTimes {
         return found
     }
 
-    /// Notes how far the clocks of tables have come that are ahead, and of what is ordered like them.
+    /// Records the positions of table clocks that are ahead, and of everything that is ordered by them.
     static func note(now: Int64, _ database: Database) throws {
         let statement = try database.prepare(ServerSchema.readStamps)
         defer { statement.reset() }

@@ -1,4 +1,4 @@
-// RetentionPurge: removes what is older than it is kept: tombstones, what the change logs have, entries
+// RetentionPurge: removes data that exceeds its retention time: tombstones, entries of the change logs and
 // of the ledger.
 //
 // A device that was away for longer never learns of the deletes: that is the operator's choice. The
@@ -12,9 +12,9 @@ import TidelineServerCore
 
 package struct RetentionPurge: Sendable {
     private let limits: ServerLimits
-    /// None before the first tables are told: until then the database may have nothing in it.
+    /// Empty until the tables are known: before that the database may be empty.
     private var steps: [PurgeStep] = []
-    /// The tables that are looked at.
+    /// The tables that are examined.
     private var names: Set<String> = []
     /// The tables that keep the rows that writes replaced.
     private var merging: Set<String> = []
@@ -24,7 +24,7 @@ package struct RetentionPurge: Sendable {
         self.limits = limits
     }
 
-    /// From now on looks at these tables, too.
+    /// Adds tables to the ones that are examined.
     mutating func watch(_ tables: [TableDefinition], heads: (String) -> TableHead) {
         if steps.isEmpty { steps = [.clocks, .ledger, .audit] }
         for table in tables where names.insert(table.name.lowercased()).inserted {
@@ -38,7 +38,7 @@ package struct RetentionPurge: Sendable {
         }
     }
 
-    /// Everything, to be looked at once.
+    /// Returns all steps, for one round.
     var round: [PurgeStep] { steps }
 
     /// Removes some.
@@ -144,7 +144,7 @@ package struct RetentionPurge: Sendable {
             count += 1
         }
         guard count > 0 else { return 0 }
-        // Who held these rows cannot be told any more that they are gone.
+        // Devices that have these rows cannot be notified any more that they are gone.
         heads[table]?.clock.raiseHorizon(to: last)
         try database.prepare(ServerSchema.raiseHorizon).run([.text(table), .integer(last)])
         return count

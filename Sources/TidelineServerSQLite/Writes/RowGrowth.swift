@@ -1,13 +1,14 @@
 // RowGrowth: a write that needs a table or columns that the database lacks (a dynamic schema).
 //
-// They are made in the transaction of the write, and are gone with it when it is refused or fails.
+// They are created in the transaction of the write, and are rolled back with it if it is rejected
+// or fails.
 
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
 extension RowWrites {
-    /// Makes what the table lacks and writes; nothing is made when nothing is written.
+    /// Creates the missing table or columns and writes; nothing is created if nothing is written.
     mutating func grow(
         for operation: WriteOperation,
         in table: SQLiteTable

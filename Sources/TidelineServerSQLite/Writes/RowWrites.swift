@@ -1,9 +1,9 @@
 // RowWrites: the writes of one transaction: reads rows, has them planned, stores their images, keeps
 // the tables' clocks.
 //
-// A stamp is a table's time of a write in microseconds. Stamps strictly increase in commit order,
-// also when the clock steps back or the server restarts: the last one is kept beside the table
-// and written in the same transaction.
+// A commit timestamp is a table's time of a write in microseconds. Timestamps strictly increase in commit
+// order, also when the wall clock steps back or the server restarts: the last one is stored with the
+// table's definition and written in the same transaction.
 
 import Synchronization
 import TidelineCore
@@ -34,11 +34,11 @@ struct RowWrites {
     /// The tables that the group under way was the first to write to.
     private var movedByGroup: [SQLiteTable] = []
     private var clocks: [String: KnownClock] = [:]
-    /// What a write of the group under way has made: others of the group find it there.
+    /// The columns that the current group has added: later writes of the group find them here.
     private var grown: Table?
-    /// What the answers of the group under way hold and may.
+    /// The budget of the answers of the current group.
     private var budget = AnswerBudget()
-    /// The bytes of the rows that were read and made, of writes that were refused, too.
+    /// The bytes of the rows that were read and built, of rejected writes, too.
     private(set) var bytes = 0
 
     /// Rows of more bytes make a write a large one.
@@ -73,9 +73,9 @@ struct RowWrites {
         }
     }
 
-    /// What was undone moves no table: nobody is told of it.
+    /// Forgets the changes of a group that was undone, so that they are not reported.
     ///
-    /// Its stamps are not given again in this transaction.
+    /// Its timestamps are not assigned again in this transaction.
     private mutating func forgetGroup(_ putsBefore: (count: Int, bytes: [String: Int])) {
         ledgerPuts = putsBefore
         for table in movedByGroup {
@@ -86,7 +86,7 @@ struct RowWrites {
         }
     }
 
-    /// Ends at the first refusal.
+    /// Ends at the first rejection.
     private mutating func applyEach(
         _ group: [BatchJob.Write],
         within budget: AnswerBudget
@@ -109,7 +109,7 @@ struct RowWrites {
         return .done(outcomes)
     }
 
-    /// Makes what the table lacks, and does the write.
+    /// Creates the missing table or columns, and does the write.
     private mutating func growAndPerform(_ write: BatchJob.Write) throws -> WriteOutcome {
         let table = write.table.table
         if !table.needsGrowth || table === grown {
@@ -203,7 +203,7 @@ struct RowWrites {
         return plan.outcome
     }
 
-    /// Keeps who did it, in tables that ask for that.
+    /// Writes the audit entry, for tables that are audited.
     private func audit(
         _ change: WritePlan.Change,
         _ operation: WriteOperation,
@@ -222,14 +222,14 @@ struct RowWrites {
 
     // MARK: - Rows
 
-    /// How many bytes the stored row has; 0 where there is none.
+    /// Returns the size of the stored row in bytes; 0 if it does not exist.
     static func weight(_ id: String, _ table: SQLiteTable, _ database: Database) throws -> Int {
         try stored(id, table, database) { table.bytes($0) } ?? 0
     }
 
     /// The row.
     ///
-    /// - Throws: What `bounds` has against its size.
+    /// - Throws: The error of `bounds` if the row is too large.
     static func row(
         _ id: String,
         _ table: SQLiteTable,
@@ -259,7 +259,7 @@ struct RowWrites {
         return try statement.step() ? try read(statement) : nil
     }
 
-    /// Stores what was planned; false for the insert of an id that is taken.
+    /// Stores the planned row; returns false for the insert of an id that is taken.
     private mutating func execute(
         _ change: WritePlan.Change,
         _ stamp: NextStamp,
@@ -331,7 +331,7 @@ struct RowWrites {
 
     // MARK: - Clocks
 
-    /// A stamp that nobody has yet.
+    /// A commit timestamp that is not assigned yet.
     private struct NextStamp {
         var value: Int64
         /// Whether it begins another millisecond because a client counts the rows of the last.
@@ -361,7 +361,7 @@ struct RowWrites {
     }
 
     /// The last step before the commit: writes the clocks of the tables that were written to, and
-    /// drops old entries of the ledger beside the new ones.
+    /// drops old entries of the ledger as new ones are added.
     ///
     /// - Returns: Those tables, with their clocks.
     func finish() throws -> [TableStamp] {
@@ -375,8 +375,8 @@ struct RowWrites {
         }
     }
 
-    /// The first step after the commit, before anybody is answered: a read that begins after an
-    /// answer has to see its write.
+    /// The first step after the commit, before any answer: a read that begins after an answer has to see
+    /// its write.
     func advanceClocks() {
         for (name, clock) in clocks { clock.advance(to: stamps[name] ?? 0) }
     }

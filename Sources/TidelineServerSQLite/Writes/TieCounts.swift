@@ -1,25 +1,25 @@
 // TieCounts: how many rows have left a millisecond since a list ended in it.
 //
 // Classic clients page by time: they ask for `updatedAt ge T`, T being the millisecond of the last
-// row they have, and pass by `$skip` over the rows of T that they have (classic-protocol.md 3.7.2).
-// A row that is written moves to the end of the order. So when one of those was written meanwhile,
-// `$skip` would pass over a row that they do not have. What has left T is taken off it: too much at
-// worst, and then a row comes twice, which does no harm.
+// row they have, and skip by `$skip` the rows of T that they have (classic-protocol.md 3.7.2). A
+// row that is written moves to the end of the order. So if one of those was written meanwhile,
+// `$skip` would skip a row that they do not have. The number of rows that left T is subtracted from
+// it: at worst too much, and then a row comes twice, which does no harm.
 //
 // The order of events is what makes it right:
 //
 //     list:  mark() -> state of the table -> … -> watch(last millisecond, since: mark)
 //     write: rowLeaves() -> commit -> transactionEnded()
-//     list:  left() -> state of the table -> left() is still the same, else once more
+//     list:  left() -> state of the table -> left() is still the same, else it is read again
 
 import Synchronization
 import TidelineSQLite
 
 /// Belongs to one table.
 ///
-/// What left before the server started is not known, nor what left a
-/// millisecond that is not watched any more: there it is taken for all. Before the start for a day
-/// only: no pull is under way for longer.
+/// Departures before the server started are not known, nor those from a millisecond that is not
+/// watched any more: in these cases all rows are assumed to have left it. Before the start for a
+/// day only: no pull is under way for longer.
 package final class TieCounts: Sendable {
     private struct State {
         /// By the millisecond, for those that a list ended in.
@@ -69,7 +69,8 @@ package final class TieCounts: Sendable {
     /// The departures that a state of the table read from now on has for certain.
     package func mark() -> Int { state.withLock { $0.departuresEnded } }
 
-    /// From now on counts what leaves the millisecond, and what has left it since the mark.
+    /// Starts to count the rows that leave the millisecond, including those that have left it since
+    /// the mark.
     package func watch(_ updatedAt: Int64, since mark: Int) {
         let millisecond = updatedAt / 1000
         state.withLock { state in

@@ -18,7 +18,7 @@ struct AppendFileLog: Sendable {
     private static let newline = UInt8(ascii: "\n")
     private static let sumLength = 16
 
-    /// Reads all lines; what stands behind the last whole one is cut off.
+    /// Reads all lines; bytes after the last complete one are truncated.
     init(path: String, _ body: (AppendFileRecord) throws -> Void) throws {
         self.path = path
         if !FileManager.default.fileExists(atPath: path) {
@@ -55,13 +55,13 @@ struct AppendFileLog: Sendable {
             try file.synchronize()
             end += UInt64(line.count)
         } catch {
-            // What a full disk took of it must not stand before the next line.
+            // The part of it that reached a full disk must not precede the next line.
             try? file.truncate(atOffset: end)
             throw error
         }
     }
 
-    /// Puts a file with one line in the place of this one, in one step.
+    /// Replaces this file with one that has a single line, in one step.
     mutating func replace(by record: AppendFileRecord) throws {
         let line = try Self.line(record)
         let next = path + "-new"

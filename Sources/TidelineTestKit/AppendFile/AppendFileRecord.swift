@@ -1,4 +1,4 @@
-// AppendFileRecord: what one line of an AppendFileStore says: the changes of a transaction, in order.
+// AppendFileRecord: one line of an AppendFileStore: the changes of a transaction, in order.
 
 import Foundation
 import Tideline

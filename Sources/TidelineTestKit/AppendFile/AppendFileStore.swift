@@ -9,9 +9,9 @@ public import Tideline
 
 /// A local store in one append-only file, for some thousands of rows.
 ///
-/// A transaction is a line that is on the disk before ``write(_:)`` returns. A line that a kill or a
-/// loss of power left half is dropped with the next opening; a damaged one before others is an
-/// error. The file is written anew when most of it is outdated. One process at a time may use it.
+/// A transaction is a line that is on the disk before ``write(_:)`` returns. If a kill or a power
+/// loss left an incomplete last line, the next opening drops it; a damaged line before others is an
+/// error. The file is rewritten when most of it is outdated. Only one process at a time may use it.
 public final class AppendFileStore: LocalStore {
     private struct State: Sendable {
         var tables: [String: AppendFileTable]
@@ -22,7 +22,7 @@ public final class AppendFileStore: LocalStore {
 
     private let state: Mutex<State>
 
-    /// Opens the file, or makes it.
+    /// Opens the file, or creates it.
     ///
     /// - Throws: ``SyncError`` with code `storeFailure` for a file that is damaged or none of these;
     ///   it is left as it is.
@@ -64,7 +64,7 @@ public final class AppendFileStore: LocalStore {
         return try body(AppendFileTransaction(tables))
     }
 
-    /// Runs `body` on a copy of the state, which takes its place once its line is on the disk.
+    /// Runs `body` on a copy of the state, which replaces it once its line is on the disk.
     public func write<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result {
@@ -83,7 +83,7 @@ public final class AppendFileStore: LocalStore {
         return result
     }
 
-    /// The tables that each transaction changed; none is dropped where a listener is slow.
+    /// The tables that each transaction changed; none is dropped if a listener is slow.
     public func changes() -> AsyncStream<Set<String>> {
         AsyncStream { continuation in
             let id = state.withLock { state in

@@ -1,4 +1,4 @@
-// LocalStoreConformance: transactions, changes, and what is there when a store is opened again.
+// LocalStoreConformance: transactions, changes, and the contents of a store that is reopened.
 
 import Foundation
 import Tideline

@@ -1,5 +1,5 @@
-// LocalStoreConformance: what the client needs of a LocalStore, as checks that any store can be put
-// to. The checks themselves are in the three files beside this one.
+// LocalStoreConformance: the client's requirements of a LocalStore, as checks that can run on any
+// store. The checks themselves are in the three files next to this one.
 
 import Foundation
 public import Tideline
@@ -15,17 +15,17 @@ import TidelineCore
 /// }
 /// ```
 public enum LocalStoreConformance {
-    /// Opens the store with a name: empty the first time, later with what is in it.
+    /// Opens the store with a name: empty the first time, later with its contents.
     ///
-    /// A store that lives only as long as its object hands out the same object again. Each run of a
-    /// check begins with no stores.
+    /// A store that lives only as long as its object returns the same object again. Each run of a
+    /// check begins without stores.
     public typealias Stores = @Sendable (_ name: String) async throws -> any LocalStore
 
     /// One promise.
     public struct Check: Sendable, CustomStringConvertible {
         /// What is promised.
         public var description: String
-        /// Puts a store to the check; throws ``Failure`` when the promise is not kept.
+        /// Runs the check on a store; throws ``Failure`` if the promise is not kept.
         public var run: @Sendable (_ stores: @escaping Stores) async throws -> Void
 
         init(_ description: String, _ run: @escaping @Sendable (Probe) async throws -> Void) {
@@ -42,7 +42,7 @@ public enum LocalStoreConformance {
     public struct Failure: Error, Sendable, CustomStringConvertible {
         /// The check's description.
         public var check: String
-        /// What was seen.
+        /// The observed result.
         public var detail: String
 
         /// Both.

@@ -19,7 +19,7 @@ extension TableStoreConformance {
             try probe.expect(ann, ["-a changed"], "what ann is told")
             try probe.expect(try await probe.changes(after: start, owner: "bob"), ["+a"], "bob")
             try probe.expect(try await probe.changes(after: start, owner: "carl"), [], "carl")
-            // What becomes of it then is nothing of ann's.
+            // After that, further changes of the row do not concern ann.
             let later = try await probe.store.clock(of: Sample.owned).stamp
             _ = try await probe.write(
                 probe.operation(.merge, "a", Sample.text("carl")),
@@ -29,7 +29,7 @@ extension TableStoreConformance {
             try probe.expect(try await probe.changes(after: later, owner: "ann"), [], "later")
             let bob = try await probe.changes(after: later, owner: "bob")
             try probe.expect(bob, ["-a changed"], "what bob is told")
-            // Who asks from before all of it is told that it is gone.
+            // A caller that resumes from before all of it learns that the row is gone.
             let all = try await probe.changes(after: start, owner: "ann")
             try probe.expect(all, ["-a changed"], "what ann is told in the end")
         },

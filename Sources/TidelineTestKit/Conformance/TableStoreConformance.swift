@@ -1,5 +1,5 @@
-// TableStoreConformance: what the server needs of a TableStore, as checks that every backend is put
-// to, through the protocol only. The checks themselves are in the files beside this one.
+// TableStoreConformance: the server's requirements of a TableStore, as checks that run on every
+// backend, through the protocol only. The checks themselves are in the files next to this one.
 
 import Foundation
 import Synchronization
@@ -17,7 +17,7 @@ package enum TableStoreConformance {
     package struct Check: Sendable, CustomStringConvertible {
         /// What is promised.
         package var description: String
-        /// Puts a store to the check; throws ``Failure`` when the promise is not kept.
+        /// Runs the check on a store; throws ``Failure`` if the promise is not kept.
         package var run: @Sendable (_ stores: @escaping Stores) async throws -> Void
 
         init(_ description: String, _ run: @escaping @Sendable (Probe) async throws -> Void) {
@@ -42,7 +42,7 @@ package enum TableStoreConformance {
     /// A promise that a store does not keep.
     package struct Failure: Error, Sendable, CustomStringConvertible {
         package var check: String
-        /// What was seen.
+        /// The observed result.
         package var detail: String
 
         package var description: String { "\(check): \(detail)" }

@@ -14,7 +14,7 @@ enum OriginalJSON {
         "[" + rows.map(text).joined(separator: ",") + "]"
     }
 
-    /// What a body holds.
+    /// The content of a body.
     enum Body {
         case row(Row)
         case array

@@ -41,7 +41,7 @@ public final class OriginalServer: Transport {
         var columns: [String: ColumnType]
         /// Whether a delete leaves a tombstone.
         public var softDelete = true
-        /// Whether members that are no columns become columns; the Node server's default.
+        /// Whether unknown members become columns; the Node server's default.
         public var dynamicSchema = true
         /// Whether ids are numbers that the server counts.
         public var autoIncrement = false

@@ -1,14 +1,14 @@
-// AlternatingStore: the stores of several servers behind one door: each request goes to the next one.
+// AlternatingStore: the stores of several servers as one: each request goes to the next one.
 
 import Synchronization
 package import TidelineCore
 package import TidelineServerCore
 
-/// What one store remembers and another one needs is found by it.
+/// A store that shows whether one store keeps state in memory that another one needs.
 package final class AlternatingStore: TableStore {
     package let stores: [any TableStore]
     private let turn = Mutex(0)
-    /// The stamps that were told, by table.
+    /// The last commit timestamps that were reported, by table.
     private let told = Mutex<[String: Int64]>([:])
 
     package init(_ stores: [any TableStore]) { self.stores = stores }
@@ -77,7 +77,8 @@ package final class AlternatingStore: TableStore {
 
     package func epoch() async throws -> String { try await next.epoch() }
 
-    /// Each store tells its own commits at once, and those of the others a little later.
+    /// Each store reports its own commits immediately, and those of the other stores a little
+    /// later.
     package func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws {
         for store in stores {
             try await store.watch { [self] stamps in

@@ -1,5 +1,5 @@
-// BlockingStore: a store of threads below a world of simulated time: whoever calls waits on his own
-// thread, so that the world's clock does not move on meanwhile.
+// BlockingStore: a store with threads in a world of simulated time: each caller blocks its own
+// thread, so that the world's clock does not advance meanwhile.
 
 import Dispatch
 import Synchronization
@@ -16,7 +16,7 @@ package final class BlockingStore: TableStore {
     ) throws -> Result {
         let end = DispatchSemaphore(value: 0)
         let box = ResultBox<Result>()
-        // On the executor of everybody, not on the world's.
+        // On the global executor, not on that of the simulation.
         Task.detached { [store] in
             do {
                 box.put(.success(try await body(store)))
@@ -100,7 +100,7 @@ package final class BlockingStore: TableStore {
     package func stop() async { await store.stop() }
 }
 
-/// What comes from another thread.
+/// A result from another thread.
 private final class ResultBox<Value: Sendable>: Sendable {
     private let state = Mutex<Result<Value, any Error>?>(nil)
 

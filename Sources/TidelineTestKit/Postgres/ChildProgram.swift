@@ -8,9 +8,9 @@ import Foundation
 package enum ChildProgram {
     /// Runs a program to its end.
     ///
-    /// - Parameter command: The program, looked for on the PATH, and its arguments.
-    /// - Returns: What it wrote to standard output.
-    /// - Throws: ``PostgresCluster/Missing`` with what it wrote to standard error when it fails.
+    /// - Parameter command: The program, looked up on the PATH, and its arguments.
+    /// - Returns: Its standard output.
+    /// - Throws: ``PostgresCluster/Missing`` with its standard error if it fails.
     @discardableResult
     static func run(_ command: [String]) throws -> String {
         let files = FileManager.default.temporaryDirectory.path + "/tideline-\(UUID().uuidString)"
@@ -31,19 +31,20 @@ package enum ChildProgram {
 
     /// A script that reads a pipe and is to end when the pipe does.
     package final class Guarded: Sendable {
-        // What tests have open is theirs: a server that had their sockets would keep them.
+        // Descriptors that tests have open are theirs: a server that inherited their sockets would
+        // keep them.
         private static let closing = """
             for file in /dev/fd/*; do ((${file##*/} < 3)) || eval "exec ${file##*/}>&-"; done 2>/dev/null
 
             """
         private let lifeline: Int32
 
-        /// Starts one; it says nothing.
+        /// Starts a program; its output is discarded.
         ///
         /// - Parameters:
-        ///   - script: What bash runs.
+        ///   - script: The script that bash runs.
         ///   - arguments: Its `$1` and following.
-        /// - Throws: ``PostgresCluster/Missing`` when it cannot be started.
+        /// - Throws: ``PostgresCluster/Missing`` if it cannot be started.
         package init(script: String, _ arguments: [String]) throws {
             var ends: [Int32] = [0, 0]
             guard pipe(&ends) == 0 else { throw fault("pipe", errno) }

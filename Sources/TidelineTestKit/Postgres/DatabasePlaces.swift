@@ -1,13 +1,13 @@
-// DatabasePlaces: how many servers on the shared cluster tests have at a time.
+// DatabasePlaces: limits how many servers on the shared cluster tests have at a time.
 //
-// Tests run all at once, and each server on PostgreSQL has connections of its own: without a bound the
-// cluster has none left as soon as tests wait for each other's processor time.
+// Tests run all at once, and each server on PostgreSQL has its own connections: without a limit the
+// cluster runs out of them as soon as tests wait for each other's processor time.
 
 import Synchronization
 
 /// The places of all tests of this process.
 package final class DatabasePlaces: Sendable {
-    /// A place, given back when nobody has it any more.
+    /// A place, returned when its last reference is gone.
     package final class Place: Sendable {
         private let places: DatabasePlaces
 
@@ -19,15 +19,15 @@ package final class DatabasePlaces: Sendable {
     private struct State {
         var free: Int
         var tickets = 0
-        /// How often somebody went on.
+        /// The number of times that a test has continued.
         var moves = 0
         var waiting: [(ticket: Int, turn: CheckedContinuation<Void, Never>)] = []
     }
 
     package static let shared = DatabasePlaces(30)
 
-    /// Tests that have a place and need another one must not wait for ever: when nobody went on for so
-    /// long, one of them does.
+    /// Tests that have a place and need another one must not wait forever: if no test has continued
+    /// for this long, one of them does.
     private static let patience = Duration.seconds(20)
 
     private let state: Mutex<State>

@@ -1,4 +1,4 @@
-// PostgresCluster: a PostgreSQL of one's own in a temporary directory, for the tests of a process.
+// PostgresCluster: a private PostgreSQL in a temporary directory, for the tests of a process.
 //
 // It ends with the process that started it, however that ends: a shell waits for the end of its input
 // and stops the server then. Nothing of it is meant to survive the machine, so it never flushes a disk.
@@ -26,7 +26,7 @@ package final class PostgresCluster: Sendable {
         }
     }()
 
-    /// Why the tests of PostgreSQL are left out; nil when they are not.
+    /// Why the tests of PostgreSQL are skipped; nil if they are not.
     package static let reasonToSkip: String? =
         if ProcessInfo.processInfo.environment["TIDELINE_POSTGRES"] == "none" {
             "TIDELINE_POSTGRES=none leaves it out."
@@ -163,7 +163,7 @@ package final class PostgresCluster: Sendable {
 
     private var down: String { directory + "/down" }
 
-    /// Ends PostgreSQL at once, as a crash does, and leaves it so.
+    /// Ends PostgreSQL immediately, like a crash, and does not restart it.
     package func crash() throws {
         try Data().write(to: URL(fileURLWithPath: down))
         let file = try String(contentsOfFile: directory + "/data/postmaster.pid", encoding: .utf8)
@@ -178,7 +178,7 @@ package final class PostgresCluster: Sendable {
         throw Missing(description: "PostgreSQL does not end")
     }
 
-    /// Lets a standby show nothing of what its primary does from here on, until ``followAgain()``.
+    /// Keeps a standby from showing later changes of its primary, until ``followAgain()``.
     package func lag() throws {
         try psql("SELECT pg_wal_replay_pause()", in: "postgres")
         for _ in 0..<1500 {
@@ -189,7 +189,7 @@ package final class PostgresCluster: Sendable {
         throw Missing(description: "the standby does not stand still")
     }
 
-    /// Stops all its processes as they are, as a machine that stands still does; or lets them go on.
+    /// Pauses all its processes, like a machine that hangs; or resumes them.
     package func standStill(_ isStill: Bool) throws {
         let file = try String(contentsOfFile: directory + "/data/postmaster.pid", encoding: .utf8)
         guard let process = file.split(separator: "\n").first.map(String.init) else {
@@ -219,12 +219,12 @@ package final class PostgresCluster: Sendable {
         throw Missing(description: "the standby does not catch up")
     }
 
-    /// Keeps the data of a cluster that is down; what is committed behind it is in none of them.
+    /// Copies the data of a stopped cluster; later commits are not in the copy.
     package func setAside() throws {
         try ChildProgram.run(["cp", "-a", directory + "/data", directory + "/aside"])
     }
 
-    /// Puts what was set aside in the place of the data of a cluster that is down.
+    /// Replaces the data of a stopped cluster with the copy.
     package func putBack() throws {
         try ChildProgram.run(["rm", "-rf", directory + "/data"])
         try ChildProgram.run(["cp", "-a", directory + "/aside", directory + "/data"])
@@ -292,7 +292,7 @@ package final class PostgresCluster: Sendable {
         "postgres://postgres@/\(database)?host=\(directory)"
     }
 
-    /// Runs SQL as anybody may, beside the server; returns what it printed.
+    /// Runs SQL as any client may, without the server; returns its output.
     @discardableResult
     package func psql(_ script: String, in database: String) throws -> String {
         try ChildProgram.run([

@@ -4,7 +4,7 @@
 import Foundation
 
 package final class PostgresPooler: Sendable {
-    /// Where PgBouncer is; nil where it is not installed.
+    /// The path of PgBouncer; nil if it is not installed.
     private static let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].first {
         FileManager.default.isExecutableFile(atPath: $0)
     }

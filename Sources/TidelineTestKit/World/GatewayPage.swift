@@ -19,9 +19,9 @@ struct GatewayPage: Sendable {
     /// Draws a page.
     ///
     /// - Parameters:
-    ///   - generator: What it is drawn from.
-    ///   - allowsEmptySuccess: Whether a success may have no body, which an original server sends, too:
-    ///     a device cannot tell the two apart.
+    ///   - generator: The source of its randomness.
+    ///   - allowsEmptySuccess: Whether a success may have no body, which an original server sends,
+    ///     too: a device cannot tell the two apart.
     init(using generator: inout SeededGenerator, allowsEmptySuccess: Bool) {
         let status = Self.statuses.randomElement(using: &generator) ?? 502
         var body = Body.allCases.randomElement(using: &generator) ?? .html

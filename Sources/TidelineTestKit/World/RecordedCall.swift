@@ -6,7 +6,7 @@ import Tideline
 import TidelineCore
 
 struct RecordedCall: Sendable {
-    /// What a world looks at in a row.
+    /// The parts of a row that a world checks.
     struct Item: Sendable {
         var id: String
         var text: String?

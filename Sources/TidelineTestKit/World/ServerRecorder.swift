@@ -1,4 +1,4 @@
-// ServerRecorder: stands before the server of a world and writes down what it answered.
+// ServerRecorder: records the answers of a world's server, from a position in front of it.
 
 import Foundation
 import Synchronization
@@ -8,11 +8,11 @@ import TidelineCore
 /// Every state that a row had on the server, and what each request did.
 final class ServerRecorder: Sendable {
     private struct State {
-        /// What the server holds, by id.
+        /// The rows on the server, by id.
         var items: [String: RecordedCall.Item] = [:]
         /// The last versions that were deleted, by id.
         var gone: [String: [UInt8]] = [:]
-        /// What a device put back that it had only read.
+        /// An old value that a device has written back although it had only read it.
         var putBack: String?
         /// Rows that an app sends whole over the server's, by the device's name.
         var insisted: [String: Set<String>] = [:]
@@ -21,10 +21,10 @@ final class ServerRecorder: Sendable {
         var ranks: [String: Set<Int>] = [:]
         /// Rows that a DELETE removed or found removed.
         var deleted: Set<String> = []
-        /// The states that requests came to, which is one where a repeat got the first answer.
+        /// The states that requests led to; a repeat that got the first answer adds no state.
         var effects: [String: Set<String>] = [:]
         var requests = 0
-        /// Groups that were done as one, and the first that was not.
+        /// The number of groups that were applied atomically, and the first that was not.
         var groups = 0
         var torn: String?
         /// The rows of the backup, and the number of restores.
@@ -41,12 +41,12 @@ final class ServerRecorder: Sendable {
 
     init(_ server: WorldServer) { self.server = server }
 
-    /// Whose requests come.
+    /// The device that sends requests.
     struct Author: Sendable {
         /// `d` and the index.
         var name: String
         var index: Int
-        /// Whether a conflict ends with the server's row, so that nobody's values are put back.
+        /// Whether a conflict ends with the server's row, so that old values are not written back.
         var yields: Bool
         /// Whether its user never stores an older text over a newer one of its own.
         var ordersOwnTexts = false
@@ -106,7 +106,7 @@ final class ServerRecorder: Sendable {
         return response
     }
 
-    /// Counts the groups of a batch, of which all is done or nothing.
+    /// Counts the groups of a batch, which are applied completely or not at all.
     private func count(_ calls: [RecordedCall], _ state: inout State) {
         for (group, members) in Dictionary(grouping: calls, by: \.group) where group != nil {
             let done = members.count(where: \.isChange)
@@ -115,9 +115,10 @@ final class ServerRecorder: Sendable {
         }
     }
 
-    /// Looks whether a device overwrites what others wrote with something older that it only read.
+    /// Checks whether a device overwrites values of other devices with something older that it had
+    /// only read.
     ///
-    /// What it wrote itself is its own to replace, also by a copy that is older than that.
+    /// It may replace its own values, also with a copy that is older than that.
     private func watch(_ call: RecordedCall, _ author: Author, _ state: inout State) {
         guard server.isOurs, call.isChange else { return }
         // A repeat that comes late gets its first answer.
@@ -135,7 +136,7 @@ final class ServerRecorder: Sendable {
         if let gone = state.gone[after.id], !gone.isOlder(than: after.version) { return }
         state.items[after.id] = after
         let insists = state.insisted[author.name]?.remove(after.id) != nil
-        // A device that sends a lost row again puts back what others wrote.
+        // A device that sends a lost row again overwrites values of other devices.
         guard state.restores == 0, author.yields, !insists, let before, state.putBack == nil else {
             return
         }
@@ -171,8 +172,8 @@ final class ServerRecorder: Sendable {
         }
         guard call.isChange else { return }
         state.changedSince.insert(call.item?.id ?? call.itemID)
-        // The original servers know no repeats: nothing but a condition keeps one from taking effect
-        // again, and an insert that comes late, after a delete, has none.
+        // The original servers do not recognize repeats: only a condition keeps one from taking
+        // effect again, and a late insert, after a delete, has none.
         if server.isOurs || call.ifMatch != nil {
             // A restored database may lack the first effect.
             state.effects["\(key) \(state.restores)", default: []].insert(call.tag ?? "")
@@ -218,7 +219,7 @@ final class ServerRecorder: Sendable {
         state.withLock { $0.ranks[id]?.contains(rank) == true }
     }
 
-    /// Whether a delete of a row came through at some time.
+    /// Whether a delete of a row succeeded at some time.
     func wasDeleted(_ id: String) -> Bool { state.withLock { $0.deleted.contains(id) } }
 
     /// A request that took effect more than once.
@@ -228,10 +229,10 @@ final class ServerRecorder: Sendable {
         }
     }
 
-    /// A write that put something back which its device had only read.
+    /// A write that restored an old value that its device had only read.
     var putBack: String? { state.withLock { $0.putBack } }
 
-    /// A group of which the server did a part.
+    /// A group that the server applied only in part.
     var torn: String? { state.withLock { $0.torn } }
 
     var report: (requests: Int, groups: Int, history: UInt64) {

@@ -1,6 +1,6 @@
 // VirtualTime: one thread, one order of events, and a clock that jumps to the next of them.
 //
-// It is the executor of every task of a world. When no task can go on, the clock moves to the
+// It is the executor of every task of a world. When no task can continue, the clock moves to the
 // earliest sleeper. So a world of hours runs in milliseconds, and the same way every time.
 
 public import Foundation
@@ -19,7 +19,7 @@ public final class VirtualTime: SerialExecutor, TaskExecutor {
         var sleepers: [Sleeper] = []
         var now: Int64
         var order = 0
-        /// Who was cancelled before it slept.
+        /// Tasks that were cancelled before they slept.
         var cancelled: Set<Int> = []
     }
 
@@ -42,7 +42,7 @@ public final class VirtualTime: SerialExecutor, TaskExecutor {
         state.withLock { $0.jobs.append(unowned) }
     }
 
-    /// Waits in simulated time; a cancelled task waits no longer.
+    /// Waits in simulated time; a cancelled task stops waiting.
     public func sleep(_ duration: Duration) async throws {
         try Task.checkCancellation()
         let (seconds, attoseconds) = duration.components
@@ -86,7 +86,7 @@ public final class VirtualTime: SerialExecutor, TaskExecutor {
 
     /// Runs `body` to its end on the calling thread.
     ///
-    /// Nil when nothing can go on and nobody sleeps: a deadlock.
+    /// Returns nil if no task can continue and none is sleeping: a deadlock.
     public func run<Result: Sendable>(
         _ body: sending @escaping () async throws -> Result
     ) throws -> Result? {
@@ -104,7 +104,7 @@ public final class VirtualTime: SerialExecutor, TaskExecutor {
         return try box.value?.get()
     }
 
-    /// Runs what can run, else moves the clock; false when there is nothing to do.
+    /// Runs the jobs that can run, or else moves the clock; false when there is nothing to do.
     private func step() -> Bool {
         let jobs = state.withLock { state in
             defer { state.jobs.removeAll() }

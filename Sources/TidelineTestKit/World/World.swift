@@ -1,7 +1,8 @@
-// World: several devices and one server in simulated time, with a network that loses, doubles and
-// delays, and apps that are killed. At the end the faults stop, everybody syncs, and the guarantees
-// are checked by name: all but 10, which worlds of their own check (docs/ARCHITECTURE.md has the list).
-// Guarantee 11 is that two runs of a seed give the same report.
+// World: a simulation of several devices and one server in simulated time, with a network that
+// loses, duplicates and delays requests, and apps that are killed. At the end the faults stop, all
+// devices sync, and the guarantees are checked by name: all but 10, which has its own worlds
+// (docs/ARCHITECTURE.md has the list). Guarantee 11 is that two runs of a seed give the same
+// report.
 
 import Foundation
 import Tideline
@@ -45,7 +46,7 @@ public struct World: Sendable {
         try run(telling: false)
     }
 
-    /// Runs the world; a violation has the story of what happened, where it is told.
+    /// Runs the world; a violation contains the story of the run if `telling` is set.
     func run(telling: Bool) throws -> WorldReport {
         let time = VirtualTime()
         let story = telling ? WorldStory(time) : nil
@@ -315,8 +316,8 @@ public struct World: Sendable {
         }
     }
 
-    /// A device that syncs by itself: its user settles what was rejected, and it is killed now and
-    /// then.
+    /// Runs a device that syncs by itself: its user resolves rejected operations, and it is killed
+    /// now and then.
     private static func watchLoop(
         _ device: WorldDevice,
         _ heir: WorldDevice?,

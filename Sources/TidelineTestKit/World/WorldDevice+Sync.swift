@@ -5,7 +5,7 @@ import Tideline
 import TidelineCore
 
 extension WorldDevice {
-    /// Pushes and pulls; what fails fails, as in an app without network.
+    /// Pushes and pulls; failures are ignored, as in an app without network.
     func sync() async throws {
         do {
             try await client().syncContext.push()
@@ -21,11 +21,11 @@ extension WorldDevice {
             // Offline: the next round pulls.
             if error.code == .unauthorized { noteParked("A pull asks for a sign-in.") }
         } catch is PushError {
-            // The push inside the pull met the network or a rejection: the next round settles it.
+            // The push inside the pull failed or was rejected: the next round resolves it.
         }
     }
 
-    /// What keeps a pull from succeeding; nil if it succeeds.
+    /// Returns why a pull does not succeed; nil if it does.
     func pullFailure() async throws -> String? {
         do {
             _ = try await client().syncContext.push()
@@ -52,14 +52,14 @@ extension WorldDevice {
 
     fileprivate static let highRank = 60
 
-    /// Whether a row of the server is to be here.
+    /// Whether a row of the server should be here.
     func pulls(_ row: Row) -> Bool {
         guard pullsPart else { return true }
         if case .integer(let rank) = row["rank"], rank >= Self.highRank { return true }
         return row["complete"] == false
     }
 
-    /// Settles rejected operations and lost rows: some become the device's, some the server's.
+    /// Resolves rejected operations and lost rows: some in favor of the device, some of the server.
     func settleErrors() async throws {
         if try client().currentSyncStatus == .blocked(by: .signIn) {
             noteParked("Automatic sync asks for a sign-in.")
@@ -115,7 +115,7 @@ extension WorldDevice {
         }
     }
 
-    /// What a device that syncs by itself pulls, and how often.
+    /// Returns which rows a device that syncs by itself pulls, and how often.
     static func policy(pullsPart: Bool) throws -> SyncPolicy {
         var policy = SyncPolicy()
         policy.interval = .seconds(30)
@@ -128,14 +128,14 @@ extension WorldDevice {
         return policy
     }
 
-    /// Fetches everything anew: the original servers do not tell which rows left a query.
+    /// Fetches all rows again: the original servers do not report which rows left a query.
     func pullAnew() async throws {
         let items = try client().syncTable(WorldItem.self)
         try await items.purge()
         try await pull()
     }
 
-    /// The rows of operations that neither were rejected nor depend on one that was.
+    /// Returns the rows of operations that neither were rejected nor depend on a rejected one.
     func heldUp() async throws -> [String] {
         let operations = try await client().syncContext.pendingOperations()
         return WorldQueue.heldUp(operations).map(\.itemID)

@@ -1,4 +1,4 @@
-// WorldDevice: a device of a world: a disk, a client that may be killed and started again, and a user
+// WorldDevice: a device of a world: a disk, a client that may be killed and restarted, and a user
 // who edits.
 
 import Foundation
@@ -7,7 +7,7 @@ import Tideline
 import TidelineCore
 
 final class WorldDevice: Sendable {
-    /// What the user last did to a row.
+    /// The user's last edit of a row.
     enum LastEdit: Sendable, Hashable {
         case text(String)
         case deleted
@@ -28,7 +28,7 @@ final class WorldDevice: Sendable {
         var copying: SeededGenerator
         /// The network as the running app reaches it.
         var line: WorldLine?
-        /// How often the app was started.
+        /// The number of times that the app was started.
         var starts = 0
         /// An operation that was parked although the server did not reject it.
         var wronglyParked: String?
@@ -41,7 +41,7 @@ final class WorldDevice: Sendable {
     let name: String
     let policy: ConflictPolicy
     let pullsPart: Bool
-    /// Whether it syncs without being asked.
+    /// Whether it syncs by itself.
     let syncsItself: Bool
     let disk: WorldDisk
     private let copies: WorldPlan.Copies?
@@ -53,7 +53,7 @@ final class WorldDevice: Sendable {
     let lostRows: LostRowPolicy
     let signIn: WorldSignIn?
     private let network: any Transport
-    /// Is told of each row that the app sends whole, as it has it, over the server's.
+    /// Called with each row that the app sends whole, as it has it, over the server's.
     let insists: @Sendable (_ id: String) -> Void
     let transactions: WorldTransactions
     private let environment: SyncEnvironment
@@ -120,7 +120,7 @@ final class WorldDevice: Sendable {
     /// Rows that the restored server lost, and that its user did nothing about since.
     var lost: Set<String> { state.withLock { $0.lost } }
 
-    /// Starts the app anew, a client on the same disk; one that ran is killed.
+    /// Restarts the app, a client on the same disk; a running one is killed.
     func start() async throws {
         try await kill()
         story?.tell(name, "starts")
@@ -128,7 +128,7 @@ final class WorldDevice: Sendable {
         var limits = SyncLimits()
         limits.pageRowsFirst = 2
         limits.pageRowsMax = 8
-        // The network of a world looks into batches, and changes them.
+        // The network of a world inspects batches, and changes them.
         limits.compressedBatchBytesMin = .max
         let line = WorldLine(network)
         let client = SyncClient(
@@ -159,7 +159,7 @@ final class WorldDevice: Sendable {
         state.withLock { $0.running = running }
     }
 
-    /// Does something as soon as the phone is not locked.
+    /// Runs a task as soon as the phone is unlocked.
     private func whileUnlocked(_ body: () async throws -> Void) async throws {
         while true {
             do {
@@ -186,14 +186,14 @@ final class WorldDevice: Sendable {
 
     /// Ends the app.
     ///
-    /// One on a file ends at once: its file is copied as it lies there, and what it does from then on
-    /// reaches neither the copy nor the network.
+    /// An app with a file ends immediately: its file is copied in its current state, and later
+    /// writes of the app reach neither the copy nor the network.
     func kill() async throws {
         let (client, line) = state.withLock { ($0.client, $0.line) }
         if client != nil, disk.isFile {
             try disk.copy()
             line?.cut()
-            // The app that goes on in its ruins is nobody's.
+            // The killed app still runs, but no device uses it.
             state.withLock { $0.client = nil }
         }
         try await stop()
@@ -233,7 +233,7 @@ final class WorldDevice: Sendable {
         } catch let error as SyncError
             where error.code == .alreadyExists || error.code == .notFound
         {
-            // A pull came between the look at the row and the change.
+            // A pull happened between reading the row and changing it.
         } catch let error as SyncError where error.code == .storeNotInitialized {
             // The app was killed.
         } catch let error as SyncError where error.code == .storeUnavailable {
@@ -272,7 +272,7 @@ final class WorldDevice: Sendable {
         case (true, ..<15):
             story?.tell(name, "deletes \(id)")
             try await todos.delete(id: id)
-            // A row that the server never gave may go without a word.
+            // A row that the server never sent may disappear silently.
             note(id, stored?.version == nil ? nil : .deleted)
             noteRank(id, nil)
         case (true, ..<25):
@@ -294,7 +294,7 @@ final class WorldDevice: Sendable {
     /// Ranks of one device have one last digit.
     static let rankStep = 10
 
-    /// Changes what is only compared at the end.
+    /// Changes values that are compared only at the end.
     private func editAside(_ id: String, _ todos: SyncTable<WorldItem>) async throws {
         let depth = nests ? copyDraw { Int.random(in: 1...64, using: &$0) } : nil
         guard let depth else {
@@ -330,7 +330,7 @@ final class WorldDevice: Sendable {
         _ table: SyncTable<Record>,
         _ change: (inout any WorldRecord) -> Void
     ) async throws -> Bool {
-        // A list is shown anew now and then, and takes all its rows.
+        // A list is reloaded now and then, and takes all its rows.
         if copyDraw({ $0.chance(30) }) {
             for record in try await table.read() {
                 let isKept = copyDraw { $0.chance(50) }
@@ -350,7 +350,7 @@ final class WorldDevice: Sendable {
         let stored = try await table.update(record)
         let goesOn = copyDraw { $0.chance(50) }
         state.withLock { $0.copies[id] = goesOn ? record : stored }
-        // Where the copy was older than this device's own last edit, that edit is over.
+        // If the copy was older than this device's own last edit, that edit is over.
         note(id, stored.text.hasPrefix(name + "-") ? .text(stored.text) : nil)
         noteRank(id, stored.rank.flatMap { $0 % Self.rankStep == Int(name.dropFirst()) ? $0 : nil })
         return true
@@ -373,14 +373,14 @@ final class WorldDevice: Sendable {
         }
     }
 
-    /// The app gave the row up in favour of the server's.
+    /// The app discarded its change in favor of the server's row.
     func forget(_ id: String) {
         transactions.giveUp(id, by: name)
         note(id, nil)
         noteRank(id, nil)
     }
 
-    /// The file was replaced by an older one, and with it everything that the user did since.
+    /// The file was replaced by an older one, and later changes of the user are gone.
     func forgetAll() {
         transactions.giveUpAll(by: name)
         state.withLock { state in
@@ -421,13 +421,13 @@ final class WorldDevice: Sendable {
 
     /// Gives another device a copy of the killed app's file.
     func give(to other: WorldDevice) throws {
-        // One that has waited too long goes on with a file of its own.
+        // If it has waited too long, it continues with a file of its own.
         guard try disk.give(to: other.disk) else { return }
         story?.tell(name, "gives a copy of its file to \(other.name)")
         state.withLock { $0.wasCopied = true }
     }
 
-    /// Backs up the killed app's file, or puts the last backup back.
+    /// Backs up the killed app's file, or restores the last backup.
     func putBackOrKeep() throws {
         guard disk.isFile else { return }
         if draw({ $0.chance(40) }), try disk.putBack() {
@@ -445,8 +445,8 @@ final class WorldDevice: Sendable {
         return try await disk.plainStore().read { try $0.rows(wanted, in: WorldItem.tableName) }
     }
 
-    /// Rows whose entry in the queue does not fit them: a deleted one that is there, or another
-    /// one that is not.
+    /// Returns rows that do not fit their operation in the queue: a deleted one that exists, or
+    /// another one that does not.
     func tornRows() async throws -> [String] {
         var query = TableQuery()
         query.order = [SortKey(column: "id")]

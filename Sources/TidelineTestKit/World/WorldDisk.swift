@@ -1,4 +1,4 @@
-// WorldDisk: where a device of a world keeps its store, and the line that ends with its app.
+// WorldDisk: the storage of a device of a world, and the connection that ends with its app.
 
 import Foundation
 import Synchronization
@@ -33,14 +33,14 @@ final class WorldDisk: Sendable {
         if let directory { try? FileManager.default.removeItem(at: directory) }
     }
 
-    /// Makes a directory with a name of its own.
+    /// Creates a directory with a unique name.
     static func makeDirectory() throws -> URL {
         let directory = place.appending(path: "tideline-world-" + UUID().uuidString)
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         return directory
     }
 
-    /// Memory, where the machine has a directory in it: each commit waits for the disk.
+    /// A directory in memory, if the machine has one, because each commit waits for the disk.
     private static let place: URL = {
         let memory = "/dev/shm"
         return FileManager.default.isWritableFile(atPath: memory)
@@ -59,7 +59,7 @@ final class WorldDisk: Sendable {
     /// Whether the store cannot be used.
     func setLocked(_ isLocked: Bool) { state.withLock { $0.isLocked = isLocked } }
 
-    /// The store; that of a file is opened when it is asked for first.
+    /// Returns the store; that of a file is opened on first use.
     func plainStore() throws -> any LocalStore {
         try state.withLock { state in
             if let store = state.store { return store }
@@ -69,7 +69,7 @@ final class WorldDisk: Sendable {
         }
     }
 
-    /// From now on the store is a copy of the file and its log, as they lie there.
+    /// Replaces the store with a copy of the file and its log in their current state.
     func copy() throws {
         try state.withLock { state in
             for suffix in ["", "-wal"] {
@@ -88,7 +88,7 @@ final class WorldDisk: Sendable {
     /// Keeps a copy of the closed file, as a backup of the phone does.
     func keepBackup() throws { try copyFile(named: "backup") }
 
-    /// From now on the store is the file of the last backup.
+    /// Replaces the store with the file of the last backup.
     ///
     /// - Returns: Whether there was a backup.
     func putBack() throws -> Bool {
@@ -135,7 +135,7 @@ final class WorldDisk: Sendable {
     }
 }
 
-/// The network of an app; nothing goes out any more when the app is killed.
+/// The network of an app; it sends nothing more after the app is killed.
 final class WorldLine: Transport {
     private let inner: any Transport
     private let isCut = Mutex(false)

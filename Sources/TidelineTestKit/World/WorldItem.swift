@@ -1,4 +1,4 @@
-// WorldItem: the records of the worlds, and a value that is nested as deep as somebody likes.
+// WorldItem: the records of the worlds, and a value that is nested to any depth.
 
 import Foundation
 import Tideline

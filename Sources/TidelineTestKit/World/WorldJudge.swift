@@ -1,4 +1,4 @@
-// WorldJudge: the end of a world: everybody syncs without faults, and the guarantees are checked.
+// WorldJudge: the end of a world: all devices sync without faults, and the guarantees are checked.
 
 import Tideline
 import TidelineCore
@@ -34,7 +34,8 @@ struct WorldJudge {
         }
     }
 
-    /// Syncs all devices until nothing is pending (guarantee 4); who syncs by itself gets time.
+    /// Syncs all devices until nothing is pending (guarantee 4); devices that sync by themselves
+    /// get time.
     func settle() async throws {
         for _ in 0..<Self.roundsMax {
             for device in devices where device.syncsItself { try await device.settleErrors() }
@@ -60,17 +61,18 @@ struct WorldJudge {
         for device in devices where !device.syncsItself { try await device.sync() }
         try await waitForOthers()
         guard !server.isOurs else { return }
-        // The original servers do not tell which rows left a query: a purge lets go of them.
+        // The original servers do not report which rows left a query: a purge removes them.
         for device in devices where device.pullsPart { try await device.pullAnew() }
     }
 
-    /// Time in which every device that syncs by itself has done so more than once.
+    /// Waits long enough for every device that syncs by itself to do so more than once.
     private func waitForOthers() async throws {
         guard devices.contains(where: \.syncsItself) else { return }
         try await time.sleep(.seconds(150))
     }
 
-    /// Guarantee 9: without faults, what a push leaves was rejected, or is of a row that was.
+    /// Guarantee 9: without faults, operations that a push leaves were rejected, or belong to a
+    /// rejected row.
     private func checkHeldUp(_ device: WorldDevice) async throws {
         if plan.restores {
             // The pull may have queued lost rows, which are sent by the next push.
@@ -91,7 +93,7 @@ struct WorldJudge {
         for device in devices {
             try await checkConvergence(device, rows)
             try checkLoss(device)
-            // Guarantee 13: nobody loses a row in silence because the server was restored.
+            // Guarantee 13: no device silently loses a row because the server was restored.
             let lost = device.lost.subtracting(recorder.changedSinceRestore)
             guard lost.isEmpty else {
                 throw violation(
@@ -129,8 +131,8 @@ struct WorldJudge {
         }
         let wanted = rows.filter(device.pulls)
         guard local != wanted else { return }
-        // A row that is here and is none of its queries': guarantee 6. One that is not here is
-        // behind the cursor and was never applied: guarantee 5.
+        // A row that is here but matches none of its queries: guarantee 6. One that is missing is
+        // older than the cursor and was never applied: guarantee 5.
         let isStale = local.contains { row in !wanted.contains { $0.id == row.id } }
         let isMissing = wanted.contains { row in !local.contains { $0.id == row.id } }
         throw violation(
@@ -139,8 +141,8 @@ struct WorldJudge {
         )
     }
 
-    /// Guarantees 1 and 7: the last thing that each user wrote to a row reached the server, unless
-    /// its conflict was settled for the server's row, by the policy or by the app.
+    /// Guarantees 1 and 7: the last value that each user wrote to a row reached the server, unless
+    /// its conflict was resolved with the server's row, by the policy or by the app.
     private func checkLoss(_ device: WorldDevice) throws {
         guard device.policy != .serverWins else { return }
         func lost(_ what: String, _ id: String) -> WorldViolation {

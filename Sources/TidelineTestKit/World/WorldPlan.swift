@@ -1,12 +1,12 @@
-// WorldPlan: the shape of a random world, drawn from its seed.
+// WorldPlan: the parameters of a random world, drawn from its seed.
 
 public import Tideline
 
-/// What a seeded world is made of.
+/// The configuration of a seeded world.
 public struct WorldPlan: Sendable, Hashable {
-    /// Whose server the devices share.
+    /// The kind of server that the devices share.
     public enum Server: String, Sendable, Hashable, CaseIterable {
-        /// Ours.
+        /// Tideline's own.
         case tideline
         /// The original Node server, imitated.
         case node
@@ -14,13 +14,13 @@ public struct WorldPlan: Sendable, Hashable {
         case dotNet
     }
 
-    /// What a device keeps its store in.
+    /// The kind of storage that a device keeps its store in.
     public enum Disk: String, Sendable, Hashable, CaseIterable {
-        /// Nothing but memory.
+        /// In memory only.
         case memory
         /// SQLite, in memory.
         case sqlite
-        /// A SQLite file, which is copied as it lies there when the app is killed.
+        /// A SQLite file, which is copied in its current state when the app is killed.
         case file
     }
 
@@ -36,25 +36,25 @@ public struct WorldPlan: Sendable, Hashable {
 
     /// The seed that everything is drawn from.
     public var seed: UInt64
-    /// Whose server it is.
+    /// The kind of the server.
     public var server = Server.tideline
-    /// Which devices sync by themselves, live where the server can; the others sync by hand.
+    /// Whether each device syncs by itself, live if the server can; otherwise it syncs by hand.
     public var syncsItself: [Bool]
-    /// How many devices there are.
+    /// The number of devices.
     public var devices: Int
-    /// How many rows the devices share at most.
+    /// The most rows that the devices share.
     public var rows: Int
-    /// How many things each device's user does.
+    /// The number of actions of each device's user.
     public var steps: Int
-    /// What the network does while the users work.
+    /// The faults of the network while the users work.
     public var faults: NetworkFaults
-    /// Who wins conflicts, for each device.
+    /// The conflict policy of each device.
     public var policies: [ConflictPolicy]
-    /// What each device pulls: all rows, or the open ones and those of a high rank.
+    /// Whether each device pulls only the open rows and those of a high rank, instead of all rows.
     public var pullsPart: [Bool]
-    /// What each device has for a disk.
+    /// The disk of each device.
     public var disks: [Disk]
-    /// Where users change copies that they read before, by which model; else they read, change and
+    /// The model by which users change copies that they read before; nil if they read, change and
     /// store in one step.
     public var copies: Copies?
     /// Whether users store deeply nested values.
@@ -66,14 +66,15 @@ public struct WorldPlan: Sendable, Hashable {
     public var poisons = false
     /// Whether a deploy rejects every write for a while.
     public var rejects = false
-    /// Whether devices with a file are put back to an older copy of it, as from a backup of a phone.
+    /// Whether devices with a file are restored to an older copy of it, as from a backup of a
+    /// phone.
     public var putsBack = false
-    /// Whether the last device begins with a copy of the first one's file, and both go on.
+    /// Whether the last device begins with a copy of the first one's file, and both continue.
     public var sharesCopy = false
 
     /// Whether the server is restored from an older backup while the devices work.
     public var restores = false
-    /// What the app of each device does about rows that a restored server lost.
+    /// The policy of each device's app for rows that a restored server lost.
     public var lostRows: [LostRowPolicy] = []
     /// Whether the stores cannot be used now and then, as on a locked phone.
     public var locks = false
@@ -92,7 +93,7 @@ public struct WorldPlan: Sendable, Hashable {
         let all: [ConflictPolicy] = [.fail, .serverWins, .clientWins]
         policies = (0..<devices).map { _ in all[Int.random(in: 0..<3, using: &generator)] }
         pullsPart = (0..<devices).map { _ in generator.chance(50) }
-        // Drawn apart: the worlds with our server that sync by hand stay what they were.
+        // Drawn separately, so that worlds with our server that sync by hand stay the same.
         var kinds = SeededGenerator(seed: seed ^ 0x6B69_6E64)
         if kinds.chance(20) { server = kinds.chance(50) ? .node : .dotNet }
         let someSyncThemselves = kinds.chance(25)
@@ -126,7 +127,7 @@ public struct WorldPlan: Sendable, Hashable {
         var result: Set<Int> = [404, 409, 410, 412, 424]
         if poisons || rejects { result.insert(500) }
         if rejects { result.insert(403) }
-        // The server takes a document of 63 levels.
+        // The server accepts documents of 63 levels.
         if nests { result.insert(400) }
         return result
     }
@@ -160,7 +161,7 @@ public struct WorldPlan: Sendable, Hashable {
         if server == .tideline, kinds.chance(15) { expires = true }
     }
 
-    /// What worlds have learned since; most have little of it.
+    /// Draws the options that were added later; most worlds have few of them.
     private mutating func drawMore() {
         var kinds = SeededGenerator(seed: seed ^ 0x6D6F_7265)
         for device in disks.indices where kinds.chance(20) { disks[device] = .file }
@@ -181,21 +182,21 @@ extension ConflictPolicy {
     /// What ``merge`` does, as a handler of an app.
     static let joining = ConflictPolicy.custom { $0.merged().map(Resolution.write) ?? .fail }
 
-    /// Whether a conflict ends with nobody's values put back.
+    /// Whether a conflict ends without old values being written back.
     var yields: Bool { [.serverWins, .merge, .joining].contains(self) }
 }
 
 /// A broken guarantee in a world.
 public struct WorldViolation: Error, Sendable, CustomStringConvertible {
-    /// The seed that shows it again.
+    /// The seed that reproduces it.
     public var seed: UInt64
     /// The guarantee's name.
     public var guarantee: String
-    /// What was seen.
+    /// The observed failure.
     public var detail: String
     /// The world that it was seen in.
     public var plan: WorldPlan?
-    /// What happened before, line by line, where the world was told as a story.
+    /// The events before the violation, line by line, if the world recorded its story.
     public var story: [String] = []
 
     init(seed: UInt64, guarantee: String, detail: String) {
@@ -204,7 +205,7 @@ public struct WorldViolation: Error, Sendable, CustomStringConvertible {
         self.detail = detail
     }
 
-    /// Everything needed to see it again.
+    /// Everything needed to reproduce it.
     public var description: String {
         var text =
             "seed \(seed) breaks '\(guarantee)': \(detail). "
@@ -228,13 +229,13 @@ public struct WorldViolation: Error, Sendable, CustomStringConvertible {
     }
 }
 
-/// What happened in a world, for comparing two runs of a seed.
+/// The result of a world, for comparing two runs of a seed.
 public struct WorldReport: Sendable, Hashable {
-    /// How many requests reached the server.
+    /// The number of requests that reached the server.
     public var requests = 0
-    /// How many operations the users queued.
+    /// The number of operations that the users queued.
     public var edits = 0
-    /// How many groups of operations the server did as one.
+    /// The number of atomic groups that the server applied.
     public var groups = 0
     /// A digest of every request and answer, in order.
     public var history: UInt64 = 0

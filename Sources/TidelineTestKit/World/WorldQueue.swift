@@ -1,12 +1,12 @@
-// WorldQueue: which operations of a queue may wait, because they depend on a rejected one.
+// WorldQueue: finds the operations that may wait because they depend on a rejected one.
 
 package import Tideline
 
 package enum WorldQueue {
     /// The operations that neither are parked nor depend on a parked one.
     ///
-    /// An operation depends on those before it in its row and on the others of its atomic group, and on what
-    /// these depend on: groups that share a row are sent one after the other (docs/SYNC.md).
+    /// An operation depends on those before it in its row and on the rest of its atomic group, and
+    /// on their dependencies: groups that share a row are sent one after the other (docs/SYNC.md).
     package static func heldUp(_ operations: [PendingOperation]) -> [PendingOperation] {
         var waiting = operations.filter(\.isParked)
         while true {

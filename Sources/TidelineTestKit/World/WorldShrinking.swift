@@ -1,12 +1,12 @@
-// WorldShrinking: the smallest world that still breaks what a large one broke.
+// WorldShrinking: finds the smallest world that still fails like a large one.
 
 import Tideline
 
 extension World {
-    /// How many worlds are tried on the way to the smallest.
+    /// The most worlds that are tried on the way to the smallest.
     private static let shrinkRunsMax = 400
 
-    /// Runs the world; a violation is first made small, and then told as a story.
+    /// Runs the world; a violation is first shrunk, and then recorded as a story.
     ///
     /// - Throws: ``WorldViolation`` of the smallest world that breaks any guarantee.
     public func runShrinking() throws -> WorldReport {

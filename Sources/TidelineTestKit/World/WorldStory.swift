@@ -1,5 +1,5 @@
-// WorldStory: what happened in a world, line by line in simulated time, for whoever reads a
-// violation. Worlds are told only when somebody wants to read it: most end well.
+// WorldStory: the events of a world, line by line in simulated time, for a developer who reads a
+// violation. Worlds record them only on request: most end well.
 
 import Foundation
 import Synchronization
@@ -25,7 +25,7 @@ final class WorldStory: Sendable {
     }
 }
 
-/// A device's network as a story tells it: what was sent, and what came back.
+/// A device's network that adds each request and its answer to the story.
 struct ToldTransport: Transport {
     let inner: any Transport
     let who: String

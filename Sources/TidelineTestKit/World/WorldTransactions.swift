@@ -1,11 +1,11 @@
-// WorldTransactions: what users did in transactions, and when the server first showed it.
+// WorldTransactions: the transactions of users, and when the server first showed each one.
 
 import Synchronization
 
-/// What the users of a world did in transactions, and when the server first showed it.
+/// The transactions of a world's users, and when the server first showed each one.
 ///
-/// Every row of a transaction has the same text, which no other edit has. Whatever becomes of a row
-/// later, that text must not come to the server after another row of the transaction showed it.
+/// Every row of a transaction has the same text, which no other edit has. Even if a row changes
+/// later, that text must not reach the server after another row of the transaction showed it.
 package final class WorldTransactions: Sendable {
     private struct Entry {
         var device: String
@@ -22,7 +22,7 @@ package final class WorldTransactions: Sendable {
         entries.withLock { $0[text] = Entry(device: device, rows: Set(rows)) }
     }
 
-    /// A user took back what was done to a row, so its text may come again in another way.
+    /// The user discarded a change of a row, so its text may reach the server again in another way.
     package func giveUp(_ id: String, by device: String) {
         entries.withLock { entries in
             for (text, entry) in entries where entry.device == device {
@@ -31,7 +31,7 @@ package final class WorldTransactions: Sendable {
         }
     }
 
-    /// The device was put back to an older file, so all its texts may come again in another way.
+    /// The device was restored to an older file, so all its texts may reach the server again.
     package func giveUpAll(by device: String) {
         entries.withLock { entries in
             for (text, entry) in entries where entry.device == device { entries[text]?.rows = [] }
@@ -47,7 +47,7 @@ package final class WorldTransactions: Sendable {
         }
     }
 
-    /// A transaction whose rows came to the server one after the other.
+    /// A transaction whose rows reached the server one after the other.
     package var half: String? {
         entries.withLock { entries in
             for (text, entry) in entries.sorted(by: { $0.key < $1.key }) {

@@ -1,17 +1,17 @@
-// FaithfulNumber: numbers of the other kinds as the double that says the same.
+// FaithfulNumber: exact conversions of integers and decimals to doubles.
 
 import Foundation
 
 extension Double {
-    /// The double for a whole number; nil for one that no double is and no double is written as.
+    /// Makes the double of a whole number; nil if no double equals it or is written like it.
     init?(faithful integer: Int64) {
         self.init(integer)
         guard Int64(exactly: self) != integer else { return }
-        // Others write the double 1234567890123456768 as 1234567890123456800.
+        // Other libraries write the double 1234567890123456768 as 1234567890123456800.
         guard self.isWritten(as: Decimal(integer)) else { return nil }
     }
 
-    /// The double that is written like this; nil for more digits than it has.
+    /// Makes the double that is written like this decimal; nil if the decimal has more digits than a double.
     init?(faithful decimal: Decimal) {
         guard let number = Double("\(decimal)"), number.isFinite, number.isWritten(as: decimal)
         else { return nil }

@@ -1,15 +1,15 @@
-// PlaceholderDecoder: makes some value of a type, and finds out how the type writes itself.
+// PlaceholderDecoder: makes a value of a type, and finds out how the type encodes itself.
 //
-// The schema probe needs a value of every property to get past it. Texts are empty, numbers 0,
+// The schema probe needs a value for every property to decode the next one. Texts are empty, numbers 0,
 // optionals nil, arrays empty; objects are made of placeholders.
 
 import Foundation
 import TidelineCore
 
-/// How a property of some `Codable` type is kept in a column.
+/// A placeholder value of a `Codable` type, with the column type that stores it.
 struct Placeholder<T> {
     var value: T
-    /// Nil for an object or an array, which is kept as a JSON document.
+    /// Nil for an object or an array, which is stored as a JSON document.
     var scalar: ColumnType?
     var isNullable: Bool
 
@@ -17,10 +17,10 @@ struct Placeholder<T> {
 }
 
 extension Placeholder where T: Decodable {
-    /// What a property of the type is read as where its column has no value, as that column has it.
+    /// The column value that a property of the type is read as if its column has no value.
     ///
-    /// Nil for documents, and for types that no record has there: enumerations, a type whose
-    /// `init(from:)` refuses it.
+    /// Nil for documents, and for types that cannot be read without a value: enumerations, and types whose
+    /// `init(from:)` rejects it.
     var zero: Value? {
         if let special = SpecialType(T.self) {
             return special.zero(as: T.self).flatMap { special.write($0) }
@@ -31,7 +31,7 @@ extension Placeholder where T: Decodable {
         return try? ScalarEncoder.value(of: source)
     }
 
-    /// Nil when no value of the type can be found.
+    /// Makes a placeholder; nil if no value of the type can be found.
     static func make(_ type: T.Type) -> Placeholder? {
         if let special = SpecialType(type) {
             let value = special.zero(as: type) ?? special.read(.string("x:"), as: type)
@@ -50,7 +50,7 @@ extension Placeholder where T: Decodable {
         return (type as? any CaseIterable.Type).flatMap { first($0) }
     }
 
-    /// The value of a trivial type whose bits are all zero: the first case of an enum.
+    /// Makes the value of a trivial type whose bits are all zero: the first case of an enum.
     ///
     /// Trivial types hold no reference, and a case whose bits are zero exists in every enum.
     private static func zeroBits(_ type: T.Type) -> T? {

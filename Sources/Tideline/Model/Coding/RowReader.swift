@@ -1,13 +1,13 @@
 // RowReader: a row as a Decoder, for the `init(from:)` of one model.
 //
-// The synthesised initialiser asks for the same keys in the same order every time, so a cursor
-// over the schema's columns replaces a look-up by name. One reader serves one thread; it is
-// loaded with one row after the other.
+// The synthesized initializer asks for the same keys in the same order every time, so a cursor
+// over the schema's columns replaces a lookup by name. A reader is used on one thread, and loads
+// one row after another.
 
 import Synchronization
 import TidelineCore
 
-/// Where the columns of a schema are in rows of one layout; -1 for a column that they lack.
+/// The positions of a schema's columns in rows of one layout; -1 for a missing column.
 struct RowSlots: Sendable {
     let layout: RowLayout
     let slots: [Int]
@@ -26,7 +26,7 @@ final class RowReader: Decoder {
     private var slots: [Int]
     private var values: [Value] = []
     private var next = 0
-    /// The key that was asked for last: its index, or a key that the schema does not know.
+    /// The key that was requested last: its index, or a key that the schema does not know.
     private var askedIndex = -1
     private var unknownKey = ""
 
@@ -35,7 +35,7 @@ final class RowReader: Decoder {
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
-    /// `defaults` has one value for each column of the schema, null for none.
+    /// `defaults` has one value for each column of the schema; null if the column has no default.
     init(_ schema: RecordSchema, defaults: [Value]) {
         self.schema = schema
         self.defaults = defaults
@@ -82,7 +82,7 @@ final class RowReader: Decoder {
         throw Misfit(expected: "one value")
     }
 
-    /// The index of a column in the schema, -1 for a key that the schema does not know.
+    /// Returns the index of a column in the schema; -1 for a key that the schema does not know.
     @inline(__always)
     func advance(to key: String) -> Int {
         let index = next < names.count && names[next] == key ? next : seek(key)
@@ -97,7 +97,7 @@ final class RowReader: Decoder {
         return -1
     }
 
-    /// The value at a schema index; null when the row lacks the column.
+    /// Returns the value at a schema index; null if the row lacks the column.
     @inline(__always)
     func value(at index: Int) -> Value {
         if index < 0 { return layout.index(of: asked).map { values[$0] } ?? .null }
@@ -105,7 +105,7 @@ final class RowReader: Decoder {
         return slot < 0 ? .null : values[slot]
     }
 
-    /// The value at a schema index, or the declared default when it is missing or null.
+    /// Returns the value at a schema index, or the declared default if it is missing or null.
     @inline(__always)
     func valueOrDefault(at index: Int) -> Value {
         let value = value(at: index)
@@ -119,7 +119,7 @@ final class RowReader: Decoder {
         return values[slot].isNull
     }
 
-    /// Reads a type that has no column type of its own: from its scalar, or from a document.
+    /// Decodes a type that has no column type of its own, from its scalar or from a document.
     func decode<T: Decodable>(_ type: T.Type, _ value: Value, at index: Int) throws -> T {
         do {
             if isDocument(value, at: index) { return try document(type, value, at: index) }
@@ -151,7 +151,9 @@ final class RowReader: Decoder {
     }
 }
 
-/// Decodes a document; a member that it lacks and its type requires is that of the default.
+/// Decodes a document.
+///
+/// If it lacks a member that its type requires, the default's member is used.
 private func decodeDocument<T: Decodable>(_ type: T.Type, _ json: JSON, _ known: JSON) throws -> T {
     var json = json
     for _ in 0..<JSONDocument.missingMembersMax {
@@ -170,7 +172,7 @@ private func decodeDocument<T: Decodable>(_ type: T.Type, _ json: JSON, _ known:
 }
 
 extension RecordSchema {
-    /// Where this schema's columns are in a layout; remembers the layout used last.
+    /// Returns the positions of this schema's columns in a layout; remembers the layout used last.
     fileprivate func slots(of layout: RowLayout) -> RowSlots {
         if let recent = recentSlots.withLock({ $0 }), recent.layout === layout { return recent }
         let slots = RowSlots(layout, self)
@@ -180,7 +182,7 @@ extension RecordSchema {
 }
 
 extension Misfit {
-    /// Nothing stands for a missing value of the type, as '' and 0 do for texts and numbers.
+    /// Returns the error for a type without a stand-in for a missing value, as '' and 0 are for texts and numbers.
     static func missing(_ type: Any.Type) -> Misfit {
         Misfit(
             expected: """

@@ -1,7 +1,7 @@
 // RowReaderContainer: the keyed container of RowReader.
 //
-// A property that may be nil is asked for with `decodeIfPresent`: nil for a missing or null
-// column. Any other is asked for with `decode`: the declared default then, or ''/0/false.
+// A property that may be nil is read with `decodeIfPresent`: nil for a missing or null
+// column. Any other is read with `decode`, which then returns the declared default, or ''/0/false.
 
 import TidelineCore
 
@@ -91,7 +91,7 @@ struct RowReaderContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
         try optional(key)?.integerOrZero(type)
     }
 
-    // The other integers: by `decodeNil` and `decode`, which the standard library does.
+    // The standard library reads the other integers with `decodeNil` and `decode`.
 
     func decodeIfPresent<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T? {
         let index = reader.advance(to: key.stringValue)

@@ -1,8 +1,8 @@
-// RowWriter: takes what a model encodes and makes a row of it.
+// RowWriter: an encoder that turns a model into a row.
 //
-// As long as the model writes the columns in the order of the schema, as the synthesised
+// If the model encodes its columns in the order of the schema, as the synthesized
 // `encode(to:)` does, values are only appended and the schema's layout is shared. Any other order
-// goes the slow way, by names.
+// takes a slower path, by name.
 
 import TidelineCore
 
@@ -12,7 +12,7 @@ final class RowWriter: Encoder {
     private var values: [Value] = []
     private var unordered: Row?
     private var current = ""
-    /// A column that the model writes and the schema does not have.
+    /// A column that the model encodes and the schema does not have.
     private var unknown: String?
 
     var codingPath: [any CodingKey] { [] }
@@ -24,7 +24,7 @@ final class RowWriter: Encoder {
         values.reserveCapacity(names.count)
     }
 
-    /// The row of a record, with every column of the schema.
+    /// Returns the row of a record, with every column of the schema.
     static func row(of record: some SyncRecord, _ schema: RecordSchema) throws -> Row {
         let writer = RowWriter(schema)
         do {
@@ -81,7 +81,7 @@ final class RowWriter: Encoder {
         unordered = row
     }
 
-    /// Puts a value that may be out of the range of columns.
+    /// Writes a value that may be outside the range of columns.
     @inline(__always)
     func put(checked value: Value?, _ key: String) throws {
         current = key
@@ -89,7 +89,7 @@ final class RowWriter: Encoder {
         put(value, key)
     }
 
-    /// Puts a value of a type without a column type of its own: its scalar, or a document.
+    /// Writes a value of a type without a column type of its own, as its scalar or a document.
     func put(encoding source: some Encodable, _ key: String) throws {
         current = key
         guard isDocument(key) else { return put(try ScalarEncoder.value(of: source), key) }
@@ -149,7 +149,7 @@ struct RowWriterContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
         }
     }
 
-    // The standard library's own versions of these leave nil out; a row says null.
+    // The standard library's defaults of these omit nil; a row stores null.
 
     func encodeIfPresent(_ value: Bool?, forKey key: Key) throws {
         put(value.map(Value.bool) ?? .null, key)

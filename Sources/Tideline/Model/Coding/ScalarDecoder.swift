@@ -1,9 +1,11 @@
-// ScalarDecoder: one value as a Decoder, for enums with raw values and for types that write
+// ScalarDecoder: one value as a Decoder, for enums with raw values and for types that encode
 // themselves as one text or number.
 
 import TidelineCore
 
-/// Says that a value does not fit; the row decoder, which knows row and column, says the rest.
+/// An error for a value of the wrong type.
+///
+/// The row decoder adds the row and the column.
 struct Misfit: Error {
     var expected: String
 }
@@ -75,7 +77,7 @@ extension Value {
         return 0
     }
 
-    /// The value as one of the types with a column type of their own; nil for all other types.
+    /// Returns the value as one of the types that have a column type of their own; nil for all other types.
     @inline(__always)
     func specialOrZero<T>(_ type: T.Type) throws -> T? {
         guard let special = SpecialType(type) else { return nil }

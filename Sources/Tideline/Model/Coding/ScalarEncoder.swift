@@ -1,6 +1,6 @@
-// ScalarEncoder: takes the one value that a type writes, for enums with raw values and the like.
+// ScalarEncoder: an encoder for types that write one value, such as enums with raw values.
 //
-// Only types that the schema found to be scalar come here; others throw.
+// It is used only for types that the schema found to be scalar; any other type throws.
 
 import TidelineCore
 
@@ -55,7 +55,9 @@ final class ScalarEncoder: Encoder, SingleValueEncodingContainer {
     }
 }
 
-/// What a scalar type gets when it asks for an object: every write throws.
+/// The container for a scalar type that asks for an object.
+///
+/// Every write throws.
 struct RefusingKeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
     var codingPath: [any CodingKey] { [] }
 
@@ -80,7 +82,9 @@ struct RefusingKeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
     func superEncoder(forKey key: Key) -> any Encoder { RefusingEncoder() }
 }
 
-/// What a scalar type gets when it asks for an array: every write throws.
+/// The container for a scalar type that asks for an array.
+///
+/// Every write throws.
 struct RefusingUnkeyedContainer: UnkeyedEncodingContainer, SingleValueEncodingContainer {
     var codingPath: [any CodingKey] { [] }
     var count: Int { 0 }
@@ -98,7 +102,7 @@ struct RefusingUnkeyedContainer: UnkeyedEncodingContainer, SingleValueEncodingCo
     func superEncoder() -> any Encoder { RefusingEncoder() }
 }
 
-/// The encoder behind `superEncoder()`, which no row has a place for.
+/// The encoder that `superEncoder()` returns; a row has no column for it.
 struct RefusingEncoder: Encoder {
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }

@@ -1,8 +1,8 @@
-// SchemaProbe: runs `init(from:)` of a model against placeholders and notes what it asks for.
+// SchemaProbe: a decoder that runs a model's `init(from:)` with placeholders and records the keys it requests.
 //
-// The synthesised initialiser asks for every property in the order of declaration, so one run
-// gives names, order, types and optionality. An initialiser that checks its values may refuse
-// the placeholders; then the model declares its columns.
+// The synthesized initializer asks for every property in the order of declaration, so one run
+// finds names, order, types and optionality. An initializer that validates its values may reject
+// the placeholders; then the model has to declare its columns.
 
 import TidelineCore
 
@@ -11,13 +11,15 @@ final class SchemaProbe: Decoder {
         var definition: ColumnDefinition
         /// The name of the property: the name of the coding key's case.
         var property: String
-        /// Whether the property may be nil; the column may be declared otherwise.
+        /// Whether the property may be nil.
+        ///
+        /// The declared column may differ.
         var mayBeNil: Bool
-        /// What the property is read as where the column has no value; nil where nothing says.
+        /// The value that the property is read as if the column has no value; nil if unknown.
         var zero: Value?
     }
 
-    /// A property of whose type no value can be made.
+    /// An error for a property for whose type no value can be made.
     struct Failure: Error {
         var property: String
         var type: String
@@ -25,7 +27,7 @@ final class SchemaProbe: Decoder {
 
     private let declared: [String: ColumnDefinition]
     fileprivate(set) var columns: [Column] = []
-    /// The key that was asked about nil just now: the question makes the column nullable.
+    /// The key that was just checked for nil, which makes its column nullable.
     fileprivate var askedForNil: String?
 
     init(declared: [String: ColumnDefinition]) {
@@ -114,10 +116,10 @@ private struct ProbeContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func superDecoder(forKey key: Key) throws -> any Decoder { throw Misfit(expected: "one value") }
 }
 
-/// The name of an enum's case, from the runtime; nil without reflection metadata.
+/// Returns the name of an enum's case, from the runtime; nil without reflection metadata.
 ///
-/// A renamed coding key hides the property's name (`case dueDate = "due"`), and nothing public
-/// gives it: `description` of a coding key is its text. Without a name here the column can still
+/// A renamed coding key hides the property's name (`case dueDate = "due"`), and no public API
+/// returns it: `description` of a coding key is its text. Without a name here, the column can still
 /// be declared by hand with its key path.
 private func caseName<Key: CodingKey>(of key: Key) -> String? {
     guard Mirror(reflecting: key).displayStyle == .enum else { return nil }

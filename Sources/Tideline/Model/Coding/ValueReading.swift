@@ -1,7 +1,7 @@
-// ValueReading: the value of a column as a Swift type, or nil when it does not fit.
+// ValueReading: converts the value of a column to a Swift type; nil if it does not fit.
 //
-// Numbers pass between their three kinds when nothing is lost but binary precision (FaithfulNumber);
-// texts pass into the types that have one. Null is not handled here.
+// Numbers convert between their three kinds if nothing but binary precision is lost (FaithfulNumber).
+// Texts convert to the types that have a text form. Null is not handled here.
 
 import Foundation
 import TidelineCore
@@ -32,7 +32,7 @@ extension Value {
         switch self {
         case .number(let value): value
         case .integer(let value): Double(faithful: value)
-        // As a column of numbers has it.
+        // As a column of numbers stores it.
         case .decimal(let value): Double("\(value)")
         default: nil
         }
@@ -72,7 +72,7 @@ extension Value {
         asString().flatMap { URL(string: $0) }
     }
 
-    /// The value as a document, whatever column it came from.
+    /// Returns the value as a document, whatever the type of its column.
     func asJSON() -> JSON {
         if case .json(let document) = self { return document }
         var writer = JSONWriter()
@@ -81,10 +81,12 @@ extension Value {
     }
 }
 
-/// The types that have a column type of their own, by one comparison of metatypes each.
+/// The types that have a column type of their own.
 ///
-/// Generic code of `Codable` asks for them by a type parameter; where the parameter was compared
-/// with a type, `unsafeBitCast` between the two is the identity and far cheaper than `as`.
+/// Each is recognized by comparing metatypes.
+///
+/// Generic `Codable` code asks for them by a type parameter. After the parameter has compared equal to
+/// a type, `unsafeBitCast` between the two is the identity and much faster than `as`.
 enum SpecialType {
     case date
     case uuid
@@ -127,7 +129,7 @@ enum SpecialType {
         }
     }
 
-    /// Reads a value that is not null as `T`, which is the type that this case stands for.
+    /// Reads a value that is not null as `T`, the type of this case.
     @inline(__always)
     func read<T>(_ value: Value, as type: T.Type) -> T? {
         switch self {
@@ -143,7 +145,7 @@ enum SpecialType {
         }
     }
 
-    /// What a property that may not be nil gets when the column has no value; none for a URL.
+    /// Returns the value of a property that cannot be nil if its column has no value; nil for a URL.
     func zero<T>(as type: T.Type) -> T? {
         switch self {
         case .date: unsafeBitCast(Date(timeIntervalSince1970: 0), to: T.self)
@@ -157,7 +159,7 @@ enum SpecialType {
         }
     }
 
-    /// The value of a column; nil when it is out of the range that columns have.
+    /// Returns the value of a column; nil if it is outside the range of columns.
     @inline(__always)
     func write<T>(_ value: T) -> Value? {
         switch self {
@@ -173,9 +175,9 @@ enum SpecialType {
 }
 
 extension Value {
-    /// A date rounded to milliseconds; nil outside the years 1 to 9999.
+    /// Returns a date rounded to milliseconds; nil outside the years 1 to 9999.
     ///
-    /// `Date.distantPast` becomes the first instant of these.
+    /// `Date.distantPast` becomes the first instant of that range.
     static func milliseconds(_ date: Date) -> Value? {
         Timestamp(millisecondOf: date).map { .date($0.date) }
     }

@@ -1,7 +1,7 @@
-// CellKind: which values a typed column of SQLite gives back as they were put.
+// CellKind: the values that a typed SQLite column returns exactly as they were stored.
 //
-// SQLite turns the text '007' into 7 where the column's type is a number, and 5 into '5' where it is
-// text. A value that a column does not hold as it came stands among the row's unknown members.
+// SQLite turns the text '007' into 7 if the column's type is a number, and 5 into '5' if it is
+// text. A value that a column cannot return unchanged is stored among the row's unknown members.
 
 import TidelineCore
 
@@ -14,7 +14,7 @@ enum CellKind: Sendable {
     case instant
     case bytes
     case json
-    /// Not looked at.
+    /// Not checked.
     case any
 
     init(_ type: ColumnType) {
@@ -31,7 +31,7 @@ enum CellKind: Sendable {
             }
     }
 
-    /// Whether a value comes out as it goes in; a number may become the same one of its column.
+    /// Returns whether a value is read back as it was stored; a number may become the equal one of its column's type.
     @inline(__always)
     func holds(_ value: Value) -> Bool {
         switch (self, value) {

@@ -1,12 +1,12 @@
-// ColumnMemory: the columns that models gave a table of the store, as a row of the configuration: what
-// a cell of a column means is known only to the model that wrote it.
+// ColumnMemory: the columns that models gave a table of the store, as a row of the configuration. Only
+// the model that wrote a cell knows what it means.
 
 import Foundation
 import TidelineCore
 import TidelineSQLite
 
 struct ColumnMemory {
-    /// How the cells of each column become values, by its name.
+    /// The cell form of each column, by its name: how its cells become values.
     private(set) var forms: [String: CellForm] = [:]
     private let id: String
 
@@ -24,18 +24,18 @@ struct ColumnMemory {
             )) ?? [:]
     }
 
-    /// How the cells of a column become values, as the model says that opened the file last; nil where
-    /// none has told.
+    /// Returns how the cells of a column become values, according to the model that opened the file last; nil if
+    /// no model has described the column.
     func form(of name: String) -> CellForm? {
         forms[name] ?? forms.first { $0.key.lowercased() == name.lowercased() }?.value
     }
 
-    /// Whether the cells of a column are of this type, as far as is known.
+    /// Returns whether the cells of a column are of this type, as far as is known.
     func holds(_ column: ColumnDefinition) -> Bool {
         form(of: column.name).map { $0 == CellForm(column.type) } ?? true
     }
 
-    /// The columns of other models than that of the table; `known` are those in the file.
+    /// Returns the columns that models other than the table's have added; `known` are those in the file.
     func others(than table: SQLiteTable, _ known: [String: String]) -> [ColumnDefinition] {
         let own = Set(table.columns.map { $0.name.lowercased() })
         return forms.sorted { $0.key < $1.key }.compactMap { name, form in
@@ -46,13 +46,13 @@ struct ColumnMemory {
         }
     }
 
-    /// Adds the columns of the model; writes what is different.
+    /// Adds the columns of the model; writes only if something differs.
     static func keep(_ table: SQLiteTable, in database: Database) throws {
         guard table.hasExtra, try canBeKept(in: database) else { return }
         var memory = try ColumnMemory(of: table, in: database)
         var forms = memory.forms
         for column in table.schema.columns {
-            // A column is called as the last model calls it.
+            // A column has the name that the last model gave it.
             for name in forms.keys where name.lowercased() == column.name.lowercased() {
                 forms[name] = nil
             }
@@ -66,7 +66,7 @@ struct ColumnMemory {
         try database.prepare(insert).run([.text(memory.id), .text(text)])
     }
 
-    /// Remembers the columns of a file that an older version of the client made, as if its model had required
+    /// Remembers the columns of a file that an older version of the client created, as if its model had required
     /// them: see RequiredDefaults.
     static func keepRequired(_ table: SQLiteTable, in database: Database) throws {
         guard table.hasExtra, try canBeKept(in: database) else { return }
@@ -81,7 +81,7 @@ struct ColumnMemory {
         try database.prepare(insertRequired).run([.text(id), .text(names)])
     }
 
-    /// A store that is not of a client has no configuration.
+    /// A store that no client has used has no configuration.
     private static func canBeKept(in database: Database) throws -> Bool {
         let sql = "SELECT count(*) FROM sqlite_master WHERE name = '\(SystemTables.config)'"
         return try database.integer(sql) ?? 0 > 0
@@ -98,7 +98,7 @@ struct ColumnMemory {
         VALUES (?1, '', \(requiredKeyType), '', ?2)
         """
 
-    /// Behind those of the pull.
+    /// Follows the key types of the pull.
     private static let keyType = 13
 
     /// The key type of the rows of RequiredDefaults.
@@ -106,7 +106,7 @@ struct ColumnMemory {
 }
 
 extension CellForm {
-    /// A type whose cells have this form in a column of that class.
+    /// Returns a type whose cells have this form in a column of that storage class.
     fileprivate func columnType(in storage: StorageClass) -> ColumnType {
         switch self {
         case .boolean: .boolean

@@ -1,8 +1,8 @@
-// ColumnMoves: what a model gained, or typed anew, since the file was last open.
+// ColumnMoves: columns that a model added or whose type it changed since the file was last opened.
 //
-// A column that was unknown before has its values among the unknown members of the rows; one of
-// another type has them as that type keeps them. The rows are put again, in the transaction of the
-// open. A column that the model does not name stays: others may have the file open.
+// The values of a column that was unknown before are among the unknown members of the rows; a column
+// of another type stores them as that type does. The rows are stored again, in the transaction that opens the
+// store. A column that the model does not name stays, because other programs may use the file.
 
 import TidelineCore
 import TidelineSQLite
@@ -11,16 +11,16 @@ struct ColumnMoves {
     let table: SQLiteTable
     /// Whether columns were added.
     var hasGained = false
-    /// The columns whose type in the file is another.
+    /// The columns that have another type in the file.
     var changed: [Change] = []
 
-    /// A column, and how its cells were read before.
+    /// A column, with the former form of its cells.
     struct Change {
         var column: ColumnDefinition
         var former: CellForm
 
         var name: String { column.name }
-        /// The name of the cells while they are moved.
+        /// The column's temporary name while its cells are moved.
         var formerName: String { "__former_" + name }
     }
 
@@ -30,7 +30,7 @@ struct ColumnMoves {
 
     private var name: String { Identifier(table.schema.name).quoted }
 
-    /// The columns in the file, by their lower case, with their types.
+    /// Returns the columns in the file, by lowercase name, with their types.
     static func columns(
         of table: SQLiteTable,
         in database: Database
@@ -42,10 +42,10 @@ struct ColumnMoves {
         return known
     }
 
-    /// How many rows are read before they are put again.
+    /// The number of rows that are read before they are stored again.
     private static let batchRows = 500
 
-    /// `progress` is told how many rows were put again so far.
+    /// `progress` receives the number of rows stored again so far.
     func run(in database: Database, _ progress: (Int) throws -> Void) throws {
         guard table.hasExtra, hasGained || !changed.isEmpty else { return }
         let indexes = changed.isEmpty ? [] : try self.indexes(in: database)
@@ -86,9 +86,9 @@ struct ColumnMoves {
         }
     }
 
-    /// Makes the table anew, for an SQLite that can do no more to a column than to add it.
+    /// Creates the table again, for an SQLite version that can only add columns.
     ///
-    /// A column without a new name goes. The caller drops the indexes and makes them.
+    /// A column without a new name is removed. The caller drops and creates the indexes.
     private func makeAnew(_ database: Database, _ newName: (String) -> String?) throws {
         let kept = try database.columns(of: table.schema.name).compactMap { column in
             newName(column.name).map { (column, Identifier($0).quoted) }
@@ -105,7 +105,7 @@ struct ColumnMoves {
         try database.execute("ALTER TABLE \(fresh) RENAME TO \(name)")
     }
 
-    /// The indexes of the app, which keep a column from being dropped.
+    /// Returns the app's indexes, which prevent a column from being dropped.
     private func indexes(in database: Database) throws -> [(name: String, sql: String)] {
         let statement = try database.prepare(
             """
@@ -120,7 +120,7 @@ struct ColumnMoves {
         return indexes
     }
 
-    /// Puts every row again that has unknown members, or a value in a column of another type.
+    /// Stores every row again that has unknown members, or a value in a column of another type.
     private func putAgain(in database: Database, _ progress: (Int) throws -> Void) throws {
         let now = try SQLiteStoreSchema.table(table.schema, in: database)
         let rows = SQLiteTransaction(database, [table.schema.name: now])
@@ -155,7 +155,7 @@ struct ColumnMoves {
                     if value != .null {
                         row[change.name] = value
                     } else if let unheld = row[change.name] {
-                        // The type before did not hold it.
+                        // The former type could not hold the value.
                         row[change.name] = MovedValue.value(unheld, as: change.column.type)
                     }
                 }

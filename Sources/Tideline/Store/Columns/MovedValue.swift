@@ -1,7 +1,7 @@
-// MovedValue: a value of a column that has another type now, as one of that type.
+// MovedValue: converts a value to the new type of its column.
 //
-// Only what says the same in the new type becomes one of it: a text that is written as the number is,
-// a date as its text. Anything else stays as it was, and a read of the property says that it does not fit.
+// Only a value that means the same in the new type is converted: a text that is written like the number,
+// a date to its text. Any other value stays as it was, and a read of the property reports that it does not fit.
 
 import Foundation
 import TidelineCore
@@ -19,7 +19,7 @@ enum MovedValue {
         }
     }
 
-    /// The text of a value on the wire; a document is none.
+    /// Returns the text of a value on the wire; nil for a document.
     private static func text(of value: Value) -> Value? {
         switch value {
         case .integer, .number, .bool: .string(value.asJSON().text)
@@ -40,7 +40,7 @@ enum MovedValue {
 
     private static func number(_ value: Value) -> Value? {
         switch value {
-        // Not one that another text says too, as `007` does.
+        // Excludes texts such as `007`, because another text means the same number.
         case .string(let text):
             Double(text).flatMap { number in
                 let isWrittenSo = "\(number)" == text || Int64(text).map(String.init) == text

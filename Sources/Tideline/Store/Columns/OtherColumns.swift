@@ -1,20 +1,20 @@
-// OtherColumns: columns of a table that other models gave it, in the rows of a model that has not got
-// them: there their values are as in any member that a model does not know, by their JSON alone.
+// OtherColumns: columns that other models added to a table, in the rows of a model that does not have
+// them. There, their values are untyped JSON, like those of any member that a model does not know.
 
 import Foundation
 import TidelineCore
 
 extension SQLiteTable {
-    /// The values of other columns as members without a type.
+    /// Returns the values of other columns as members without a type.
     func untyped(_ members: Row) -> Row {
         guard members.count > 0, others.contains(where: { !Self.isPlain(CellKind($0.type)) })
         else { return members }
         return RowText.row(Data(RowText.json(members).text.utf8), nil) ?? members
     }
 
-    /// The value of an unknown member as the column holds it for the models that have it.
+    /// Returns the value of an unknown member as the column stores it for the models that have it.
     ///
-    /// As it came where that would not be told in the same words again.
+    /// The value stays unchanged if the typed value would be written as a different JSON text.
     func typed(_ value: Value, ofCell index: Int) -> Value {
         guard !value.isNull, !Self.isPlain(cells[index]) else { return value }
         let column = others[index - columns.count]
@@ -26,7 +26,7 @@ extension SQLiteTable {
         return typed
     }
 
-    /// Whether values of a kind are the same with and without the type.
+    /// Returns whether values of a kind are the same with and without the type.
     private static func isPlain(_ kind: CellKind) -> Bool {
         switch kind {
         case .text, .integer, .number, .boolean, .any: true

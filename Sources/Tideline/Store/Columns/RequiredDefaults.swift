@@ -1,18 +1,18 @@
-// RequiredDefaults: refuses to open a store whose rows lack a property that has no known default.
+// RequiredDefaults: rejects a store whose rows lack a property that has no known default.
 //
-// `var isActive = true` compiles into a decoder that asks for the column and knows nothing of the default. Where an
-// update of the app adds such a property, each older row would read false. The names of the properties that rows
-// were read with are kept in the configuration, as a row for each table.
+// `var isActive = true` compiles into a decoder that requires the column and does not know the default. If an
+// update of the app adds such a property, each older row would read false. The configuration therefore keeps, as
+// a row for each table, the names of the properties that rows were read with.
 
 import Foundation
 import TidelineCore
 
 struct RequiredDefaults: Sendable {
-    /// A property that may not be nil.
+    /// A property that cannot be nil.
     private struct Property: Sendable {
         var name: String
         var column: String
-        /// Whether the model or its declared schema tells its default.
+        /// Whether the model or its declared schema has its default.
         var hasDefault: Bool
     }
 
@@ -58,13 +58,13 @@ struct RequiredDefaults: Sendable {
         }
     }
 
-    /// Refuses a store with rows that lack a new property, and remembers the properties of all tables.
+    /// Rejects a store with rows that lack a new property, and remembers the properties of all tables.
     ///
     /// - Throws: ``SyncError`` with code `defaultRequired`.
     func check(_ store: any LocalStore) async throws {
         let changes: [Row] = try await store.read { try self.changes(in: $0) }
         guard !changes.isEmpty else { return }
-        // A full disk does not keep an app from opening its store: the next opening checks again.
+        // A full disk does not prevent an app from opening its store: the next opening checks again.
         try? await store.write { try $0.put(changes, in: SystemTables.config) }
     }
 
@@ -96,14 +96,14 @@ struct RequiredDefaults: Sendable {
         return changes
     }
 
-    /// Whether a row has no value in a column.
+    /// Returns whether a row has no value in a column.
     private static func isMissing(
         _ column: String,
         in table: String,
         of store: any LocalStoreReader
     ) throws -> Bool {
         var query = TableQuery(filter: .equal(column, .null))
-        // A value that the column cannot hold is kept outside of it: the filter then says null, the row does not.
+        // A value that the column cannot hold is stored outside of it: the filter finds null, but the row has it.
         query.limit = 100
         return try store.rows(query, in: table).contains { $0[column]?.isNull ?? true }
     }

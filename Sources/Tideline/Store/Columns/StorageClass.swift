@@ -1,8 +1,8 @@
-// StorageClass: what SQLite stores in a column of the file.
+// StorageClass: the declared types of SQLite columns in the file.
 
 import TidelineCore
 
-/// The declared type of a column of the file: what SQLite stores in it without making it another.
+/// The declared type of a column of the file, which decides what SQLite stores in it unchanged.
 enum StorageClass: String {
     case text = "TEXT"
     case integer = "INTEGER"

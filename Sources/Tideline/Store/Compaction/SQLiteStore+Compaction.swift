@@ -1,21 +1,21 @@
-// SQLiteStore: giving the pages that nothing uses any more back to the disk.
+// SQLiteStore: returns unused pages of the file to the disk.
 //
-// New files are in SQLite's incremental mode: free pages are given back in short transactions. A file of an
-// earlier version is rewritten once, in one transaction (VACUUM), and is in that mode afterwards. Both are
-// safe under kills and with other processes on the file, as any transaction is.
+// New files use SQLite's incremental mode: free pages are returned in short transactions. A file of an
+// earlier version is rewritten once, in one transaction (VACUUM), and uses that mode afterwards. Both are
+// as safe as any transaction if the process is killed or other processes use the file.
 
 import Synchronization
 import TidelineCore
 import TidelineSQLite
 
-/// What ``SQLiteStore/compact(deadline:)`` gave back.
+/// The result of ``SQLiteStore/compact(deadline:)``.
 public struct CompactionResult: Sendable, Hashable {
-    /// How many bytes the file is shorter; on disk as soon as its log is emptied.
+    /// The number of bytes by which the file shrinks; on disk, as soon as its write-ahead log is truncated.
     public var freedBytes: Int64
-    /// Whether nothing is left to give back.
+    /// Whether all free pages were returned.
     public var isComplete: Bool
 
-    /// A result, for a test of an app.
+    /// Makes a result, for an app's tests.
     public init(freedBytes: Int64 = 0, isComplete: Bool = true) {
         self.freedBytes = freedBytes
         self.isComplete = isComplete
@@ -29,20 +29,20 @@ protocol SpaceSaver: LocalStore {
 }
 
 extension SQLiteStore: SpaceSaver {
-    /// Gives the space of removed rows back to the disk, and ends by the deadline.
+    /// Returns the space of removed rows to the disk, and ends by the deadline.
     ///
-    /// A purge does so by itself when it leaves half of the file free. What is not done by the deadline is left
-    /// for the next call; nothing that was done is lost. Reads and changes go on meanwhile. Only a file that was
-    /// made by an earlier version of this library is rewritten as a whole the first time: changes wait until that
-    /// is done, it needs as much free space as the rows take, and if the time is too short nothing happens.
+    /// A purge does this by itself if it leaves half of the file free. Work that is not done by the deadline is left
+    /// to the next call; nothing that was done is lost. Reads and changes continue meanwhile. The exception is a file
+    /// that an earlier version of this library created, which is rewritten as a whole the first time: changes wait
+    /// until that is done, it needs as much free space as the rows take, and if the time is too short nothing happens.
     ///
     /// ```swift
     /// let result = try await store.compact(deadline: .seconds(5))
     /// ```
     ///
-    /// - Returns: How much was given back, and whether that is all.
-    /// - Throws: ``SyncError`` with code `storeFailure`, such as for a full disk or a closed store, or
-    ///   `storeUnavailable`. The file is as it was, or shorter.
+    /// - Returns: The number of bytes returned, and whether that is all.
+    /// - Throws: ``SyncError`` with code `storeFailure`, for example for a full disk or a closed store, or
+    ///   `storeUnavailable`. The file is unchanged, or shorter.
     @discardableResult
     public func compact(deadline: Duration) async throws -> CompactionResult {
         let end = QueryStart().adding(deadline.clampedForTimers)
@@ -63,7 +63,7 @@ extension SQLiteStore: SpaceSaver {
         } catch let error as SQLiteError {
             throw failure(error)
         }
-        // A log that is in use is emptied by a later commit.
+        // If the log is in use, a later commit truncates it.
         await log?.finishCopying()
         _ = await emptyLog()
         return CompactionResult(
@@ -83,7 +83,7 @@ extension SQLiteStore: SpaceSaver {
         }
     }
 
-    /// Rewrites a file of an earlier version; leaves it as it is if the time is too short.
+    /// Rewrites a file of an earlier version, or leaves it unchanged if the time is too short.
     private func rewrite(until end: UInt64) async throws {
         try await writer.run { [log] database in
             defer { log?.committed(database) }
@@ -105,12 +105,12 @@ extension SQLiteStore: SpaceSaver {
         }
         // The temporary copy of an encrypted file is in memory.
         if isEncrypted, !space.isIncremental, space.usedBytes > FreeSpace.memoryMax { return }
-        // Where it fails, such as on a full disk, the space stays with the file and is used again.
+        // If this fails, for example on a full disk, the file keeps the space and uses it again.
         _ = try? await compact(deadline: deadline)
     }
 }
 
-/// The pages of a file that nothing uses.
+/// The unused pages of a file.
 private struct FreeSpace: Sendable {
     var freePages: Int64
     var pages: Int64
@@ -132,10 +132,10 @@ private struct FreeSpace: Sendable {
         freePages * 2 >= pages && freePages * pageBytes >= Self.bytesMin
     }
 
-    /// How many pages one transaction gives back (4 MiB): a local change waits no longer than that takes.
+    /// The number of pages that one transaction returns (4 MiB), which bounds the delay of a local change.
     static let pagesOfStep = 1000
-    /// Below this it is not worth the writes: the space is used again.
+    /// The least free space that is worth the writes; less is simply used again.
     private static let bytesMin: Int64 = 1 << 20
-    /// How large a file may be that is rewritten in memory without being asked for.
+    /// The largest file that is rewritten in memory without an explicit request.
     static let memoryMax: Int64 = 64 << 20
 }

@@ -1,4 +1,4 @@
-// SQLiteStore: encrypted files, where the package is built with the trait `SQLCipher`.
+// SQLiteStore: encrypted files, if the package is built with the trait `SQLCipher`.
 
 #if SQLCipher
 import Foundation
@@ -11,25 +11,26 @@ import Glibc
 #endif
 
 extension SQLiteStore {
-    /// What the file of a store is encrypted with.
+    /// The encryption key of a store's file.
     ///
-    /// Keep it where the system keeps secrets. Nothing of it is in an error, in a log or in what is
-    /// printed of it.
+    /// Keep it in the system's storage for secrets. Errors, logs and the printed description of a key
+    /// contain nothing of it.
     public struct Key: Sendable {
         let key: DatabaseKey
 
-        /// A passphrase, from which the key is made: that takes a tenth of a second for each
-        /// connection to the file, of which a store has several.
+        /// Returns a key that is derived from a passphrase.
         ///
-        /// - Throws: ``SyncError`` with code `wrongKey` where it is empty.
+        /// This takes a tenth of a second for each connection to the file, and a store has several.
+        ///
+        /// - Throws: ``SyncError`` with code `wrongKey` if the passphrase is empty.
         public static func passphrase(_ text: String) throws -> Key {
             guard !text.isEmpty else { throw SyncError.unusableKey("The passphrase is empty.") }
             return Key(key: DatabaseKey(passphrase: text))
         }
 
-        /// 32 bytes by chance, which are the key.
+        /// Returns a key of 32 random bytes.
         ///
-        /// - Throws: ``SyncError`` with code `wrongKey` where there are more or less.
+        /// - Throws: ``SyncError`` with code `wrongKey` if there are more or fewer bytes.
         public static func bytes(_ bytes: [UInt8]) throws -> Key {
             guard bytes.count == DatabaseKey.byteCount else {
                 throw SyncError.unusableKey("The key has \(bytes.count) bytes in place of 32.")
@@ -38,30 +39,30 @@ extension SQLiteStore {
         }
     }
 
-    /// Opens an encrypted file, or makes it.
+    /// Opens an encrypted file, or creates it.
     ///
-    /// All that the store writes is encrypted: the file, the log and the journal beside it. It is the
-    /// store of ``init(path:)`` in all else, and several processes may have it open with its key.
+    /// Everything that the store writes is encrypted: the file, its write-ahead log and its journal. In all other
+    /// respects the store is that of ``init(path:)``, and several processes may have it open with its key.
     /// The article "Encrypted stores" has an example.
     ///
-    /// - Throws: ``SyncError`` as ``init(path:)`` does, and with code `wrongKey` when the key does not
-    ///   open the file or the file is not encrypted. A file that is refused is left untouched.
+    /// - Throws: ``SyncError`` as ``init(path:)``, and with code `wrongKey` if the key does not
+    ///   open the file or the file is not encrypted. A file that is rejected is left untouched.
     public convenience init(path: String, key: Key) throws {
         try self.init(path: path, inline: false, key: key.key)
     }
 
-    /// Encrypts a file with another key, encrypts a plain one, or makes a plain one of it.
+    /// Encrypts a file with another key, encrypts a plain file, or decrypts an encrypted one.
     ///
-    /// A copy is written beside the file and then takes its place: whatever happens, one of the two is
-    /// there whole. Rows, queue and all else stay as they are. What a plain file left on the disk is
-    /// not wiped.
+    /// A copy is written next to the file and then replaces it: whatever happens, one of the two remains
+    /// complete. Rows, queue and all other contents stay the same. The data that a plain file left on the disk
+    /// is not wiped.
     ///
     /// - Parameters:
-    ///   - path: A store that nobody has open, in this process or in another.
-    ///   - old: What it is encrypted with; nil: it is not.
-    ///   - new: What it is encrypted with from now on; nil: it is not.
-    /// - Throws: ``SyncError`` with code `wrongKey`, or `storeFailure` when somebody has it open or the
-    ///   disk has no room for a copy. The file is as it was then.
+    ///   - path: The path of a store that is not open, in this process or in another.
+    ///   - old: The current key; nil if the file is not encrypted.
+    ///   - new: The new key; nil to decrypt the file.
+    /// - Throws: ``SyncError`` with code `wrongKey`, or `storeFailure` if the store is open or the
+    ///   disk has too little space for a copy. On an error, the file is unchanged.
     public static func changeKey(path: String, from old: Key?, to new: Key?) throws {
         do {
             guard FileManager.default.fileExists(atPath: path) else {
@@ -93,8 +94,8 @@ extension SQLiteStore {
         }
     }
 
-    /// Makes an empty file, in place of one that an app left that was ended here, with the rights of
-    /// the store.
+    /// Creates an empty file with the permissions of the store, replacing one that an interrupted call
+    /// left behind.
     private static func make(_ copy: String, like path: String) throws {
         try? FileManager.default.removeItem(atPath: copy)
         let rights = try? FileManager.default.attributesOfItem(atPath: path)[.posixPermissions]
@@ -103,7 +104,7 @@ extension SQLiteStore {
         else { throw SQLiteError(code: 14, message: "no file can be made beside it") }
     }
 
-    /// Puts the copy in the file's place, so that it is there after a loss of power.
+    /// Replaces the file with the copy, so that the change survives a loss of power.
     private static func replace(_ path: String, by copy: String) throws {
         guard rename(copy, path) == 0 else {
             throw SQLiteError(code: 10, message: "cannot rename the copy: errno \(errno)")
@@ -112,7 +113,7 @@ extension SQLiteStore {
     }
 }
 
-/// Waits until the names in a file's folder are on the disk.
+/// Waits until the entries of a file's directory are on the disk.
 private func flushFolder(of path: String) {
     let name = (path as NSString).deletingLastPathComponent
     let folder = open(name.isEmpty ? "." : name, O_RDONLY)
@@ -122,7 +123,7 @@ private func flushFolder(of path: String) {
 }
 
 extension Database {
-    /// Takes the file for this connection alone, all of its log in it.
+    /// Takes exclusive use of the file for this connection, with its whole log moved into it.
     fileprivate func holdAlone() throws {
         try execute("PRAGMA locking_mode = EXCLUSIVE")
         guard try text("PRAGMA journal_mode = DELETE") == "delete" else {
@@ -132,11 +133,11 @@ extension Database {
         try execute("COMMIT")
     }
 
-    /// Writes all that is in the file to another one, and looks whether that is whole.
+    /// Writes all contents of the file to another one, and checks that the copy is complete.
     fileprivate func copy(to path: String, _ key: DatabaseKey?) throws {
         let marks = ["application_id", "user_version"]
         let values = try marks.map { try integer("PRAGMA \($0)") ?? 0 }
-        // An empty key is none; null would be the key of this connection.
+        // An empty key means no encryption; null would mean this connection's key.
         let attach = try prepareOnce("ATTACH DATABASE ?1 AS other KEY ?2")
         try attach.run([.text(path), key?.sqlValue ?? .text("")])
         try execute("PRAGMA other.synchronous = FULL")

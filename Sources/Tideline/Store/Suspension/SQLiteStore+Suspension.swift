@@ -1,11 +1,11 @@
-// SQLiteStore: releasing its files while the app is suspended, and errors that pass.
+// SQLiteStore: releases its files while the app is suspended, and classifies temporary errors.
 
 import TidelineSQLite
 
 extension SQLiteStore {
-    /// Ends what runs and closes the file, so that no lock on it is held.
+    /// Ends running work and closes the file, so that no lock on it is held.
     ///
-    /// Transactions that run come to their end first. Until ``resume()`` each read and each change opens the file
+    /// Running transactions finish first. Until ``resume()``, each read and each change opens the file
     /// for itself and closes it again. A store in memory ignores this.
     public func suspend() async {
         guard let readers else { return }
@@ -18,7 +18,7 @@ extension SQLiteStore {
         connection.end.clear()
     }
 
-    /// Undoes the transactions that run; each throws ``SyncError`` with code `suspended`.
+    /// Rolls back the running transactions; each throws ``SyncError`` with code `suspended`.
     public func interruptTransactions() {
         guard readers != nil else { return }
         connection.end.set()
@@ -37,7 +37,7 @@ extension SQLiteStore {
         foreign?.resume()
     }
 
-    /// A failure of SQLite as an error of the store; a connection that cannot use its file is opened again.
+    /// Returns the store error for a failure of SQLite, and reopens a connection that cannot use its file.
     func failure(_ error: SQLiteError) -> SyncError {
         if error.isInterrupt { return .interruptedBySuspension(error) }
         if error.isUnavailable { writer.reopen() }

@@ -1,16 +1,16 @@
-// WriterConnection: the connection of a store that writes, which may be closed and opened again.
+// WriterConnection: the writing connection of a store, which may be closed and reopened.
 
 import Synchronization
 import TidelineSQLite
 
-/// Opens the writer of a store, and ends what it does.
+/// A manager of a store's writing connection, which opens it and interrupts its work.
 final class WriterConnection: Sendable {
     private struct State {
         weak var database: Database?
         var isSuspended = false
     }
 
-    /// Ends the transactions of the store.
+    /// The flag that ends the transactions of the store.
     let end = TransactionEnd()
     private let path: String
     private let key: DatabaseKey?
@@ -26,11 +26,11 @@ final class WriterConnection: Sendable {
         self.foldsOften = foldsOften
     }
 
-    /// Opens the file; only `readWrite` makes it.
+    /// Opens the file; only `readWrite` creates it.
     func open(_ mode: Database.Mode) throws -> Database {
         let database = try Database(path: path, key: key, mode: mode, isIncremental: true)
         try database.execute("PRAGMA journal_size_limit = \(SQLiteStore.logBytesKept)")
-        // What is deleted is overwritten; not every SQLite does so by itself.
+        // Deleted data is overwritten; not every build of SQLite does so by default.
         try database.execute("PRAGMA secure_delete = ON")
         if foldsOften { try database.execute(SQLiteStore.foldsOften) }
         try SQLiteStoreSchema.prepare(database, path: path)
@@ -40,7 +40,9 @@ final class WriterConnection: Sendable {
         return database
     }
 
-    /// The tables written since the last call; on the writer's thread only.
+    /// Returns the tables written since the last call.
+    ///
+    /// Call it only on the writer's thread.
     func takeWritten() -> Set<String> { observer.take() }
 
     /// Whether the store is suspended.
@@ -48,7 +50,7 @@ final class WriterConnection: Sendable {
 
     func setSuspended(_ isSuspended: Bool) { state.withLock { $0.isSuspended = isSuspended } }
 
-    /// Ends the statement that runs, if one does.
+    /// Interrupts the running statement, if there is one.
     func interrupt() { state.withLock { $0.database }?.interrupt() }
 }
 

@@ -1,23 +1,23 @@
-// AccountView: who is signed in, and which operations and queries are theirs.
+// AccountView: the account that is signed in, and which operations and queries belong to it.
 //
 // Pure; the rules are in docs/SYNC.md. An operation belongs to the account that made it.
 
-/// Who is signed in.
+/// The account that is signed in.
 package enum AccountView: Sendable, Hashable {
     /// The app has no authentication.
     case unused
     case signedOut
     case signedIn(String)
 
-    /// The account that new operations belong to.
+    /// The account of new operations.
     package var id: String? {
         if case .signedIn(let account) = self { account } else { nil }
     }
 
-    /// Whether an operation is this account's to change, and its errors to settle.
+    /// Returns whether this account may change an operation and resolve its errors.
     package func owns(_ operation: QueuedOperation) -> Bool { isSame(operation.account) }
 
-    /// Whether an operation goes out now: with nobody signed in none does.
+    /// Returns whether an operation can be sent now: while no account is signed in, none can.
     package func maySend(_ operation: QueuedOperation) -> Bool {
         self != .signedOut && isSame(operation.account)
     }
@@ -26,12 +26,12 @@ package enum AccountView: Sendable, Hashable {
         account.map(ItemKey.init) == id.map(ItemKey.init)
     }
 
-    /// What the position of a query is kept under: each account has its own.
+    /// Returns the key of a query's cursor: each account has its own.
     ///
     /// Query ids have no `@`.
     package func key(_ queryID: String) -> String { id.map { queryID + "@" + $0 } ?? queryID }
 
-    /// Whether what is kept under a key is this account's.
+    /// Returns whether a key belongs to this account.
     package func owns(key: String) -> Bool { isSame(Self.account(ofKey: key)) }
 
     private static func account(ofKey key: String) -> String? {

@@ -1,8 +1,8 @@
-// Authentication: who is signed in, and the token that tells the server so.
+// Authentication: the account that is signed in, and its token for the server.
 
 import Foundation
 
-/// Tells a client who is signed in.
+/// The source of a client's account and token.
 ///
 /// ```swift
 /// actor SignIn: Authentication {
@@ -18,29 +18,29 @@ import Foundation
 /// let client = SyncClient(endpoint: url, authentication: SignIn())
 /// ```
 ///
-/// Tokens go to the origin of the endpoint only, and into no file, message or event.
+/// Tokens are sent to the origin of the endpoint only, and written into no file, message or event.
 public protocol Authentication: Sendable {
-    /// The account that is signed in; nil while nobody is.
+    /// The account that is signed in; nil while none is.
     ///
-    /// The same text for the same person at all times: operations and the positions of pulls belong
-    /// to it, and it is stored with them. It has to change together with the token.
+    /// Always the same text for the same person: operations and the cursors of pulls belong to it, and
+    /// it is stored with them. It has to change together with the token.
     var accountID: String? { get async }
 
-    /// The token of the account, as the server wants it, without `Bearer`.
+    /// Returns the token of the account, as the server expects it, without `Bearer`.
     ///
     /// Throw ``SignInRequired`` if the user has to sign in. Every other error counts as a network failure,
     /// because a token is usually renewed over the network: the push or pull ends as offline, and automatic
-    /// sync tries again with backoff. So does a call that takes longer than ``SyncLimits/tokenTimeMax``.
+    /// sync retries with backoff. The same holds for a call that takes longer than ``SyncLimits/tokenTimeMax``.
     ///
-    /// - Parameter refreshing: The server has rejected the token that was given last: renew it. It is
-    ///   asked once for all calls that wait, which then go on with the new token.
+    /// - Parameter refreshing: Whether the server has rejected the last token, so that it must be renewed. This
+    ///   is called once for all waiting requests, which then continue with the new token.
     /// - Returns: The token alone.
-    /// - Throws: ``SignInRequired``, or the reason why a token cannot be had at this moment. It is the `cause`
+    /// - Throws: ``SignInRequired``, or the reason why no token is available now. It is the `cause`
     ///   of the error that the push or pull ends with.
     func token(refreshing: Bool) async throws -> String
 }
 
-/// The user has to sign in before a token can be had: the error of an ``Authentication`` for an expired
+/// The error of an ``Authentication`` if the user has to sign in before it can return a token: for an expired
 /// session, a revoked grant, or an account that was removed.
 ///
 /// ```swift
@@ -50,13 +50,13 @@ public protocol Authentication: Sendable {
 /// }
 /// ```
 public struct SignInRequired: Error, Sendable, Hashable {
-    /// Why, in words for the user; it becomes part of the error's message.
+    /// The reason, in words for the user; it becomes part of the error's message.
     public var reason: String?
 
     /// Makes the error.
     public init(_ reason: String? = nil) { self.reason = reason }
 
-    /// Whether an error of an app's authentication means that the user has to sign in.
+    /// Returns whether an error of an app's authentication means that the user has to sign in.
     static func isMeant(by error: any Error) -> Bool {
         switch error {
         case is SignInRequired: true

@@ -1,30 +1,30 @@
-// PendingCounts: how many operations wait, told apart by account.
+// PendingCounts: the numbers of operations in the queue, by account.
 
 import TidelineCore
 
-/// How many operations wait in the queue, by the account that they belong to.
+/// The numbers of operations in the queue, by the account that they belong to.
 public struct PendingCounts: Sendable, Hashable {
-    /// Those of the account that is signed in.
+    /// The operations of the account that is signed in.
     ///
-    /// Without a signed-in account, and in an app without accounts: those that belong to no account.
+    /// If no account is signed in, or the app has no accounts: those that belong to no account.
     public var own: Int
-    /// Those that were made without a signed-in account, and that wait for
+    /// The operations that were made while no account was signed in, and that wait for
     /// ``SyncContext/adopt(anonymousWork:)``; 0 while no account is signed in.
     public var anonymous: Int
-    /// Those of accounts that are not signed in; each is sent when its account signs in again.
+    /// The operations of accounts that are not signed in; they are sent when their account signs in again.
     public var otherAccounts: Int
 
-    /// All of them.
+    /// The number of all operations.
     public var total: Int { own + anonymous + otherAccounts }
 
-    /// Counts, for a test of an app.
+    /// Makes counts for a test of an app.
     public init(own: Int = 0, anonymous: Int = 0, otherAccounts: Int = 0) {
         (self.own, self.anonymous, self.otherAccounts) = (own, anonymous, otherAccounts)
     }
 }
 
 extension QueueReader {
-    /// How many operations wait, by account.
+    /// Returns the numbers of operations, by account.
     func pendingCounts() throws -> PendingCounts {
         let total = try store.count(nil, in: SystemTables.operations)
         guard total > 0 else { return PendingCounts() }

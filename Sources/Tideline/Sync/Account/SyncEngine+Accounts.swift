@@ -1,29 +1,29 @@
-// Accounts: who is signed in, taking over work that nobody was signed in for, and letting go of what
-// belongs to an account.
+// Accounts: the account that is signed in, the adoption of operations that belong to no account, and the
+// removal of an account's data.
 
 import TidelineCore
 
 extension SyncEngine {
-    /// Who is signed in; during a push or pull who was when it began.
+    /// Returns the account that is signed in; during a push or pull, the one when it started.
     func account() async -> AccountView { await tokens?.view() ?? .unused }
 
-    /// Follows a change of the account, its token or its rights.
+    /// Reacts to a change of the account, its token or its rights.
     ///
-    /// Operations that the server refused for a missing right are sent again. If the store cannot be written at this
-    /// moment, a new token does the same with the next push.
+    /// Operations that the server rejected for a missing right are sent again. If the store cannot be written now,
+    /// the next push with a new token does the same.
     func accountChanged() async {
         _ = try? await releaseParked(hasNewRights: true)
         accountHub.publish([""])
     }
 
-    /// Runs a push or pull for the account that is signed in now, to its end: it sends nothing under
-    /// another one's token and stores nothing for another one.
+    /// Runs a push or pull for the account that is signed in now, until its end: it sends nothing with
+    /// another account's token, and stores nothing for another account.
     func pinned<Result>(_ body: () async throws -> Result) async throws -> Result {
         guard let tokens else { return try await body() }
         return try await tokens.pinned(body)
     }
 
-    /// Takes over, or drops, the operations that were made while nobody was signed in.
+    /// Adopts, or drops, the operations that were made while no account was signed in.
     ///
     /// - Returns: How many there were.
     func adopt(_ isWanted: Bool) async throws -> Int {
@@ -42,8 +42,8 @@ extension SyncEngine {
         }
     }
 
-    /// Removes what is here for an account: its operations, the positions of its pulls, and the rows
-    /// that no other account's query holds.
+    /// Removes the data of an account: its operations, its cursors, and the rows that no other account's
+    /// query holds.
     func purge(account: String, force: Bool) async throws {
         let removed = try await inTurn(.purge, "purge") {
             try await TransactionWatch.during("purge") { watch in
@@ -73,12 +73,12 @@ extension SyncEngine {
 }
 
 extension QueueReader {
-    /// The operations of an account, in order; nil: those that nobody was signed in for.
+    /// Returns the operations of an account, in order; nil: those that belong to no account.
     fileprivate func operations(of account: String?) throws -> [QueuedOperation] {
         try operations().filter { $0.account.map(ItemKey.init) == account.map(ItemKey.init) }
     }
 
-    /// The bits of the queries of a table that are this account's, or that are not.
+    /// Returns the bits of the queries of a table that belong to this account, or that do not.
     func bits(of account: AccountView, _ table: String, isOwn: Bool) throws -> Int64 {
         let query = TableQuery(filter: .equal("table", .string(table)))
         var bits: Int64 = 0
@@ -101,19 +101,19 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// - Throws: ``SyncError`` with code `otherAccount` where one of the operations is another
-    ///   account's: neither could it take a change in, nor could a change stand behind it.
+    /// - Throws: ``SyncError`` with code `otherAccount` if one of the operations belongs to another
+    ///   account: it cannot absorb a change, and no other operation can follow it.
     func checkAccount(_ operations: [QueuedOperation]) throws {
         guard let other = operations.first(where: { !account.owns($0) }) else { return }
         throw SyncError.otherAccount(other)
     }
 
-    /// Operations leave the queue, and their rows become what the server is known to have.
+    /// Removes operations from the queue; their rows become the newest known rows of the server.
     fileprivate func drop(_ operations: [QueuedOperation], seen: SeenNotes) throws {
         var rows: Set<RowKey> = []
         for operation in operations {
             try watch?.check()
-            // The first of a row knows the server's row.
+            // The server's row is stored with the first operation of a row.
             guard rows.insert(operation.row).inserted else {
                 try remove(operation)
                 continue
@@ -123,10 +123,10 @@ extension QueueTransaction {
         }
     }
 
-    /// Lets go of what the queries of an account hold, and of rows that no other account's query
+    /// Clears the bits of an account's queries, and removes rows that no other account's query
     /// holds.
     ///
-    /// - Returns: How many rows are gone.
+    /// - Returns: How many rows were removed.
     fileprivate func release(
         _ account: AccountView,
         _ table: String,
@@ -135,7 +135,7 @@ extension QueueTransaction {
         var (removed, told) = (0, 0)
         let own = try reader.bits(of: account, table, isOwn: true)
         let others = try reader.bits(of: account, table, isOwn: false)
-        // Those that are lost are of other accounts by now.
+        // The lost rows that are left belong to other accounts.
         let pending = try reader.pendingIDs(table).union(reader.lostIDs(table))
         var last: Value?
         while true {
@@ -184,7 +184,7 @@ extension QueueTransaction {
 }
 
 extension SyncError {
-    /// Nobody is signed in, and operations wait.
+    /// No account is signed in, and operations wait.
     static func signedOut() -> SyncError {
         SyncError(
             .unauthorized,

@@ -1,10 +1,10 @@
-// TokenKeeper: the token of the account that is signed in, renewed once for all calls that wait.
+// TokenKeeper: the token of the account that is signed in, renewed once for all waiting requests.
 //
-// A renewal runs in a task of its own: a call that is cancelled takes it away from no other.
+// A renewal runs in a task of its own: if one waiting request is cancelled, the others are not affected.
 
 import TidelineCore
 
-/// An account with its token; never shown.
+/// An account with its token; its description never shows the token.
 struct Credentials: Sendable, CustomStringConvertible, CustomReflectable {
     let account: String
     let token: String
@@ -31,24 +31,24 @@ actor TokenKeeper {
         self.timeMax = timeMax
     }
 
-    /// Stands for what the token says of the caller; nil if no token is kept.
+    /// A text that changes with the claims of the token; nil if no token is cached.
     ///
     /// Two JSON Web Tokens (RFC 7519) with the same rights have the same value.
     var rights: String? { kept.map { TokenRights.text(of: $0.token) } }
 
-    /// Forgets the token, so that the next request asks the app for another one.
+    /// Discards the token, so that the next request asks the app for another one.
     func forget() {
         kept = nil
         changes += 1
     }
 
-    /// Who is signed in.
+    /// Returns the account that is signed in.
     nonisolated func account() async -> String? {
         let account = await authentication.accountID
         return account?.isEmpty == true ? nil : account
     }
 
-    /// Who is signed in; in a push or pull who was when it began.
+    /// Returns the account that is signed in; in a push or pull, the one when it started.
     nonisolated func view() async -> AccountView {
         if let pin = Self.pin, pin.keeper === self { return pin.view }
         return await account().map(AccountView.signedIn) ?? .signedOut
@@ -67,7 +67,7 @@ actor TokenKeeper {
 
     @TaskLocal private static var pin: Pin?
 
-    /// The credentials that a request is sent with; nil while nobody is signed in.
+    /// Returns the credentials for a request; nil while no account is signed in.
     ///
     /// - Throws: ``SyncError`` with code `otherAccount` in a push or pull of another account.
     func credentials() async throws -> Credentials? {
@@ -78,7 +78,7 @@ actor TokenKeeper {
         return credentials
     }
 
-    /// The account that is signed in with its token; nil while nobody is.
+    /// Returns the account that is signed in with its token; nil while none is.
     private func current() async throws -> Credentials? {
         for _ in 0..<Self.lookupsMax {
             guard let account = await account() else {
@@ -88,7 +88,7 @@ actor TokenKeeper {
             if let kept, kept.account == account { return kept }
             let before = changes
             let token = try await token(refreshing: false)
-            // Another account, or another token, may be in use since.
+            // The account or the token may have changed in the meantime.
             guard await self.account() == account, changes == before else { continue }
             let credentials = Credentials(account: account, token: token)
             kept = credentials
@@ -102,7 +102,7 @@ actor TokenKeeper {
 
     private static let lookupsMax = 5
 
-    /// What takes the place of credentials that the server has refused.
+    /// Returns the credentials that replace those that the server has rejected.
     func renewed(after refused: Credentials) async throws -> Credentials? {
         if let kept, kept.account == refused.account, kept.token == refused.token {
             if isRenewing {
@@ -139,11 +139,11 @@ actor TokenKeeper {
         return result
     }
 
-    /// Waits for the renewal that runs.
+    /// Waits for the renewal that is running.
     private func renewal() async throws {
         lastWaiter += 1
         let id = lastWaiter
-        // In simulated time it waits for the end of the renewal: another task would run outside of it.
+        // In simulated time it waits for the end of the renewal, because another task would run outside of it.
         let mayLeave = !Task.hasOwnExecutor
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { wait(id, $0) }
@@ -189,7 +189,7 @@ actor TokenKeeper {
         if Task.isCancelled { return CancellationError() }
         if let error = error as? SyncError, error.code == .suspended { return error }
         if SignInRequired.isMeant(by: error) { return SyncError.signInRequired(error) }
-        // The app signed the account out while it asked for the token.
+        // The app signed the account out while the token was requested.
         if await account() == nil { return SyncError.signInRequired(error) }
         return TransportError.noToken(error)
     }

@@ -4,12 +4,12 @@ import Foundation
 import TidelineCore
 
 enum TokenRights {
-    /// Claims that differ between two tokens of the same rights (RFC 7519 section 4.1, OpenID Connect).
+    /// Claims that differ between two tokens with the same rights (RFC 7519 section 4.1, OpenID Connect).
     private static let claimsOfOneToken: Set<String> = [
         "iat", "exp", "nbf", "jti", "auth_time", "nonce", "at_hash", "c_hash", "sid",
     ]
 
-    /// - Returns: The hash of the claims; of the whole token, if it has none that can be read.
+    /// - Returns: The hash of the claims; of the whole token, if its claims cannot be decoded.
     static func text(of token: String) -> String {
         let bytes = claims(of: token) ?? Array(token.utf8)
         return SHA256.hex(Array(SHA256.hash(bytes).prefix(8)))

@@ -1,10 +1,10 @@
-// Conflict: what an app's handler is shown of a row that changed on both sides.
+// Conflict: a row that changed on both sides, for an app's handler.
 
 public import TidelineCore
 
 /// A row that was changed on this device and, since it was last seen, on the server.
 ///
-/// A handler of ``ConflictPolicy/custom(_:)`` gets it and says what becomes of the row.
+/// A handler of ``ConflictPolicy/custom(_:)`` gets it and decides about the row.
 ///
 /// ```swift
 /// let conflict = Conflict(
@@ -20,14 +20,13 @@ public struct Conflict: Sendable, Hashable {
     public let table: String
     /// The row's id.
     public let itemID: String
-    /// What the operation that met the conflict does.
+    /// The kind of the operation that is in conflict.
     public let kind: OperationKind
-    /// The server's row that the local change began at; nil for an insert, and where that state is
-    /// not kept.
+    /// The base row of the local change; nil for an insert, and if it is not stored.
     public let base: Row?
-    /// The row on this device, with all its edits; nil where it is deleted here.
+    /// The row on this device, with all its edits; nil if it is deleted here.
     public let local: Row?
-    /// The row on the server; nil where it is deleted there.
+    /// The row on the server; nil if it is deleted there.
     public let server: Row?
 
     /// Makes a conflict, to test a handler with.
@@ -47,17 +46,17 @@ public struct Conflict: Sendable, Hashable {
         self.server = server
     }
 
-    /// The columns that both sides changed, to different values; without a base those that differ.
+    /// The columns that both sides changed, to different values; without a base row, those that differ.
     ///
-    /// None where one side deleted the row.
+    /// Empty if one side deleted the row.
     public var columns: [String] {
         if case .contested(let columns, _) = joined([:]) { columns } else { [] }
     }
 
-    /// The row that both changes make, as under ``ConflictPolicy/merge(_:)``.
+    /// Returns the merged row, as under ``ConflictPolicy/merge(_:)``.
     ///
-    /// - Parameter rules: What becomes of columns that both sides changed, by their names.
-    /// - Returns: Nil where such a column has no rule, or one side deleted the row.
+    /// - Parameter rules: The rules for columns that both sides changed, by the columns' names.
+    /// - Returns: Nil if such a column has no rule, or one side deleted the row.
     public func merged(_ rules: [String: MergeRule] = [:]) -> Row? {
         if case .joined(let row, _) = joined(rules) { row } else { nil }
     }

@@ -1,4 +1,4 @@
-// ConflictHandler: an app's closure that settles conflicts, and the mark of the task that runs it.
+// ConflictHandler: an app's closure that resolves conflicts, and the flag of the task that runs it.
 
 import Synchronization
 
@@ -16,14 +16,14 @@ package final class ConflictHandler: Sendable, Hashable {
 
     package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 
-    /// Asks the app; what it asks of `gate` meanwhile is refused.
+    /// Calls the closure; pushes and pulls that it starts at `gate` throw an error.
     func decide(_ conflict: Conflict, at gate: SyncGate) async throws -> Resolution {
         let call = Call(gate)
         defer { call.end() }
         return try await Self.$call.withValue(call) { try await decide(conflict) }
     }
 
-    /// A call that runs; tasks that it starts may outlive it.
+    /// A call that is running; tasks that it starts may outlive it.
     private final class Call: Sendable {
         private let gate: SyncGate
         private let isRunning = Mutex(true)
@@ -39,7 +39,7 @@ package final class ConflictHandler: Sendable, Hashable {
 
     @TaskLocal private static var call: Call?
 
-    /// Refuses to wait for the push that waits for the handler: neither would ever end.
+    /// Throws an error instead of waiting for the push that waits for the handler: neither would ever end.
     static func checkMayWait(at gate: SyncGate) throws {
         guard call?.blocks(gate) == true else { return }
         throw SyncError(

@@ -1,19 +1,19 @@
-// ConflictHandling: asking the app what becomes of a conflict, outside any transaction.
+// ConflictHandling: asks the app to resolve a conflict, outside any transaction.
 //
-// What the server has was stored with the operation before, and the operation stays attempted: whoever
-// is killed here sends the same bytes again, meets the conflict again and asks again.
+// The server's state was stored with the operation before, and the operation stays attempted. If the app
+// is terminated here, it sends the same bytes again, meets the same conflict and calls the handler again.
 
 import TidelineCore
 
-/// What a handler is shown, and what must be the same when its answer is stored.
+/// The input of a handler, which must be unchanged when its decision is stored.
 struct ConflictView: Sendable, Hashable {
-    /// The operation that met the conflict, and the one behind it.
+    /// The operation that is in conflict, and the one that follows it.
     let operation: QueuedOperation
     let later: QueuedOperation?
     let local: Row?
     let server: ServerState
 
-    /// Nil where the operation is gone, or cannot be read.
+    /// Nil if the operation is gone, or cannot be decoded.
     init?(_ reader: QueueReader, of sent: QueuedOperation) throws {
         let operations = try reader.operations(sent.table, sent.itemID)
         guard let operation = operations.first(where: { $0.id == sent.id }),
@@ -38,7 +38,7 @@ struct ConflictView: Sendable, Hashable {
 }
 
 extension SyncEngine {
-    /// Asks the handler until the row did not move while it decided, and stores what it said.
+    /// Calls the handler until the row did not change while it decided, and stores its decision.
     func ask(_ settling: PushSettling) async throws -> PushSettled {
         let sent = settling.operation
         guard case .custom(let handler) = policy(sent.table).kind else { return .gone }
@@ -63,7 +63,7 @@ extension SyncEngine {
                     )
                 }
             } catch {
-                // Nothing is decided: the next push asks again.
+                // Without a decision, the next push calls the handler again.
                 if Task.isCancelled || calls.isSuspended { return .gone }
                 (resolution, failure) = (.fail, SyncError.failedHandler(sent, error))
             }
@@ -73,7 +73,7 @@ extension SyncEngine {
         return try await park(settling)
     }
 
-    /// The row was edited whenever the handler had decided.
+    /// The row was edited each time that the handler had decided.
     private func park(_ settling: PushSettling) async throws -> PushSettled {
         let sent = settling.operation
         let text = text(SyncError.restlessRow(sent), settling, nil)
@@ -93,7 +93,7 @@ extension SyncEngine {
         return text
     }
 
-    /// Stores what was decided; nil where the row is another one than the handler was shown.
+    /// Stores the decision; returns nil if the row has changed since the handler was called.
     private func store(
         _ resolution: Resolution,
         _ view: ConflictView,

@@ -1,6 +1,6 @@
-// ConflictPolicy: who wins when the server's row is not the one that a change was based on.
+// ConflictPolicy: how a conflict is resolved.
 
-/// Who wins a conflict.
+/// The policy that resolves conflicts.
 ///
 /// See <doc:ResolvingConflicts>.
 ///
@@ -33,16 +33,16 @@ public struct ConflictPolicy: Sendable, Hashable {
     /// The local row is sent again, whole, based on the server's row.
     public static let clientWins = ConflictPolicy(kind: .clientWins)
 
-    /// Each column takes the value of the side that changed it since the row was last seen from the
-    /// server.
+    /// Each column gets the value of the side that changed it since the last known server
+    /// row.
     ///
     /// A row with a column that both sides changed, to different values, is parked as under
     /// ``fail``, and so is a row that one side deleted. ``merge(_:)`` takes rules for such columns.
     public static let merge = ConflictPolicy(kind: .merge([:]))
 
-    /// Merges by column, and settles columns that both sides changed by rules.
+    /// Merges by column, and resolves columns that both sides changed by rules.
     ///
-    /// The rules are by the names of the columns. A column without a rule is as under ``merge``.
+    /// The rules are given by the names of the columns. A column without a rule is merged as under ``merge``.
     public static func merge(_ rules: [String: MergeRule]) -> ConflictPolicy {
         ConflictPolicy(kind: .merge(rules))
     }
@@ -56,11 +56,11 @@ public struct ConflictPolicy: Sendable, Hashable {
     /// }
     /// ```
     ///
-    /// The closure is called by a push, outside any transaction, for one conflict after the other; it
-    /// may take its time, ask the user, and read and change local tables. A push, pull or purge inside
-    /// it is refused: it would wait for itself. When the row moves meanwhile, the closure is asked
-    /// again with the new state, and so it is after the app was ended. An error that it throws parks
-    /// the operation.
+    /// A push calls the closure outside any transaction, for one conflict after the other. The closure
+    /// may take its time, ask the user, and read and change local tables. A push, pull or purge that it
+    /// starts throws an error, because it would wait for itself. If the row changes in the meantime, the
+    /// closure is called again with the new state; it is also called again after the app was terminated.
+    /// An error that it throws parks the operation.
     public static func custom(
         _ decide: @escaping @Sendable (Conflict) async throws -> Resolution
     ) -> ConflictPolicy {
@@ -72,7 +72,7 @@ public struct ConflictPolicy: Sendable, Hashable {
         if case .merge(let rules) = kind { rules.keys.sorted() } else { [] }
     }
 
-    /// Whether a column of a row has a rule that may make a sum of two equal changes.
+    /// Returns whether a column of a row has a rule that may add up two equal changes.
     func addsUp(columnsOf row: Row?) -> Bool {
         guard case .merge(let rules) = kind, let row else { return false }
         return rules.contains { $0.value.isClosure && row[$0.key] != nil }

@@ -1,29 +1,29 @@
-// ConflictRules: what happens when the server's row is not the one that a change was based on.
+// ConflictRules: the decision about a response with another row than the one that a change was based on.
 //
 // Pure; the table is in docs/SYNC.md.
 
 package import TidelineCore
 
-/// What a conflict comes to.
+/// The decision about a conflict.
 package enum ConflictOutcome: Sendable, Hashable {
-    /// The server holds what was sent already: an earlier attempt arrived, or both agree.
+    /// The server already has the values that were sent: an earlier attempt arrived, or both sides agree.
     case alreadyApplied(ServerState)
     /// The server's row becomes the local one.
     case takeServer(ServerState)
     /// The operation, changed like this, is sent again on top of the server's row.
     case sendAgain(QueuedOperation)
-    /// Nothing arrived, and the server's row is as before: there is no conflict. The operation is
-    /// tried again, with a request of its own.
+    /// Nothing arrived, and the server's row is unchanged, so this is not a conflict. The operation is
+    /// retried, with a request of its own.
     case tryAnew(QueuedOperation)
-    /// An earlier form of the operation arrived, and this row came of it: what was changed since is
+    /// An earlier form of the operation arrived, and this row is its result: the changes made since are
     /// sent on top.
     case rebase(Row)
     /// The row that both changes make is sent on top of the server's.
     case merged(Row, onto: Row)
     /// The app's handler decides.
     case ask(ServerState)
-    /// The operation is parked: both sides changed these columns, to different values; `faults` tells by
-    /// column why the value of its rule cannot be held.
+    /// The operation is parked: both sides changed these columns, to different values; `faults` says by
+    /// column why it cannot hold the value of its rule.
     case contested([String], faults: [String: String])
     /// The operation is parked.
     case park
@@ -32,13 +32,12 @@ package enum ConflictOutcome: Sendable, Hashable {
 package enum ConflictRules {
     /// Decides a conflict.
     ///
-    /// `payload` is what the operation sent, nil for a delete. `wasRead`: the server's row did not
-    /// come in an answer to the operation, but was read because the outcome is unknown.
-    /// `isFirstAnswer`: the server knows repeats, and says that no attempt took effect. `isSentElsewhere`: a
-    /// copy of the store sent the operation in another form, so the server's row may contain it, and newer
-    /// edits. `isRestored`: the
-    /// server was restored from a backup since the change was made, and has an older state of the row than
-    /// the change was based on, or none.
+    /// `payload` is the row that the operation sent, nil for a delete. `wasRead`: the server's row was not in
+    /// a response to the operation, but was read because the outcome is unknown.
+    /// `isFirstAnswer`: the server recognizes repeated requests, and says that no attempt took effect.
+    /// `isSentElsewhere`: a copy of the store sent the operation in another form, so the server's row may
+    /// contain it, and newer edits. `isRestored`: the server was restored from a backup since the change was
+    /// made, and has an older state of the row than the change was based on, or none.
     package static func outcome(
         _ operation: QueuedOperation,
         payload: Row?,
@@ -55,8 +54,8 @@ package enum ConflictRules {
         if isRestored {
             return onRestored(operation, server, policy, mayGoAgain: mayGoAgain)
         }
-        // Equal values may be of one change that a lower layer sent twice. Only a server that knows
-        // repeats tells that they are of two.
+        // Equal values may come from one change that a lower layer sent twice. Only a server that
+        // recognizes repeated requests can show that they are two changes.
         let addsUp =
             isFirstAnswer && !wasRead && operation.unknownSent == nil && mayGoAgain
             && isEdit(operation) && policy.addsUp(columnsOf: payload)
@@ -69,7 +68,7 @@ package enum ConflictRules {
         {
             return .rebase(row)
         }
-        // Whatever answered in the server's place, no policy has anything to decide.
+        // Whatever responded instead of the server, no policy has anything to decide.
         if wasRead, !isSentElsewhere, isUntouched(operation, by: server) {
             return .tryAnew(anew(operation))
         }
@@ -126,11 +125,11 @@ package enum ConflictRules {
         }
     }
 
-    /// Whether a tombstone is of this very insert, which arrived and was deleted since: from a copy of the
-    /// store, or by an attempt whose answer was lost.
+    /// Returns whether a tombstone comes from this very insert, which arrived and was deleted since: sent by a
+    /// copy of the store, or by an attempt whose response was lost.
     ///
-    /// It holds what was sent, and was made after everything that the device knew when the app inserted
-    /// the row: otherwise the app may have inserted it again on purpose.
+    /// It holds the values that were sent, and is later than every commit that the device knew when the app
+    /// inserted the row: otherwise the app may have inserted it again on purpose.
     private static func isInsertDeletedSince(
         _ operation: QueuedOperation,
         _ payload: Row?,
@@ -144,10 +143,10 @@ package enum ConflictRules {
         return Timestamp(created).milliseconds > known
     }
 
-    /// Joins what an operation changed with what somebody else changed.
+    /// Merges the changes of an operation with those of another writer.
     ///
-    /// A delete has nothing to join. Nor has a row that was deleted and made anew, or an edit of a
-    /// state that is not kept: what of it was changed is not known.
+    /// A delete has nothing to merge. Neither has a row that was deleted and inserted again, or an edit of a
+    /// state that is not stored, because its changes are not known.
     private static func merged(
         _ operation: QueuedOperation,
         _ server: Row,
@@ -175,14 +174,14 @@ package enum ConflictRules {
         }
     }
 
-    /// Whether it is known which columns the operation changed, and from what.
+    /// Whether the columns that the operation changed, and their earlier values, are known.
     private static func isEdit(_ operation: QueuedOperation) -> Bool {
         operation.kind == .update && !operation.sendsWholeRow && operation.knownBase != nil
     }
 
     /// Whether no attempt took effect.
     ///
-    /// If one did, what the server's row has like the base was taken back since.
+    /// If one did, a value of the base in the server's row may be a change that was reverted since.
     private static func isCertain(_ operation: QueuedOperation, isFirstAnswer: Bool) -> Bool {
         !operation.outcomeUnknown || isFirstAnswer && operation.unknownSent == nil
     }
@@ -218,7 +217,7 @@ package enum ConflictRules {
         return again
     }
 
-    /// Whether the server's row is what the operation wanted, so that there is nothing to settle.
+    /// Whether the server's row already has the result of the operation, so that there is nothing to resolve.
     private static func isApplied(
         _ operation: QueuedOperation,
         payload: Row?,
@@ -248,8 +247,8 @@ package enum ConflictRules {
             again.revives = false
             again.sendsWholeRow = true
         case (_, .deleted(let version, _)):
-            // A tombstone whose version is unknown (410 has no body) is met again by an insert,
-            // whose 409 tells it.
+            // If the version of a tombstone is unknown (410 has no body), the operation becomes an insert,
+            // whose 409 contains the version.
             again.kind = version == nil ? .insert : .update
             again.revives = version != nil
             again.sendsWholeRow = true

@@ -1,8 +1,8 @@
-// MergeRule: what becomes of one column that both sides of a conflict changed.
+// MergeRule: a rule for one column that both sides of a conflict changed.
 
 public import TidelineCore
 
-/// What becomes of a column that both sides changed, to different values.
+/// A rule for a column that both sides changed, to different values.
 ///
 /// ```swift
 /// let policy = ConflictPolicy.merge([
@@ -16,8 +16,8 @@ public import TidelineCore
 /// ])
 /// ```
 ///
-/// Where a rule cannot be applied, as the values are of another kind, the row is a conflict. So it is
-/// where a closure gives what the column cannot hold: a number that is not finite, or another type.
+/// If a rule does not apply, because the values are of another kind, the row is a conflict. The same holds
+/// if a closure returns a value that the column cannot hold: a number that is not finite, or another type.
 public struct MergeRule: Sendable, Hashable {
     private enum Kind: Sendable, Hashable {
         case max
@@ -31,25 +31,25 @@ public struct MergeRule: Sendable, Hashable {
 
     private let kind: Kind
 
-    /// The greater of two numbers, dates, texts or booleans; a value rather than null.
+    /// The greater of two numbers, dates, strings or booleans; any value is preferred to null.
     ///
-    /// Members of an enumeration go by their position where the column is declared as one
-    /// (`RecordColumn(\.mood, "mood", .enumeration(["low", "high"]))`); an enum of Swift alone has texts,
-    /// which go by their letters.
+    /// Members of an enumeration are ordered by position if the column is declared as one
+    /// (`RecordColumn(\.mood, "mood", .enumeration(["low", "high"]))`); an enum that only Swift knows is a
+    /// string, and ordered as such.
     public static let max = MergeRule(kind: .max)
 
-    /// The lesser of two numbers, dates, texts or booleans, as for ``max``; a value rather than null.
+    /// The lesser of two numbers, dates, strings or booleans, as for ``max``; any value is preferred to null.
     public static let min = MergeRule(kind: .min)
 
-    /// What either side has, but for what one of them removed: of the elements of a JSON array, else
-    /// of the lines of a text.
+    /// The elements of a JSON array, or else the lines of a string, that either side has, except those that
+    /// one of them removed.
     ///
     /// The server's come first, each in its order.
     public static let union = MergeRule(kind: .union)
 
-    /// The server's value with what was added here at its end: elements of a JSON array, or text.
+    /// The server's value, followed by the part that this device appended: elements of a JSON array, or text.
     ///
-    /// A text that is not the base with something at its end is a conflict.
+    /// A string that does not start with the base is a conflict.
     public static let append = MergeRule(kind: .append)
 
     /// The value of this device.
@@ -58,14 +58,14 @@ public struct MergeRule: Sendable, Hashable {
     /// The server's value.
     public static let server = MergeRule(kind: .server)
 
-    /// What a closure says; nil is a conflict.
+    /// The result of a closure; nil is a conflict.
     ///
-    /// It is called outside any transaction, and may be called again for the same row: it must not
-    /// do anything but decide. `base` is nil where both sides inserted the row.
+    /// The closure is called outside any transaction, and may be called again for the same row: it must only
+    /// decide. `base` is nil if both sides inserted the row.
     ///
-    /// It is also asked where both sides changed the column to the same value, as two that each added 1
-    /// have added 2; nil then leaves that value. That needs a server that knows repeated requests, as
-    /// Tideline's does: elsewhere equal values may come of one change that arrived twice, and stay.
+    /// It is also called if both sides changed the column to the same value, because two devices that each
+    /// added 1 have added 2; nil keeps that value. This requires a server that recognizes repeated requests,
+    /// like Tideline's: with other servers equal values may come from one change that arrived twice, and stay.
     public static func custom(
         _ decide:
             @escaping @Sendable (_ base: Value?, _ local: Value, _ server: Value) -> Value?
@@ -86,12 +86,12 @@ public struct MergeRule: Sendable, Hashable {
         func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
     }
 
-    /// Whether it may make something else of two values that are the same.
+    /// Whether it may change a value that is the same on both sides.
     var isClosure: Bool { if case .custom = kind { true } else { false } }
 
-    /// The column's value; nil for a conflict.
+    /// Returns the column's value; nil for a conflict.
     ///
-    /// `type` is the column's, where it is known.
+    /// `type` is the column's, if it is known.
     package func value(
         base: Value?,
         local: Value,

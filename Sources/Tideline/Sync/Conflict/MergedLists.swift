@@ -1,11 +1,11 @@
 // MergedLists: two changes of one list, which is a JSON array or the lines of a text.
 //
-// Pure. Null is an empty list; nil is a value that is no list.
+// Pure. Null is an empty list; nil is a value of another kind.
 
 import TidelineCore
 
 enum MergedLists {
-    /// What either side has, but for what one of them removed from the base.
+    /// Returns the elements that either side has, except those of the base that one of them removed.
     static func union(base: Value?, mine: Value, theirs: Value) -> Value? {
         if let lists = Lists(base, mine, theirs, elements) {
             return array(lists.union, spelled: \.text)
@@ -16,7 +16,7 @@ enum MergedLists {
         return .string(hasEnd && !lists.union.isEmpty ? text + "\n" : text)
     }
 
-    /// The other side's value with what this one added at its end.
+    /// Returns the other side's value, followed by the part that this one appended.
     static func append(base: Value?, mine: Value, theirs: Value) -> Value? {
         if let lists = Lists(base, mine, theirs, elements) {
             return array(lists.appended, spelled: \.text)
@@ -44,7 +44,7 @@ enum MergedLists {
         }
     }
 
-    /// A newline at the end ends the last line, and begins no other.
+    /// A newline at the end ends the last line, and starts no other.
     private static func lines(_ value: Value) -> [[UInt8]]? {
         if value.isNull { return [] }
         guard let text = value.text else { return nil }
@@ -61,7 +61,7 @@ private struct Lists<Element: Hashable> {
     let mine: [Element]
     let theirs: [Element]
 
-    /// Nil where one of them is no such list, or neither side is one.
+    /// Nil if one of them is not such a list, or neither side is.
     init?(
         _ base: Value?,
         _ mine: Value,
@@ -82,7 +82,7 @@ private struct Lists<Element: Hashable> {
     }
 
     var appended: [Element] {
-        // Both inserted the row, and one of the two is the other with more at its end.
+        // Both inserted the row, and one value is the other with more at its end.
         if base.isEmpty, theirs.starts(with: mine) { return theirs }
         if mine.starts(with: base) { return theirs + mine.dropFirst(base.count) }
         let known = Set(base)

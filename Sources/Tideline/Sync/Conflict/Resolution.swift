@@ -1,8 +1,8 @@
-// Resolution: what an app's handler says becomes of a conflict.
+// Resolution: an app handler's decision about a conflict.
 
 public import TidelineCore
 
-/// What becomes of a row that changed on both sides.
+/// The decision about a row that changed on both sides.
 ///
 /// ```swift
 /// let policy = ConflictPolicy.custom { conflict in
@@ -17,7 +17,7 @@ public enum Resolution: Sendable, Hashable {
     /// The server's row replaces the local one and all its edits; a row that is deleted there is
     /// deleted here.
     case server
-    /// This row replaces both; columns that it does not have stay as the server has them.
+    /// This row replaces both; columns that it does not have keep the server's values.
     ///
     /// A record is written by `.write(try Row(record))`.
     case write(Row)

@@ -1,8 +1,8 @@
-// RowBasis: what is known on the server of a row with pending operations.
+// RowBasis: the known server state of a row with pending operations.
 
 package import TidelineCore
 
-/// The server's side of a row with pending operations.
+/// The server state of a row with pending operations.
 ///
 /// `base` is what the local edits started from. `latest` is newer: it arrived while operations were
 /// pending, and waits for their end.

@@ -68,19 +68,19 @@ package enum RowMerge {
         }
     }
 
-    /// What two changes of one row come to.
+    /// The result of merging two changes of one row.
     package enum Joined: Sendable, Hashable {
         /// The server's row with this device's changes; `isTheirs`: there are none.
         case joined(Row, isTheirs: Bool)
-        /// Both sides changed these columns, to different values; `faults` tells by column why the value
-        /// of its rule cannot be held.
+        /// Both sides changed these columns, to different values; `faults` says by column why it cannot hold
+        /// the value of its rule.
         case contested([String], faults: [String: String])
     }
 
-    /// Joins two changes of a row, column by column; `base` is nil where both inserted it.
+    /// Merges two changes of a row, column by column; `base` is nil if both inserted it.
     ///
-    /// A rule that makes what its column does not hold has decided nothing. `addsUp`: equal changes are two,
-    /// and a closure may make their sum.
+    /// A rule does not apply if its column cannot hold the value that it returns. `addsUp`: equal changes count
+    /// as two, and a closure may add them up.
     package static func join(
         mine: Row,
         base: Row?,
@@ -124,7 +124,7 @@ package enum RowMerge {
         return .joined(row, isTheirs: isTheirs)
     }
 
-    /// Joins two changes of a JSON object member by member; nil if both changed the same one, or for other values.
+    /// Merges two changes of a JSON object by its members; nil if both changed the same one, or for other values.
     private static func members(base: Value?, mine: Value, theirs: Value) -> Value? {
         guard case .json(let base)? = base, case .json(let mine) = mine,
             case .json(let theirs) = theirs

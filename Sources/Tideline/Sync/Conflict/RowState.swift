@@ -1,8 +1,8 @@
-// RowState: what tells one state of a row on the server from another. Pure.
+// RowState: the identity of a row's state on the server. Pure.
 
 import TidelineCore
 
-/// What of a record tells the state that it was read in.
+/// The identity of the state in which a record was read.
 package enum RecordIdentity: Sendable {
     case version
     case updatedAt
@@ -22,7 +22,7 @@ struct RowState: Sendable, Hashable {
         self.init(version: stored.version, updatedAt: stored[SystemColumn.updatedAt])
     }
 
-    /// What a record says of its state; nil where it says nothing.
+    /// Returns the state that a record names; nil if it names none.
     init?(_ record: Row, _ identity: RecordIdentity) {
         switch identity {
         case .version:
@@ -36,18 +36,18 @@ struct RowState: Sendable, Hashable {
         }
     }
 
-    /// Whether a record that says this was read in that state.
+    /// Returns whether a record with this state was read in that state.
     func isSaid(of state: RowState) -> Bool {
         version.map { $0 == state.version } ?? (updatedAt == state.updatedAt)
     }
 
-    /// The state as a number: states that are told apart differ, but for one case in 2^64.
+    /// The state as a number: different states have different numbers, except for one case in 2^64.
     struct Mark: Sendable, Hashable {
         private let hash: Int?
 
         fileprivate init(_ hash: Int?) { self.hash = hash }
 
-        /// That of no state.
+        /// The number of no state.
         static let none = Mark(nil)
     }
 

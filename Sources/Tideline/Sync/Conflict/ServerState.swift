@@ -1,17 +1,17 @@
-// ServerState: what the client last learned of a row on the server.
+// ServerState: the last known state of a row on the server.
 
 import Foundation
 package import TidelineCore
 
-/// A row on the server, or the news that it is gone.
+/// The state of a row on the server: the row, or its deletion.
 package enum ServerState: Sendable, Hashable {
     case row(Row)
-    /// Deleted; the tombstone's version where it is known.
+    /// Deleted, with the tombstone's version if it is known.
     ///
-    /// `row` is what the tombstone holds, where an answer showed it; it is not kept.
+    /// `row` is the content of the tombstone, if a response showed it; it is not stored.
     case deleted(version: String?, row: Row? = nil)
 
-    /// From a row as the server writes it: a tombstone has `deleted` set.
+    /// The state in a row as the server writes it: a tombstone has `deleted` set.
     package init(_ row: Row) {
         self =
             row[SystemColumn.deleted] == true ? .deleted(version: row.version, row: row) : .row(row)
@@ -32,8 +32,8 @@ package enum ServerState: Sendable, Hashable {
         if case .date(let date) = row?[SystemColumn.updatedAt] { date } else { nil }
     }
 
-    /// The later of a state that is known and one that is told now; the latter where it cannot be
-    /// seen.
+    /// Returns the later of a known state and a new one; the new one if their order cannot
+    /// be determined.
     package static func later(_ known: ServerState?, _ told: ServerState) -> ServerState {
         guard let known else { return told }
         if let first = known.updatedAt, let second = told.updatedAt, first > second {
@@ -42,13 +42,13 @@ package enum ServerState: Sendable, Hashable {
         return told
     }
 
-    /// The later of the state that an answer to an operation tells and the one that a pull told while
+    /// Returns the later of the state in a response to an operation and the state that a pull brought while
     /// the operation was in the queue.
     ///
-    /// The answer to a repeat may be the one that was stored for the first attempt, and the row
-    /// another one since. Where that cannot be seen the pull's state counts: if the answer is the
-    /// later one, the next pull brings it. A request that was sent once has its answer from after
-    /// everything that was known when it was sent.
+    /// The response to a repeated request may be the replayed answer to the first attempt, and the row may
+    /// have changed since. If that cannot be determined, the pull's state counts: if the response is the
+    /// later one, the next pull brings it. The response to a request that was sent once is later than
+    /// every state that was known when it was sent.
     package static func newest(
         after answer: ServerState,
         to operation: QueuedOperation

@@ -6,7 +6,7 @@ import Foundation
 import TidelineCore
 
 extension RowExplanation {
-    /// Explains a row by what is known of it.
+    /// Explains a row by the facts about it.
     package init(_ facts: RowFacts) {
         self.init(table: facts.table, itemID: facts.itemID, reasons: [])
         tellPlace(facts)

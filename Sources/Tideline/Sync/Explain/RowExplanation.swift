@@ -24,7 +24,7 @@ public struct RowExplanation: Sendable, Hashable, CustomStringConvertible {
         public var description: String { message }
     }
 
-    /// What a reason is about.
+    /// The code of a reason.
     public struct Code: Sendable, Hashable, CustomStringConvertible {
         private let name: String
 
@@ -36,9 +36,9 @@ public struct RowExplanation: Sendable, Hashable, CustomStringConvertible {
         public static let absent = Self("absent")
         /// An operation was never sent.
         public static let unsent = Self("unsent")
-        /// An operation was sent and is not settled; it is sent again as it was.
+        /// An operation was sent and has no outcome yet; it is sent again unchanged.
         public static let attempted = Self("attempted")
-        /// An attempt may have taken effect on the server without its answer being known.
+        /// An attempt may have taken effect on the server although its outcome was never received.
         public static let outcomeUnknown = Self("outcomeUnknown")
         /// The server rejected an operation, which waits for the app.
         public static let parked = Self("parked")
@@ -83,7 +83,7 @@ public struct RowExplanation: Sendable, Hashable, CustomStringConvertible {
     public var table: String
     /// The row's id.
     public var itemID: String
-    /// What there is to say, the most important first.
+    /// The reasons, the most important first.
     public var reasons: [Reason]
 
     /// Whether the row is on this device.

@@ -25,7 +25,7 @@ package struct RowFacts: Sendable {
         var bits: Int64 { hold.map { $0.bit | ($0.formerBits ?? 0) } ?? 0 }
     }
 
-    /// What the server said to a rejected operation.
+    /// The server's response to a rejected operation.
     package struct Rejection: Sendable {
         package var statusCode: Int?
         package var message: String
@@ -47,9 +47,9 @@ package struct RowFacts: Sendable {
     package var itemID: String
     /// The local row.
     package var row: Row?
-    /// Whether its values may not be those that the server gave under its version.
+    /// Whether its values may differ from those that the server sent with its version.
     package var isUncertain = false
-    /// Which queries hold it; nil where none was ever told of it.
+    /// The membership mask; nil if no query has reported the row.
     package var heldBits: Int64?
     /// Its operations, in order.
     package var operations: [QueuedOperation] = []

@@ -12,19 +12,19 @@ struct LiveEvents: Sendable {
         case unsupported
         /// The server lacks one of the tables, or has no events.
         case notFound
-        /// Nothing came for too long, or no events.
+        /// Nothing arrived for too long, or the response was not an event stream.
         case broken
     }
 
-    /// How many tables one stream of a server tells of; those beyond are pulled on schedule.
+    /// The number of tables that one stream of a server reports; further tables are pulled on schedule.
     static let tablesMax = 64
 
     let remote: RemoteService
     let tables: [String]
-    /// What the last event was called, so that the server tells what came since.
+    /// The id of the last event, so that the server reports the events since.
     let place: LivePlace
 
-    /// Calls `opened` once the server tells, then `changed` for each table that it names.
+    /// Calls `opened` once the stream is open, then `changed` for each table that it names.
     ///
     /// - Throws: When the events end, however they end.
     func listen(

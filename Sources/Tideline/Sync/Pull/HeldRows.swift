@@ -1,25 +1,24 @@
-// HeldRows: the rows of a store as all but the pull sees them: without the mask beside each row that
-// says which queries hold it.
+// HeldRows: the rows of a store without their membership masks, for everything except pull.
 //
-// A row that is new gets the bits of all queries of its table: it was written here, and each of them
-// will be told of it. A row that is there keeps the mask that it has.
+// A new row gets the bits of all queries of its table: it was written on this device, and each query
+// will report it. An existing row keeps its mask.
 
 import TidelineCore
 
 enum HeldMask {
-    /// The column of a synchronised table.
+    /// The column of the membership mask in a synced table.
     static let column = ColumnDefinition("__queries", .integer)
 
     static var name: String { column.name }
 
-    /// The mask of a row; nil for one that no query was ever told of.
+    /// The membership mask of a row; nil if no query has reported the row.
     static func bits(_ row: Row) -> Int64? {
         guard case .integer(let bits) = row[name] else { return nil }
         return bits
     }
 }
 
-/// Puts masks beside rows that mostly share their names: the names are made once for each layout.
+/// Adds masks to rows; consecutive rows with the same layout share one new layout.
 struct MaskWriter {
     private var layout: RowLayout?
     private var masked: RowLayout?
@@ -45,7 +44,7 @@ struct MaskWriter {
 }
 
 extension TableSchema {
-    /// The schema of a synchronised table in a store.
+    /// The schema of a synced table in a store, with the membership mask.
     var held: TableSchema {
         var schema = self
         schema.columns.append(HeldMask.column)
@@ -53,20 +52,20 @@ extension TableSchema {
     }
 }
 
-/// A store that can leave the masks out when it reads.
+/// A store that can omit the masks when it reads.
 protocol UnmaskedReader: LocalStoreReader {
-    /// The rows of a query for whole rows.
+    /// Returns the rows of a query for whole rows.
     func unmaskedRows(_ query: TableQuery, in table: String) throws -> [Row]
 }
 
-/// A store that changes the mask of a row and nothing else of it.
+/// A store that can set the mask of a row without writing the rest of the row.
 protocol MaskWriting: LocalStoreWriter {
-    /// Sets the mask of a row that is there.
+    /// Sets the mask of an existing row.
     func setMask(_ bits: Int64, ofRow id: Value, in table: String) throws
 }
 
 extension LocalStoreWriter {
-    /// Gives a row that is there another mask.
+    /// Gives an existing row another mask.
     func setMask(_ bits: Int64, of row: Row, in table: String) throws {
         if let store = self as? any MaskWriting {
             return try store.setMask(bits, ofRow: row["id"] ?? .null, in: table)
@@ -77,7 +76,7 @@ extension LocalStoreWriter {
     }
 }
 
-/// Reading without masks.
+/// A reader that omits the masks.
 struct HeldRowsReader: LocalStoreReader {
     let inner: any LocalStoreReader
 
@@ -110,7 +109,7 @@ extension HeldRowsReader: ChecksumReader {
     }
 }
 
-/// Writing without masks, within one transaction.
+/// A writer that omits the masks, for one transaction.
 final class HeldRows: LocalStoreWriter, ChecksumReader, ChecksumWriter {
     let inner: any LocalStoreWriter
     private let reader: HeldRowsReader
@@ -161,14 +160,14 @@ final class HeldRows: LocalStoreWriter, ChecksumReader, ChecksumWriter {
         )
     }
 
-    /// Stores rows that are not there yet, without a look.
+    /// Stores rows that are not in the store yet, without checking that.
     func putNew(_ rows: [Row], in table: String) throws {
         let bits = try newBits(table)
         var masks = MaskWriter()
         try inner.put(rows.map { masks.row($0, bits: bits == 0 ? nil : bits) }, in: table)
     }
 
-    /// Only system tables have keys of the store's making, and those have no masks.
+    /// Appends a row; only system tables have keys that the store makes, and those have no masks.
     func append(_ row: Row, in table: String) throws -> Int64 {
         try inner.append(row, in: table)
     }
@@ -177,7 +176,7 @@ final class HeldRows: LocalStoreWriter, ChecksumReader, ChecksumWriter {
         try inner.delete(ids: ids, in: table)
     }
 
-    /// The queries of a table, read once in a transaction.
+    /// Returns the queries of a table, read once in a transaction.
     func holdingQueries(_ table: String, _ reader: QueueReader) throws -> [HoldingQuery] {
         if let known = queries[table] { return known }
         let read = try reader.holdingQueries(table)
@@ -185,12 +184,12 @@ final class HeldRows: LocalStoreWriter, ChecksumReader, ChecksumWriter {
         return read
     }
 
-    /// The bits of a row that is written here: the queries of the account will be told of it.
+    /// Returns the mask of a new row of this device: the queries of the account will report it.
     func newBits(_ table: String) throws -> Int64 {
         try taken(table) & ~foreignBits(table)
     }
 
-    /// The bits of the queries of other accounts.
+    /// Returns the bits of the queries of other accounts.
     func foreignBits(_ table: String) throws -> Int64 {
         guard account != .unused else { return 0 }
         if let known = foreign[table] { return known }
@@ -200,7 +199,7 @@ final class HeldRows: LocalStoreWriter, ChecksumReader, ChecksumWriter {
         return bits
     }
 
-    /// The bits of the queries of a table.
+    /// Returns the bits of the queries of a table.
     func taken(_ table: String) throws -> Int64 {
         if let known = takenBits[table] { return known }
         let id = Value.string(QueueReader.configID(table, "", QueryHold.takenType))
@@ -210,7 +209,7 @@ final class HeldRows: LocalStoreWriter, ChecksumReader, ChecksumWriter {
         return bits
     }
 
-    /// Remembers the bits of the queries of a table.
+    /// Stores the bits of the queries of a table.
     func setTaken(_ bits: Int64, _ table: String) throws {
         guard try taken(table) != bits else { return }
         takenBits[table] = bits

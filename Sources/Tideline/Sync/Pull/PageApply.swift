@@ -1,8 +1,7 @@
-// PageApply: a page goes into the store, in the transaction of its cursor: rows, removals, and who
-// holds what.
+// PageApply: stores a page in the transaction of its cursor: rows, removals, and query membership.
 //
-// A row with pending operations stays as it is; the server's row is kept beside it, so that the
-// cursor may pass it and it is not forgotten. A row leaves when no query holds it.
+// A row with pending operations stays unchanged. The server's row is stored separately, so that the
+// cursor can advance and the row is not forgotten. A row leaves when no query holds it.
 
 import TidelineCore
 
@@ -11,7 +10,7 @@ struct PageApply {
     let table: String
     /// The bit of the query.
     let bit: Int64
-    /// While everything is read anew: the bits of former readings.
+    /// The bits of former reads while everything is read from the beginning; else nil.
     let formerBits: Int64?
     /// The bits of all other queries of the table.
     private let otherBits: Int64
@@ -19,7 +18,7 @@ struct PageApply {
     private let pending: Set<ItemKey>
     /// The rows that a restored server lost.
     private let lost: Set<ItemKey>
-    /// What is known of rows of a former epoch; nil if there are none.
+    /// The rows of a former epoch; nil if there are none.
     private let former: FormerRows?
     private var hasFormer: Bool { former != nil }
 
@@ -41,9 +40,9 @@ struct PageApply {
         var removed = 0
         /// How many rows had no usable id.
         var withoutID = 0
-        /// How many rows the server has in an older state only, since it was restored.
+        /// How many rows the server has only in an older state since it was restored.
         var lost = 0
-        /// Whether anything was written, also what is not counted.
+        /// Whether anything was written, including writes that are not counted.
         var isWritten = false
 
         mutating func add(_ other: Counts) {
@@ -55,10 +54,10 @@ struct PageApply {
         }
     }
 
-    /// Stores the rows of a page, in order; `since` as below.
+    /// Stores the rows of a page, in order; `since` is as below.
     func apply(_ page: PulledPage, since: Timestamp?) throws -> Counts {
         guard let cells = page.cells else { return try apply(page.rows, since: since) }
-        // Nothing is known of the rows, or it does not matter: they are stored as they are.
+        // The device knows nothing of the rows, or it does not matter: they are stored unchanged.
         guard formerBits != nil, since == nil, otherBits == 0, pending.isEmpty, lost.isEmpty,
             !hasFormer,
             let writer = store as? any CellWriter
@@ -73,9 +72,9 @@ struct PageApply {
 
     /// Stores rows, in order.
     ///
-    /// `since` is the time that the page was asked from: the rows of that very time were stored by
-    /// the pull before, and count only when they differ. What is here already is not written again.
-    /// Rows without a usable id are left out, and counted.
+    /// `since` is the time from which the page was requested. Rows of exactly that time were stored by
+    /// the previous pull, and count only if they differ. Rows that are already here are not written
+    /// again. Rows without a usable id are left out, and counted.
     func apply(_ rows: [Row], since: Timestamp?) throws -> Counts {
         var counts = Counts()
         var puts: [Row] = []
@@ -98,7 +97,7 @@ struct PageApply {
                 try meetLost(row, removal, text, &counts)
                 continue
             }
-            // Puts and deletes go in runs, so that of two rows with one id the later one stays.
+            // Puts and deletes are done in runs, so that the later of two rows with one id stays.
             if removal == .changed {
                 try store(&puts, &counts)
                 try remove(&deletes, &counts)
@@ -125,7 +124,7 @@ struct PageApply {
                 if formerBits == nil || isBoundary, let version = stored?.version,
                     version == row.version, own & bit != 0, own & HeldMask.former == 0
                 {
-                    // Of changes it is this device's own push that comes back.
+                    // On a page of changes this is the response to this device's own push.
                     if !isBoundary { counts.applied += 1 }
                     continue
                 }
@@ -138,7 +137,7 @@ struct PageApply {
         return counts
     }
 
-    /// Puts rows in place of what is here, whatever that is.
+    /// Replaces the stored rows, in any state.
     func replace(_ rows: [Row]) throws {
         var deleted = RowMember(SystemColumn.deleted)
         let held = try rows.map { row in
@@ -150,7 +149,7 @@ struct PageApply {
         try store.put(held, in: table)
     }
 
-    /// Takes bits off the masks of rows; those without any leave.
+    /// Clears bits in the masks of rows; rows without any bit leave.
     func release(_ ids: [String], bits: Int64) throws {
         var counts = Counts()
         for id in ids { try release(.string(id), bits, &counts) }
@@ -174,12 +173,13 @@ struct PageApply {
 
     private func isRecordedLost(_ id: String) throws -> Bool {
         if !lost.isEmpty, lost.contains(ItemKey(id)) { return true }
-        // While rows of a former epoch are here, any page may have found more.
+        // While rows of a former epoch are here, any page may have found more lost rows.
         return try hasFormer && queue.reader.lost(table, id) != nil
     }
 
-    /// Whether the restored server has lost a row of a former epoch: it stays as it is, and the server's row is
-    /// stored in its record.
+    /// Returns whether the restored server has lost a row of a former epoch.
+    ///
+    /// If so, the row stays unchanged, and the server's row is stored in its record.
     private func isLost(_ row: Row, _ id: Value, _ counts: inout Counts) throws -> Bool {
         guard let stored = try store.row(id: id, in: table), let own = HeldMask.bits(stored),
             own & HeldMask.former != 0, former?.restore.hasLost(stored, server: row) == true
@@ -199,7 +199,7 @@ struct PageApply {
         return true
     }
 
-    /// The server shows a row that it had lost: in another state it stays lost, until the app decides.
+    /// Handles a row that is recorded as lost: if the server has another state, it stays lost until the app decides.
     private func meetLost(
         _ row: Row,
         _ removal: Removal?,
@@ -214,7 +214,7 @@ struct PageApply {
         else { return try queue.removeLost(table, id) }
         let isTombstone = row[SystemColumn.deleted] == true
         if removal == .deleted || isTombstone && !stored.isLater(than: row) {
-            // Deleted since it was sent again by another device, or since the restore.
+            // Another device sent the row again, and it was deleted since; or it was deleted after the restore.
             try queue.removeLost(table, id)
             counts.removed += try store.delete(ids: [key], in: table)
             return
@@ -235,7 +235,7 @@ struct PageApply {
         try store.setMask(mask, of: stored, in: table)
     }
 
-    /// Takes bits off a row's mask; a row without any leaves, unless it has pending operations or is lost.
+    /// Clears bits in a row's mask; without any bit the row leaves, unless it has pending operations or is lost.
     private func release(_ id: Value, _ bits: Int64, _ counts: inout Counts) throws {
         guard let row = try store.row(id: id, in: table) else { return }
         let mask = HeldMask.bits(row) ?? 0
@@ -249,7 +249,7 @@ struct PageApply {
         }
     }
 
-    /// Remembers news of a row with pending operations.
+    /// Stores the server's state of a row with pending operations.
     private func keep(
         _ row: Row,
         _ removal: Removal?,
@@ -265,8 +265,8 @@ struct PageApply {
         }
         let server = removal == .deleted ? .deleted(version: nil) : ServerState(row)
         var basis = try queue.reader.basis(table, id) ?? RowBasis()
-        // Whatever was known before: no push answers while a pull runs, so a page is the latest word.
-        // After a restore it is older by its time, or even the base.
+        // It replaces any earlier known state: no push runs during a pull, so a page is always the newest.
+        // After a restore its time may be earlier, or it may even be the base row.
         let isBase = basis.base?.version.map { $0 == server.version } ?? false
         let latest = isBase ? nil : server
         guard latest != basis.latest else { return }
@@ -274,9 +274,9 @@ struct PageApply {
         try queue.put(basis, table, id)
     }
 
-    // MARK: - The end of a reading
+    // MARK: - The end of a read
 
-    /// Everything was read: rows that it did not meet and that nobody else holds leave.
+    /// Ends a read from the beginning: rows that it did not return and that no other query holds leave.
     func endReading() throws -> Counts {
         var counts = Counts()
         guard let formerBits else { return counts }
@@ -293,7 +293,7 @@ struct PageApply {
         return counts
     }
 
-    /// Rows that nobody holds since an answer to a push leave.
+    /// Removes rows that no query holds since the response to a push.
     func removeUnheld() throws -> Counts {
         var counts = Counts()
         guard try queue.reader.hasUnheld(table) else { return counts }
@@ -303,9 +303,9 @@ struct PageApply {
         return counts
     }
 
-    /// Everything that matches a filter was read, without a query id: rows that were not met leave.
+    /// Ends a read without a query id of everything that matches a filter: rows that it did not return leave.
     ///
-    /// Without a filter that is said of every row that the account may see, whichever of its queries
+    /// Without a filter this applies to every row that the account may see, whichever of its queries
     /// holds it.
     func endReading(_ filter: Filter?, seen: PulledIDs) throws -> Counts {
         var counts = Counts()
@@ -317,7 +317,7 @@ struct PageApply {
         return counts
     }
 
-    /// Goes through the ids of a filter, some at a time: `body` may remove them.
+    /// Calls `body` with the ids of a filter, which it reads in portions: `body` may remove the rows.
     private func eachID(_ filter: Filter?, _ body: (Value) throws -> Void) throws {
         var last: Value?
         while true {
@@ -344,7 +344,7 @@ struct PageApply {
         .compare(comparison, QueryExpression(.field(HeldMask.name)), QueryExpression(.value(value)))
     }
 
-    /// Whether a bit is set: the mask divided by it is odd.
+    /// Returns a condition for a set bit: the mask divided by it is odd.
     private static func holds(_ bit: Int64) -> QueryExpression {
         let mask = QueryExpression(.field(HeldMask.name))
         let quotient = QueryExpression(
@@ -356,14 +356,14 @@ struct PageApply {
     }
 }
 
-/// Why a row is on a page of changes though it is not part of the list any more.
+/// The reason why a page of changes reports a row as removed from the list.
 enum Removal: Hashable {
     /// It is deleted on the server.
     case deleted
-    /// It does not match the filter, or is out of the caller's view.
+    /// It does not match the filter or the caller's visibility filter.
     case changed
 
-    /// The member of a removed row.
+    /// The JSON member of a removed row.
     static let name = "@removed"
 
     init(_ value: Value) {
@@ -377,7 +377,7 @@ enum Removal: Hashable {
     }
 }
 
-/// The rows that a reading met, by a hash of their ids: 16 bytes for each.
+/// The rows that a read returned, by a hash of their ids: 16 bytes for each.
 struct PulledIDs: Sendable {
     private var hashes: Set<UInt64> = []
 
@@ -386,11 +386,13 @@ struct PulledIDs: Sendable {
         page.cells?.forEachID { hashes.insert(Self.hash($0)) }
     }
 
-    /// Also true, once in many millions of readings, for a row that was not met; it leaves with the
-    /// next.
+    /// Returns whether the read returned a row.
+    ///
+    /// Once in many millions of reads this is true for a row that it did not return; the row leaves with the
+    /// next read.
     func contains(_ id: String) -> Bool { hashes.contains(Self.hash(id.utf8)) }
 
-    /// FNV-1a: the same for the same bytes.
+    /// FNV-1a: the same hash for the same bytes.
     private static func hash(_ id: some Sequence<UInt8>) -> UInt64 {
         var hash: UInt64 = 14_695_981_039_346_656_037
         for byte in id { hash = (hash ^ UInt64(byte)) &* 1_099_511_628_211 }

@@ -1,34 +1,34 @@
-// PullCursor: how far the pulls of a query id have come, and what that is true for; QueryHold: which
-// rows of the device they hold.
+// PullCursor: the cursor of a query id, with the facts on which its validity depends; QueryHold: the
+// bit by which the rows of the query are known.
 //
-// Both are kept in MS_TableConfig, a row for each part, in the transaction of the page that moved it.
+// Both are stored in MS_TableConfig, a row for each part, in the transaction of the page that moved it.
 
-/// How far the pulls of a query id have come.
+/// The cursor of a query id: where its next pull resumes.
 ///
-/// It means something only for the filter, the endpoint and the epoch that it was made with: at
-/// another server, or after the restore of a backup, changes before it may never have been seen.
+/// It is valid only for the filter, the endpoint and the epoch that it was made with. At another
+/// server, or after the restore of a backup, the device may never have seen some earlier changes.
 package struct PullCursor: Sendable, Hashable {
-    /// What the next request asks for.
+    /// The starting point of the next request.
     package enum Position: Sendable, Hashable {
         /// Everything.
         case start
         /// Rows from this `updatedAt` on, as server text.
         case time(String)
-        /// What is behind this link: more of the list, or what changed since.
+        /// The request of this link: more of the list, or the changes since.
         case link(String)
     }
 
     package var position: Position
-    /// What the server called the state of its database; nil for a server that does not tell.
+    /// The epoch of the server's database; nil if the server sends none.
     package var epoch: String?
     /// The query, as it is sent.
     package var fingerprint: String
-    /// The server and the path before `/tables`, normalised.
+    /// The server and the path before `/tables`, normalized.
     package var endpoint: String
 
-    /// What a row of the table holds, by its `keyType`.
+    /// A part of the cursor, by the `keyType` of its row.
     ///
-    /// The numbers between and behind them are those of the constants below.
+    /// The constants below are the other numbers in use.
     package enum Part: Int, Sendable, CaseIterable {
         case time = 0
         case fingerprint = 1
@@ -40,22 +40,22 @@ package struct PullCursor: Sendable, Hashable {
     /// The `keyType` of the time of a table's last pull, which is for display.
     package static let lastPullType = 3
 
-    /// The `keyType` of the size of page that the link to an endpoint takes.
+    /// The `keyType` of the page size that the link to an endpoint can carry.
     package static let pageRowsType = 6
 
     /// The `keyType` of the generation of server at an endpoint, which belongs to no table.
     package static let generationType = 12
 
-    /// The `keyType` of the epoch that the rows of a table are of at an endpoint.
+    /// The `keyType` of the epoch of a table's rows at an endpoint.
     package static let tableEpochType = 13
 
-    /// The `keyType` of the flag that rows of a former epoch may be there.
+    /// The `keyType` of the flag that rows of a former epoch may be present.
     package static let formerRowsType = 14
 
     /// The `keyType` of the latest commit of a table that the device knows.
     package static let knownUntilType = 15
 
-    /// The `keyType` of what tells the file of a store from a copy of it, which belongs to no table.
+    /// The `keyType` of the identifier that distinguishes a store's file from a copy; it belongs to no table.
     package static let fileIdentityType = 16
 
     /// The `keyType` of the account that sent the rows of a table before the table was pulled.
@@ -82,13 +82,13 @@ package struct PullCursor: Sendable, Hashable {
     }
 }
 
-/// Which bit of the rows' masks belongs to a query.
+/// The bit of a query in the membership masks of rows.
 ///
-/// A query that reads everything anew takes another bit: a row that it does not meet keeps only the
-/// bits of before, which are let go of when the reading is whole. So a reading may be cut anywhere.
+/// A query that is read from the beginning gets another bit. A row that it does not return keeps only
+/// the former bits, which are cleared at the end of the read. The read can therefore stop anywhere.
 package struct QueryHold: Sendable, Hashable {
     package var number: Int
-    /// While everything is read anew: the bits of former readings; 0 for a first one.
+    /// The bits of former reads while everything is read from the beginning, 0 for a first read; else nil.
     package var formerBits: Int64?
 
     package var bit: Int64 { 1 << Int64(number) }
@@ -102,15 +102,15 @@ package struct QueryHold: Sendable, Hashable {
     /// The number of all queries that have no id.
     package static let withoutID = 0
 
-    /// The number that queries share when all others are taken; what it holds stays until a purge.
+    /// The number that queries share if all others are taken; rows that only they hold stay until a purge.
     package static let shared = 61
 
-    /// What a query holds that reads everything anew.
+    /// Returns the numbers of a query that is read from the beginning.
     ///
     /// - Parameters:
-    ///   - former: What it held before.
+    ///   - former: Its number before.
     ///   - taken: The bits that are in use.
-    /// - Returns: A free number, and what is let go of when the reading is whole.
+    /// - Returns: A free number, and the bits to clear at the end of the read.
     package static func reading(after former: QueryHold?, taken: Int64) -> QueryHold {
         var bits = former?.formerBits ?? 0
         if let former, former.number != shared { bits |= former.bit }
@@ -123,6 +123,6 @@ package struct QueryHold: Sendable, Hashable {
     package static let formerType = 9
     package static let takenType = 10
 
-    /// The `keyType` of the mark that rows which nobody holds may be there.
+    /// The `keyType` of the flag that rows without any bit may be present.
     package static let unheldType = 11
 }

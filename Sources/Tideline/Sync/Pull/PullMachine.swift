@@ -1,22 +1,22 @@
-// PullMachine: what to do next while pages come from the server.
+// PullMachine: the state machine of a pull, which decides what follows each page.
 //
 // Pure. The order of calls:
 //
 //     start() -> { received(_:) | refused() | failed(_:) | waited() }* -> applied() -> … -> .finish
 //
-// `applied()`: the page was taken over; the next question may go out while it is stored.
+// `applied()`: the page was accepted; the next request may be sent while it is stored.
 //
-// The first request of a query asks for everything and for a link to what changes after it. Where
-// the server gives one (delta), the pages of the list are followed by their links, then the changes:
-// nothing is missed, and rows that leave the query are told.
+// The first request of a query asks for everything and for a link to the changes after it. If the
+// server sends one (delta), the client follows the pages of the list by their links, then the changes.
+// No change is missed, and rows that leave the query are reported.
 //
-// Elsewhere a pull asks for `updatedAt ge T` in the order of updatedAt, tombstones included. When a
-// page moves T it asks anew from there: rows that change while it pages move to the end and come
-// again, whatever the server pages by. Only while T stands still (a page of equal times) does it
-// follow the server's next link.
+// Otherwise a pull requests `updatedAt ge T` in the order of updatedAt, including tombstones. After a
+// page that advances T, it sends a new request from there: rows that change during the pull move to the
+// end and come again, however the server pages. Only if T does not advance (a page of equal times)
+// does it follow the server's next link.
 //
-// Where a cursor is worth nothing any more (another epoch, an expired link, tombstones that are gone)
-// everything is read anew. docs/SYNC.md has the reasons.
+// If a cursor is no longer valid (another epoch, an expired link, tombstones that are gone), the query
+// restarts from the beginning. docs/SYNC.md has the reasons.
 
 import TidelineCore
 
@@ -25,20 +25,20 @@ package struct PullMachine: Sendable {
         case network
         case unauthorized
         case rejected(status: Int)
-        /// Something else than the server answered.
+        /// The response is not proven to be the server's.
         case unproven(status: Int)
         case badPage
         case tooManyPages
-        /// The pull had begun anew, and once more the server knew nothing of what it gave before.
+        /// The pull had restarted, and the cursor became invalid a second time.
         case changingServer
-        /// The pull had begun anew, and once more a page of changes led nowhere.
+        /// The pull had restarted, and a page of changes had no link a second time.
         case missingLink
     }
 
     package enum Action: Sendable, Hashable {
-        /// Ask for rows from this time on; nil: all rows, and a link to what changes after them.
+        /// Request rows from this time on; nil: all rows, and a link to the changes after them.
         case request(from: String?)
-        /// Ask for the page behind this link.
+        /// Request the page of this link.
         case follow(String)
         case wait(Duration)
         /// Store the page and, in the same transaction, the cursor.
@@ -57,7 +57,7 @@ package struct PullMachine: Sendable {
     private let limits: SyncLimits
     private let isIncremental: Bool
     private var position: PullCursor.Position
-    /// The epoch that the cursor belongs to; nil for a server that has none.
+    /// The epoch that the cursor belongs to; nil if the server sends none.
     package private(set) var epoch: String?
     private var startsOver: Bool
     private var hasBegunAnew = false
@@ -65,11 +65,11 @@ package struct PullMachine: Sendable {
     /// How many requests were sent.
     package private(set) var requests = 0
     private var pages = 0
-    /// How many rows the next request asks for.
+    /// The number of rows that the next request asks for.
     ///
-    /// Large pages cost the store less for each row, small ones lose less on a slow network, so
-    /// the time of each page decides about the next. One that did not arrive whole is asked for
-    /// again as a smaller one.
+    /// Large pages cost the store less per row, small ones lose less on a slow network, so the time
+    /// of each page decides the size of the next. A page that did not arrive whole is requested
+    /// again with fewer rows.
     package private(set) var pageRows: Int
 
     package init(
@@ -101,7 +101,7 @@ package struct PullMachine: Sendable {
         return request
     }
 
-    /// A page was read whole, `time` after it was asked for.
+    /// Handles a page that was read whole, `time` after its request.
     package mutating func received(_ page: PageSummary, after time: Duration = .zero) -> Action {
         guard case .asking(let request, _) = state else {
             preconditionFailure("received(_:) with nothing asked")
@@ -121,11 +121,11 @@ package struct PullMachine: Sendable {
             return apply(then: page.nextLink.flatMap { page.rowCount > 0 ? .follow($0) : nil })
         }
         if case .request(let from?) = request {
-            // A server that tells changes leaves tombstones out where it promises them for later;
-            // one that has dropped tombstones since the cursor cannot tell what is gone.
+            // If a server tracks changes, its list omits tombstones and the changes report them. If it has
+            // removed tombstones since the cursor, it cannot report all deletes.
             if page.tracksChanges || isLater(page.horizon, than: from) { return beginAnew() }
         }
-        // A list that leads nowhere tells no changes, whatever it says.
+        // A list without a link tracks no changes, whatever its header field says.
         let isTracked = page.tracksChanges && (page.nextLink ?? page.deltaLink) != nil
         if isFollowingChanges || request == .request(from: nil) && isTracked {
             return followChanges(page)
@@ -133,10 +133,10 @@ package struct PullMachine: Sendable {
         return followTime(page)
     }
 
-    /// Whether the same question would be asked again, without an end.
+    /// Returns whether the same request would be repeated without end.
     private func leadsToItself(_ page: PageSummary, _ request: Action) -> Bool {
         guard case .follow(let link) = request else { return false }
-        // An empty page ends a list, whatever its link.
+        // An empty page ends a list, even if it has a link.
         return page.nextLink == link && (page.rowCount > 0 || isFollowingChanges)
     }
 
@@ -150,7 +150,7 @@ package struct PullMachine: Sendable {
             return apply(then: .follow(link))
         }
         guard let link = page.deltaLink else {
-            // What came may not be all: a server that tells no changes any more answers so.
+            // The pages may be incomplete: a server that no longer tracks changes responds like this.
             return hasBegunAnew ? finish(.missingLink) : beginAnew()
         }
         position = .link(link)
@@ -180,9 +180,9 @@ package struct PullMachine: Sendable {
         return .apply(step)
     }
 
-    /// The cursor means nothing to this server any more.
+    /// Restarts the pull, because the cursor is not valid at this server.
     ///
-    /// The page, if one came, is not stored: it was asked for with that cursor.
+    /// The page, if one arrived, is not stored: it was requested with that cursor.
     private mutating func beginAnew() -> Action {
         guard !hasBegunAnew else { return finish(.changingServer) }
         hasBegunAnew = true
@@ -191,10 +191,10 @@ package struct PullMachine: Sendable {
         return ask(.request(from: nil), 1)
     }
 
-    /// The answer was no page.
+    /// Handles a response that is not a page.
     ///
-    /// `isProven`: whether it certainly comes from the server. Any other answer moves no cursor,
-    /// and the request is sent a second time, because a proxy's page is often gone a moment later.
+    /// `isProven`: whether it certainly comes from the server. Any other response moves no cursor,
+    /// and the request is sent a second time, because a proxy's response is often temporary.
     package mutating func refused(
         status: Int,
         retryAfter: Duration?,
@@ -222,11 +222,11 @@ package struct PullMachine: Sendable {
         case 200..<300:
             return finish(.badPage)
         case 400, 410:
-            // A link that has expired, or that the server cannot read any more.
+            // The link has expired, or the server can no longer read it.
             guard isFollowingChanges, !hasBegunAnew else {
                 return finish(.rejected(status: status))
             }
-            // It may be for another epoch, which the next answer tells.
+            // It may belong to another epoch, which the next response shows.
             epoch = nil
             return beginAnew()
         default:
@@ -234,7 +234,7 @@ package struct PullMachine: Sendable {
         }
     }
 
-    /// No page came: it is asked for again, smaller, where that may help.
+    /// Handles a page that did not arrive: it is requested again, with fewer rows, if that may help.
     package mutating func failed(_ reason: LostPage) -> Action {
         guard case .asking(let request, let attempt) = state else {
             preconditionFailure("failed(_:) with nothing asked")
@@ -245,10 +245,10 @@ package struct PullMachine: Sendable {
         case .unreachable:
             return finish(.network)
         case .tooLarge:
-            // Each try is a quarter of the one before, so there are few.
+            // Each attempt has a quarter of the rows of the previous one, so there are few.
             return rows > 1 ? ask(request, attempt) : finish(.network)
         case .slow where rows <= limits.pageRowsSmall:
-            // So few rows are no reason: the server is silent.
+            // So few rows cannot be the cause: the server is silent.
             return finish(.network)
         case .slow, .cut:
             guard attempt < limits.attemptsMax else { return finish(.network) }
@@ -257,7 +257,7 @@ package struct PullMachine: Sendable {
         }
     }
 
-    /// The size of a page to begin the next pull with; nil for the usual one.
+    /// The page size to start the next pull with; nil for the usual one.
     package var pageRowsKept: Int? { pageRows < limits.pageRowsFirst ? pageRows : nil }
 
     package mutating func waited() -> Action {

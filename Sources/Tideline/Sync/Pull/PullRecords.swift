@@ -1,13 +1,13 @@
-// PullRecords: cursors, holds and sizes of pages as rows of MS_TableConfig.
+// PullRecords: cursors, query numbers and page sizes as rows of MS_TableConfig.
 
 import Foundation
 import TidelineCore
 
 extension QueueReader {
-    /// The cursor of a pull, when it was made with the same filter at the same endpoint, and what
-    /// it holds.
+    /// Returns the cursor of a pull, if it was made with the same filter at the same endpoint, and the
+    /// number of its query.
     ///
-    /// A cursor without a hold was made before rows knew who holds them: it starts over.
+    /// A cursor without a number was made before rows had membership masks: the query restarts.
     func cursor(
         _ table: String,
         _ queryID: String,
@@ -31,12 +31,12 @@ extension QueueReader {
         )
     }
 
-    /// The query of a query id, as it is sent.
+    /// Returns the query of a query id, as it is sent.
     func fingerprint(_ table: String, _ queryID: String) throws -> String? {
         try config(table, account.key(queryID), PullCursor.Part.fingerprint.rawValue)
     }
 
-    /// What a query holds; nil before its first page.
+    /// Returns the number of a query with its former bits; nil before its first page.
     func hold(_ table: String, _ queryID: String) throws -> QueryHold? {
         let queryID = account.key(queryID)
         let number = try config(table, queryID, QueryHold.numberType).flatMap { Int($0) }
@@ -45,13 +45,13 @@ extension QueueReader {
         return QueryHold(number: number, formerBits: former)
     }
 
-    /// Whether rows that nobody holds may be there.
+    /// Returns whether rows that no query holds may be present.
     func hasUnheld(_ table: String) throws -> Bool {
         try config(table, "", QueryHold.unheldType) != nil
     }
 
-    /// Whether every cursor of a table belongs to a query that has read everything since rows know
-    /// who holds them.
+    /// Returns whether every cursor of a table belongs to a query that has read everything since rows have
+    /// membership masks.
     func knowsAllHolders(of table: String) throws -> Bool {
         let query = TableQuery(filter: .equal("table", .string(table)))
         var (fingerprints, numbers) = (Set<String>(), Set<String>())
@@ -65,23 +65,23 @@ extension QueueReader {
         return fingerprints.isSubset(of: numbers)
     }
 
-    /// When the last pull of a table ended.
+    /// Returns when the last pull of a table ended.
     func lastPull(_ table: String) throws -> Date? {
         try config(table, "", PullCursor.lastPullType).flatMap { Timestamp($0)?.date }
     }
 
-    /// The size of page that a link takes, where it is slow.
+    /// Returns the page size that a slow link can carry; nil if it is not known to be slow.
     func pageRows(_ table: String, endpoint: String) throws -> Int? {
         try config(table, endpoint, PullCursor.pageRowsType).flatMap { Int($0) }
     }
 
-    /// The generation of server that was last met at an endpoint.
+    /// Returns the generation of the server that last responded at an endpoint.
     func generation(_ endpoint: String) throws -> ServerDialect? {
         try config("", endpoint, PullCursor.generationType).flatMap(ServerDialect.init(rawValue:))
     }
 
-    /// What is kept of tables in other letters than the app's, by the app's names, where nothing is
-    /// kept under these.
+    /// Returns the rows of the configuration for tables whose names differ from the app's in letter case, by
+    /// the app's names, except for names that already have rows.
     func renamedRecords() throws -> [String: [Row]] {
         let stored = Dictionary(grouping: try store.rows(TableQuery(), in: SystemTables.config)) {
             $0["table"]?.text ?? ""
@@ -112,9 +112,9 @@ extension QueueTransaction {
         try store.delete(ids: [.string(id)], in: table)
     }
 
-    /// Keeps a cursor in place of the one before; writes what is different.
+    /// Stores a cursor, and writes only the parts that differ.
     ///
-    /// - Returns: Whether anything was.
+    /// - Returns: Whether any part was written.
     @discardableResult
     func setCursor(_ cursor: PullCursor, _ table: String, _ queryID: String) throws -> Bool {
         var isChanged = false
@@ -125,34 +125,34 @@ extension QueueTransaction {
         return isChanged
     }
 
-    /// Keeps what a query holds.
+    /// Stores the number of a query and its former bits.
     func setHold(_ hold: QueryHold, _ table: String, _ queryID: String) throws {
         let (former, queryID) = (hold.formerBits.map { String($0) }, account.key(queryID))
         _ = try set(String(hold.number), table, queryID, QueryHold.numberType)
         _ = try set(former, table, queryID, QueryHold.formerType)
     }
 
-    /// Remembers when the last pull of a table ended; for display.
+    /// Stores when the last pull of a table ended; for display.
     func setLastPull(_ date: Date, _ table: String) throws {
         _ = try set(Timestamp(date).text, table, "", PullCursor.lastPullType)
     }
 
-    /// Remembers the size of page that a link takes; nil forgets it.
+    /// Stores the page size that a link can carry; nil removes it.
     func setPageRows(_ rows: Int?, _ table: String, endpoint: String) throws {
         _ = try set(rows.map { String($0) }, table, endpoint, PullCursor.pageRowsType)
     }
 
-    /// Remembers the generation of server at an endpoint.
+    /// Stores the generation of the server at an endpoint.
     func setGeneration(_ dialect: ServerDialect, _ endpoint: String) throws {
         _ = try set(dialect.rawValue, "", endpoint, PullCursor.generationType)
     }
 
-    /// Remembers that rows which nobody holds may be there.
+    /// Stores whether rows that no query holds may be present.
     func setHasUnheld(_ hasUnheld: Bool, _ table: String) throws {
         _ = try set(hasUnheld ? "1" : nil, table, "", QueryHold.unheldType)
     }
 
-    /// Forgets every cursor of a table; what queries hold is known until they have read anew.
+    /// Removes every cursor of a table; the numbers of the queries stay until they have been read again.
     func resetCursors(_ table: String) throws {
         let query = TableQuery(filter: .equal("table", .string(table)))
         let types = Set(PullCursor.Part.allCases.map { Int64($0.rawValue) })
@@ -163,10 +163,10 @@ extension QueueTransaction {
         if !ids.isEmpty { try store.delete(ids: ids, in: SystemTables.config) }
     }
 
-    /// Puts what is kept of tables in other letters under the names of the app.
+    /// Renames the configuration of tables whose names differ from the app's in letter case.
     ///
-    /// Positions only where rows are held: a table without them is read from the start, as the
-    /// store may keep the rows of the other letters apart.
+    /// Cursors are kept only if the table has rows with a mask. A table without them is read from the
+    /// beginning, because the store may keep the rows of the other name apart.
     func takeOverRenamedRecords() throws {
         try takeOverRenamedLostRows()
         let positions = Set(PullCursor.Part.allCases.map { Int64($0.rawValue) })
@@ -187,7 +187,7 @@ extension QueueTransaction {
         }
     }
 
-    /// Writes a value where another is kept; whether it did.
+    /// Stores a value if it differs from the stored one; returns whether it did.
     func set(
         _ value: String?,
         _ table: String,

@@ -1,11 +1,11 @@
-// PullRequest: what a pull asks a server for.
+// PullRequest: the requests of a pull.
 
 import Foundation
 import TidelineCore
 
 /// The query strings of a pull.
 enum PullRequest {
-    /// What a cursor belongs to: another filter under the same query id starts anew.
+    /// Returns the text that a cursor belongs to: with another filter under the same query id the query restarts.
     static func fingerprint(_ query: TableQuery, schema: TableSchema?) throws -> String {
         try query.wireText(schema, .datasync)
     }
@@ -20,12 +20,12 @@ enum PullRequest {
             .wireText(schema, .datasync)
     }
 
-    /// The query of a page, before it is written in the words of a generation.
+    /// Returns the query of a page, before it is written in a dialect.
     static func pulled(_ query: TableQuery, from: String?, isIncremental: Bool) -> TableQuery {
         var request = query
         request.includesTotalCount = false
         guard isIncremental else {
-            // A window over rows that are deleted would count them.
+            // A window would count deleted rows.
             request.includesDeleted = query.limit == nil && query.offset == 0
             return request
         }
@@ -43,7 +43,7 @@ extension QueryExpression {
 }
 
 extension TableQuery {
-    /// Keeps only what fulfils the condition too.
+    /// Restricts the query to rows that fulfill the condition too.
     mutating func narrow(_ condition: QueryExpression) {
         filter = Filter(
             filter.map { QueryExpression(.all([$0.expression, condition])) } ?? condition
@@ -52,7 +52,7 @@ extension TableQuery {
 }
 
 extension TableQuery {
-    /// Refuses a window that no store and no server has a meaning for.
+    /// Rejects a window that has no meaning for any store or server.
     func checkWindow() throws(SyncError) {
         if let limit, limit < 0 {
             throw .unsupportedQuery(
@@ -64,9 +64,9 @@ extension TableQuery {
         }
     }
 
-    /// The query string for a server, with literals in the form of their columns.
+    /// Returns the query string for a server, with literals in the form of their columns.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what the dialect has no words for.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` if the dialect cannot express the query.
     func wireText(
         _ schema: TableSchema?,
         _ dialect: ServerDialect

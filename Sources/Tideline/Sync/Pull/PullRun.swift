@@ -1,8 +1,8 @@
-// PullRun: the runner of PullMachine: it asks for pages, and stores those that are ready.
+// PullRun: the runner of PullMachine. It requests pages, and stores those that are ready.
 //
-// While pages are stored, the next ones are asked for and read. What is ready when the store is goes
-// in one transaction: fewer commits write the pages of an index less often. A slow link stores each
-// page as it comes.
+// While pages are stored, the next ones are requested and read. All pages that are ready when the store
+// is ready go into one transaction: with fewer commits, the pages of an index are written less often. On
+// a slow link, each page is stored as it arrives.
 
 import Foundation
 import Synchronization
@@ -71,7 +71,7 @@ struct PullRun {
         action = answer.map { $0.told(to: &machine) } ?? machine.failed(.unreachable)
     }
 
-    /// Takes a page over from the machine, which goes on with the next request.
+    /// Takes a page from the machine, which continues with the next request.
     private mutating func take(_ step: PageStep) -> PullSteps.ReadyPage {
         let page = answer?.page ?? PulledPage.empty
         answer?.page = nil
@@ -89,12 +89,12 @@ struct PullRun {
 
     /// Stores pages.
     ///
-    /// - Returns: Those that were read meanwhile.
+    /// - Returns: The pages that were read in the meantime.
     private mutating func store(
         _ pages: [PullSteps.ReadyPage]
     ) async throws -> [PullSteps.ReadyPage] {
         let (steps, isStored) = (steps, StoreTurn())
-        // Only the end of a reading looks at them.
+        // They are needed only at the end of a read.
         let met = pages.contains(where: \.step.isLast) ? seen : PulledIDs()
         async let stored = steps.apply(pages, met, isStored)
         var more: [PullSteps.ReadyPage] = []
@@ -102,7 +102,7 @@ struct PullRun {
         do {
             more = try await gather(until: isStored)
         } catch {
-            // What came before is stored all the same.
+            // The pages before the failure are stored nevertheless.
             failure = error
         }
         for counts in try await stored {
@@ -147,7 +147,7 @@ struct PullRun {
     }
 }
 
-/// Set when the pages that were handed over are in the store.
+/// A flag that is set when the given pages are in the store.
 final class StoreTurn: Sendable {
     private let state = Mutex(false)
 

@@ -1,20 +1,20 @@
-// PullSteps: the effects of one pull: it asks for pages, and stores each with its position.
+// PullSteps: the effects of one pull: it requests pages, and stores each with its cursor.
 
 import Foundation
 import TidelineCore
 
-/// What a request of a pull brought.
+/// The result of a request of a pull.
 struct PullAnswer: Sendable {
     var status = 0
     var retryAfter: Duration?
-    /// Nil when the answer is no page.
+    /// Nil if the response does not contain a page.
     var page: PulledPage?
     var summary: PageSummary?
-    /// What it was, when it is no page.
+    /// The outline of a response that does not contain a page.
     var outline: AnswerOutline?
-    /// Whether the answer is a page or proves to be the server's.
+    /// Whether the response is a page or is proven to be the server's.
     var isProven = true
-    /// Why no answer came.
+    /// The reason why no response arrived.
     var lost: TransportError?
     /// From the request to the last byte.
     var time: Duration = .zero
@@ -40,8 +40,8 @@ extension LostPage {
     }
 }
 
-/// The server turned out to be of another generation than the pull was begun in: its cursor and its
-/// pages mean nothing there.
+/// The server has another generation than the one that the pull started with: its cursor and its
+/// pages are not valid there.
 struct OtherGeneration: Error {}
 
 /// The effects of one pull.
@@ -53,15 +53,15 @@ struct PullSteps: Sendable {
     let queryID: String?
     let fingerprint: String
     let table: String
-    /// Whether the pull stops while the server asks for a wait.
+    /// Whether the pull stops during a wait that the server asked for.
     var isPatient = false
 
-    /// Where a pull begins.
+    /// The starting point of a pull.
     struct Start: Sendable {
         var cursor: PullCursor?
-        /// The size of page to begin with.
+        /// The page size to start with.
         var pageRows: Int?
-        /// Whether everything is read, and not only what changed.
+        /// Whether everything is read, and not only the changes.
         var isReading = true
     }
 
@@ -81,7 +81,7 @@ struct PullSteps: Sendable {
         }
     }
 
-    /// Remembers the size of page that the link takes.
+    /// Stores the page size that the link can carry.
     func keep(_ rows: Int?, before: Int?) async throws {
         guard rows != before else { return }
         try await engine.transaction { [table, endpoint = endpointKey] in
@@ -101,10 +101,10 @@ struct PullSteps: Sendable {
 
     private var endpointKey: String { dialect.cursorScope(remote.endpoint.key) }
 
-    /// Asks for a page and reads it; nil when there is nothing to ask.
+    /// Requests a page and reads it; returns nil if there is nothing to request.
     ///
-    /// `isReading`: whether the rows are likely to be stored as they come; `epoch`: that of the cursor
-    /// or of the pages before.
+    /// `isReading`: whether the rows are likely to be stored as they arrive; `epoch`: that of the cursor
+    /// or of the previous pages.
     func ask(
         _ action: PullMachine.Action,
         rows: Int,
@@ -168,7 +168,7 @@ struct PullSteps: Sendable {
         }
     }
 
-    /// Where a page is.
+    /// The position of a page.
     private enum Place {
         case request(from: String?)
         case follow(String)
@@ -218,10 +218,10 @@ struct PullSteps: Sendable {
         }
     }
 
-    /// A page on its way into the store.
+    /// A page that is ready to be stored.
     struct ReadyPage: Sendable {
         var page: PulledPage
-        /// The time that the page was asked from.
+        /// The time from which the page was requested.
         var since: Timestamp?
         var step: PageStep
         var epoch: String?
@@ -229,12 +229,13 @@ struct PullSteps: Sendable {
         var latest: String?
     }
 
-    /// Stores pages, their cursors and, with the last page, what a reading of everything leaves out.
+    /// Stores pages, their cursors and, with the last page, the removal of rows that a read from the
+    /// beginning did not return.
     ///
-    /// All of it in one transaction. Only the last page waits for the disk: the others can be pulled
+    /// All of it is one transaction. Only the last page waits for the disk: the others can be pulled
     /// again.
     ///
-    /// - Returns: What each page came to.
+    /// - Returns: The counts of each page.
     func apply(
         _ pages: [ReadyPage],
         _ seen: PulledIDs,
@@ -282,7 +283,7 @@ struct PullSteps: Sendable {
         }
         if isLast { counts.add(try page.removeUnheld()) }
         if try queue.setCursor(cursor, table, queryID) { counts.isWritten = true }
-        // A pull that brings nothing writes nothing: then the time is in memory only.
+        // A pull without changes writes nothing: the time is then in memory only.
         if isLast, counts.isWritten { try queue.setLastPull(now, table) }
         return counts
     }
@@ -299,7 +300,7 @@ struct PullSteps: Sendable {
         let page = try PageApply(queue: queue, table: table, hold: hold)
         var counts = try page.apply(ready.page, since: nil)
         if ready.step.isLast {
-            // What is outside a window says nothing of the rows here.
+            // Outside a window, a missing row may still be on the server.
             let isWhole = query.limit == nil && query.offset == 0
             if isWhole { counts.add(try page.endReading(filter, seen: seen)) }
             try queue.setLastPull(now, table)
@@ -309,7 +310,7 @@ struct PullSteps: Sendable {
 }
 
 extension QueueTransaction {
-    /// What a query holds from its next page on.
+    /// Returns the number of a query from its next page on.
     fileprivate func hold(
         _ table: String,
         _ queryID: String,

@@ -1,21 +1,21 @@
-// QueryHolders: what an answer to a push says about who holds its row.
+// QueryHolders: the effect of a response to a push on the membership mask of its row.
 //
-// A row that was written here has the bits of all queries until they tell of it. Where the answer
-// shows the server's row as it was before (a conflict that the server won, an edit that was
-// discarded), nobody will tell of it: a query whose filter the row does not match lets go of it at
-// once. What nobody holds then leaves at the end of the next pull.
+// A row that was written on this device has the bits of all queries until they report it. If a response
+// shows the server's earlier row (a conflict that the server won, an edit that was discarded), no query
+// will report it. The bits of the queries whose filters the row does not match are therefore cleared
+// immediately. Rows without any bit leave at the end of the next pull.
 
 import TidelineCore
 
 /// A query of a table with an id.
 struct HoldingQuery {
     var bit: Int64
-    /// Nil for all rows.
+    /// Nil if the query returns all rows.
     var filter: Filter?
 }
 
 extension QueueReader {
-    /// The queries of a table that hold rows, as far as their filters can be read here.
+    /// Returns the queries of a table that hold rows, as far as their filters can be read on the device.
     func holdingQueries(_ table: String) throws -> [HoldingQuery] {
         var (numbers, filters) = ([String: Int](), [String: String]())
         let query = TableQuery(filter: .equal("table", .string(table)))
@@ -36,13 +36,13 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// Takes off the bits of the queries that the server's row does not match.
+    /// Clears the bits of the queries that the server's row does not match.
     func confirmHolders(of server: Row, _ table: String) throws {
         let id = Value.string(server.id)
         guard try held.taken(table) != 0, let stored = try held.inner.row(id: id, in: table),
             let mask = HeldMask.bits(stored)
         else { return }
-        // Nobody held it any more while it had operations.
+        // No query held the row any longer while it had operations.
         if mask == 0 { return try setHasUnheld(true, table) }
         var rest = mask
         for query in try held.holdingQueries(table, reader) where rest & query.bit != 0 {
@@ -53,7 +53,7 @@ extension QueueTransaction {
         if rest == 0 { try setHasUnheld(true, table) }
     }
 
-    /// Also true for a filter that cannot be told here.
+    /// Returns whether the row matches; also true for a filter that the device cannot evaluate.
     private func matches(_ row: Row, _ filter: Filter, _ table: String) -> Bool {
         guard let schema = catalog.schema(table) else { return true }
         var query = TableQuery(filter: filter)

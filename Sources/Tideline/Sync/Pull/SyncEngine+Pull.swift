@@ -3,7 +3,7 @@
 import Foundation
 import TidelineCore
 
-/// What a pull did.
+/// The result of a pull.
 public struct PullResult: Sendable, Hashable {
     /// How many rows were stored.
     public var applied = 0
@@ -11,12 +11,12 @@ public struct PullResult: Sendable, Hashable {
     public var removed = 0
     /// How many requests it took.
     public var requests = 0
-    /// How many rows of the server have no id, or one that is no text: they cannot be stored here.
+    /// How many rows of the server have no id, or one that is not text: they cannot be stored here.
     public var rowsWithoutID = 0
-    /// How many rows the server had before it was restored and lost, as far as this pull found out.
+    /// How many rows this pull found that the server lost when it was restored.
     public var lost = 0
 
-    /// A result, for a test of an app.
+    /// Makes a result for a test of an app.
     public init(
         applied: Int = 0,
         removed: Int = 0,
@@ -35,8 +35,8 @@ public struct PullResult: Sendable, Hashable {
 extension SyncEngine {
     /// Pulls a query.
     ///
-    /// `pushesFirst`: the queue is sent before. `isPatient`: nothing is sent while the server asks for a wait; a
-    /// pull that the app itself starts does not wait.
+    /// `pushesFirst`: the queue is sent before. `isPatient`: nothing is sent during a wait that the server asked
+    /// for; a pull that the app itself starts does not wait.
     func pull(
         _ query: TableQuery,
         queryID: String?,
@@ -80,7 +80,7 @@ extension SyncEngine {
                 try await pullInTurn(query, queryID, table, isPatient: isPatient)
             }
         } catch let error as SyncError {
-            // If the server fails the pull, too, the fault is not that of some rows.
+            // If the server fails the pull too, the cause is not a few rows.
             let isFailing = error.code == .offline || error.statusCode.map { $0 >= 500 } ?? false
             if isFailing, let left { throw left }
             throw error
@@ -114,7 +114,7 @@ extension SyncEngine {
             do {
                 result = try await run(try steps())
             } catch is OtherGeneration {
-                // Once more: a server that is of the one and of the other is none.
+                // One more time only: a server that changes its generation twice is not consistent.
                 do { result = try await run(try steps()) } catch is OtherGeneration {
                     throw SyncError.pullFailed(
                         .changingServer,
@@ -131,7 +131,7 @@ extension SyncEngine {
             return result
         } catch {
             events.send(.pullFailed(table: table, code: SyncError.Code(of: error)))
-            // A wait that the server asked for outlasts the app. If the store fails, too, it is in memory.
+            // A wait that the server asked for is kept beyond the run of the app. If the store fails, it is in memory.
             try? await keepServer()
             throw error
         }

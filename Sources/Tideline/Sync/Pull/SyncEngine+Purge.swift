@@ -1,4 +1,4 @@
-// Purge: rows leave the device, the server keeps them.
+// Purge: removes rows from the device; the server keeps them.
 
 import TidelineCore
 
@@ -29,7 +29,7 @@ extension SyncEngine {
                         guard part.count == SyncEvent.rowsAtOnce else { break }
                         events.send(.rowsRemoved(table: table, removed: removed))
                     }
-                    // The purged rows are older than the cursors: without this they would stay away.
+                    // The purged rows are older than the cursors, so no pull would bring them back.
                     try queue.resetCursors(table)
                     seen.note(.purged(table: table))
                     try watch.check()
@@ -42,16 +42,16 @@ extension SyncEngine {
         events.send(.purgeFinished(table: table, removed: removed))
     }
 
-    /// Gives the space of purged rows back to the disk where that is half of the file.
+    /// Returns the space of purged rows to the file system if it is half of the file.
     func giveSpaceBack() async {
         guard let store = store as? any SpaceSaver else { return }
         await store.compactIfHalfFree(deadline: limits.compactionTimeMax)
         await emptyLog()
     }
 
-    /// What was purged is to be in no file: the log of the store has it still.
+    /// Truncates the write-ahead log, so that no file contains the purged rows.
     ///
-    /// Whoever uses the log at this moment, as the thread that copies it, is waited for without holding up anybody.
+    /// If another connection uses the log, such as the thread of the WAL checkpoint, this waits without blocking it.
     func emptyLog() async {
         guard let store = store as? any LogEmptier else { return }
         for _ in 0..<Self.emptyingTries {
@@ -60,12 +60,12 @@ extension SyncEngine {
         }
     }
 
-    /// A second in all; then later commits try it.
+    /// These are tries within one second; after that, each later commit tries.
     private static let emptyingTries = 20
 }
 
 extension QueueTransaction {
-    /// The lost rows among those with these ids.
+    /// Returns the lost rows among those with these ids.
     fileprivate func lostRows(among ids: [String], of table: String) throws -> [LostRecord] {
         let records = try reader.lostRecords(table)
         guard !records.isEmpty else { return [] }
@@ -73,9 +73,9 @@ extension QueueTransaction {
         return records.filter { ids.contains(ItemKey($0.itemID)) }
     }
 
-    /// The ids of the rows that a purge removes, and the operations that it drops with them.
+    /// Returns the ids of the rows that a purge removes, and the operations that it drops with them.
     ///
-    /// The rows that another account has changed stay with its operations.
+    /// Rows that another account has changed stay, with its operations.
     fileprivate func purged(
         _ filter: Filter?,
         _ table: String

@@ -1,15 +1,15 @@
-// Whether the server takes batches, how large they may be, and whether it names the requests that it has
-// done: what a push leaves to the next one.
+// The facts that a push leaves to the next one: whether the server accepts batches, how large they may be,
+// and whether it sends `Repeatability-Result`.
 //
-// That a server took no batch is kept for its endpoint, with a time at which it is asked again; that
-// it took one, or named a request, is kept for good.
+// That a server rejected a batch is stored for its endpoint, with the time of the next attempt. That it
+// accepted one, or sent `Repeatability-Result`, is stored permanently.
 
 import Foundation
 import Synchronization
 import TidelineCore
 
 extension SyncEngine {
-    /// What the last push learned of the link; anew where that is too long ago.
+    /// Returns the budget of the last push, or a new one if that was too long ago.
     func pushBudget() async throws -> PushBudget {
         guard let remote = try? remote.get() else {
             return PushBudget(limits: limits, usesBatches: true)
@@ -27,7 +27,7 @@ extension SyncEngine {
             )
         }
         let seconds = Double(limits.batchRetryTime.components.seconds)
-        // A clock that was wrong when it was noted must not keep batches away for ever.
+        // If the wall clock was wrong when this was stored, batches must not be avoided forever.
         let isRefused = until.map { (now...now.addingTimeInterval(seconds)).contains($0) } ?? false
         return PushBudget(
             limits: limits,
@@ -61,16 +61,16 @@ extension SyncEngine {
 }
 
 extension QueueReader {
-    /// Until when the server behind an endpoint is not asked to take a batch.
+    /// Returns the time before which no batch is sent to the server of an endpoint.
     func batchesRefused(_ endpoint: String) throws -> Date? {
         try store.row(id: .string("batch|\(endpoint)"), in: SystemTables.config)?["value"]?.text
             .flatMap { Timestamp($0)?.date }
     }
 
-    /// Whether something was ever seen of the server behind an endpoint.
+    /// Returns whether the server of an endpoint ever showed a sign.
     ///
-    /// Where it answered a batch as one, whatever says later that there is no such path is something in
-    /// between; where it named a request, so is a success without such a name.
+    /// If it accepted a batch, a later 404 comes from something between client and server. If it sent
+    /// `Repeatability-Result`, so does a success without that field.
     func isNoted(_ sign: String, _ endpoint: String) throws -> Bool {
         try store.row(id: .string("\(sign)|\(endpoint)"), in: SystemTables.config) != nil
     }

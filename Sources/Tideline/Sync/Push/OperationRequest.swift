@@ -1,6 +1,6 @@
-// OperationRequest: the request that an operation becomes when it is frozen.
+// OperationRequest: the frozen request of an operation.
 //
-// Pure. `POST` inserts, `PATCH` sends what differs from the base, `PUT` brings a tombstone back,
+// Pure. `POST` inserts, `PATCH` sends the columns that differ from the base, `PUT` revives a tombstone,
 // `DELETE` deletes; every one but an insert carries If-Match (docs/SYNC.md).
 
 package import Foundation
@@ -33,7 +33,7 @@ package enum OperationRequest {
         return body == "{}" ? "{" + member : body.dropLast() + "," + member
     }
 
-    /// What to send; nil when an update changes nothing.
+    /// Returns the frozen request; nil if an update changes nothing.
     package static func frozen(
         _ operation: QueuedOperation,
         local: Row?,
@@ -54,7 +54,7 @@ package enum OperationRequest {
         )
         switch operation.kind {
         case .delete:
-            // Without a version: whether an insert arrived is not known, and the row is read first.
+            // Without a version it is not known whether an insert arrived, and the row is read first.
             guard version != nil || basis?.base != nil || operation.outcomeUnknown else {
                 return nil
             }
@@ -84,8 +84,8 @@ package enum OperationRequest {
         return frozen
     }
 
-    /// Every member with the id, but for null in columns that hold none: the server gives those
-    /// their default, and would refuse the null.
+    /// Every member with the id, except null in columns that cannot be null: the server gives those
+    /// their default, and would reject the null.
     private static func whole(
         _ local: Row,
         _ operation: QueuedOperation,

@@ -1,10 +1,10 @@
-// PushAnswer: an answer of the server to one operation, and what it means.
+// PushAnswer: a response of the server to one operation, and what it means.
 //
 // Pure; the table is in docs/SYNC.md.
 
 package import TidelineCore
 
-/// An answer of the server to one operation, as far as push looks at it.
+/// A response of the server to one operation, with the parts that push uses.
 package struct PushAnswer: Sendable, Hashable {
     package var status: Int
     /// The row in the body, when the body is a JSON object with an id.
@@ -13,34 +13,34 @@ package struct PushAnswer: Sendable, Hashable {
     package var retryAfter: Duration?
     /// The text of a problem body.
     package var message: String?
-    /// Whether the table is not there, or not at this path: nothing is said about the row.
+    /// Whether the table is missing, or not at this path: the response says nothing about the row.
     package var lacksTable: Bool
-    /// Whether it says of itself that the row is not there, or was deleted.
+    /// Whether the response itself says that the row is missing, or was deleted.
     package var lacksRow: Bool
-    /// Whether there is a body without a row: a portal's page, or a text.
+    /// Whether the body contains no row: the page of a captive portal, or a text.
     package var hasForeignBody: Bool
-    /// Whether the server has seen the request before and does not know its outcome any more.
+    /// Whether the server has seen the request before and no longer knows its outcome.
     package var wasRejectedAsRepeat: Bool
-    /// Whether another request came with its id before: a copy of the store sent the operation in another
+    /// Whether another request used its id before: a copy of the store sent the operation in another
     /// form.
     package var isOfOtherRequest = false
-    /// Whether the server knows repeats, and this is its answer to the request of this id: what it
+    /// Whether the server knows repeats, and this is its response to the request of this id: what it
     /// refuses was never done.
     package var wasAcceptedAsRequest = false
     /// Whether it proves to be the server's (AnswerProof): a row with its version, a problem body, or
     /// a header field that only servers of tables send.
     package var isProven = true
-    /// Whether it was not done because another one of its group was refused.
+    /// Whether it was not executed because another one of its group was rejected.
     package var isGroupFailed = false
     /// Whether it is a page of rows.
     package var isPage: Bool
-    /// What it was, for a message.
+    /// The outline of the response, for a message.
     package var outline: AnswerOutline?
-    /// What the request was written in.
+    /// The dialect of the request.
     package var dialect = ServerDialect.datasync
-    /// Which tables, columns and permissions the server had that gave it (`Tideline-Schema`).
+    /// The schema of the server that sent it (`Tideline-Schema`).
     package var schema: String?
-    /// Whether the request only brought a tombstone back, without new values.
+    /// Whether the request only revived a tombstone, without new values.
     package var isUndeleteOnly = false
 
     package init(
@@ -67,7 +67,7 @@ package struct PushAnswer: Sendable, Hashable {
         self.outline = outline
     }
 
-    /// Whether the server says that it failed to process the request, and does not ask for patience.
+    /// Whether the server says that it failed to process the request, and does not ask for a wait.
     var isFailureOfTheServer: Bool {
         isProven && status >= 500 && status != 503 && retryAfter == nil
     }
@@ -77,10 +77,10 @@ package struct PushAnswer: Sendable, Hashable {
         status == 410 && isProven || item != nil || lacksRow || isPage
     }
 
-    /// Whether something in between refused this request, and may let others pass: a firewall that
-    /// dislikes one text.
+    /// Whether something in between rejected this request, and may let others pass: a firewall that
+    /// rejects certain text.
     ///
-    /// What is busy or broken says so with other statuses, and refuses the next request, too.
+    /// A busy or broken server has other statuses, and also rejects the next request.
     package var isRefusedInBetween: Bool {
         guard !isProven else { return false }
         return switch status {
@@ -91,18 +91,18 @@ package struct PushAnswer: Sendable, Hashable {
 
     package enum Verdict: Sendable, Hashable {
         case accepted(ServerState)
-        /// Another state than the operation was based on.
+        /// The server has another state than the operation was based on.
         case conflict(ServerState)
         case rejected
-        /// The tombstone is a row again, with the values that it had.
+        /// The tombstone was revived, with the values that it had.
         case undeleted(ServerState)
-        /// What came of the operation has to be asked.
+        /// A follow-up read has to find out the outcome.
         case look(PushLook)
         case retry
         case unauthorized
     }
 
-    /// What an answer means; `namesRequests`: the server says of each write that it was done.
+    /// Returns what a response means; `namesRequests`: the server sends `Repeatability-Result` for each write.
     package func verdict(
         for operation: QueuedOperation,
         namesRequests: Bool = false
@@ -110,10 +110,10 @@ package struct PushAnswer: Sendable, Hashable {
         let kind = operation.kind
         switch status {
         case 200..<300:
-            // A success whose body is no row may be a portal's page: its outcome is unknown.
+            // A success without a row in its body may come from a captive portal: the outcome is unknown.
             if hasForeignBody { return .retry }
             if kind == .delete {
-                // An empty success may be that of something in between.
+                // An empty success may come from something in between.
                 let isWord = namesRequests ? wasAcceptedAsRequest : isProven
                 if item == nil, !isWord { return .look(.gone) }
                 return .accepted(.deleted(version: item?.version))
@@ -127,14 +127,14 @@ package struct PushAnswer: Sendable, Hashable {
         case 401:
             return isProven ? .unauthorized : .retry
         case 404, 410:
-            // A proxy's page, while the server behind it is away.
+            // A proxy's response, while the server is down.
             if !isProven, hasForeignBody || kind == .insert { return .retry }
             if hasForeignBody, message == nil { return .retry }
             if lacksTable { return .rejected }
-            // The words of a classic server are the same for a row and for a table, and a 404 may be a
-            // gateway's that knows no such path.
+            // A classic server uses the same text for a row and for a table, and a 404 may come from a
+            // gateway that does not know the path.
             if dialect == .datasync, !isOfTheRow { return .look(.gone) }
-            // Nothing can be gone that is not there yet: the table is missing.
+            // The row of an insert cannot be gone: the table is missing.
             if kind == .insert { return .rejected }
             if dialect == .classic { return .look(.gone) }
             if kind == .delete { return .accepted(.deleted(version: nil)) }
@@ -158,10 +158,10 @@ package struct PushAnswer: Sendable, Hashable {
 }
 
 extension PushAnswer {
-    /// Whether the row of a refusal is all of a state that the operation was not based on.
+    /// Returns whether a rejection has the whole row, in a state that the operation was not based on.
     ///
-    /// A row without a version is what was sent, and not the server's. One that lacks columns must not
-    /// take the place of the local row, and one of the expected version is no reason to refuse.
+    /// A row without a version is the one that was sent, and not the server's. One that lacks columns must
+    /// not replace the local row, and one of the expected version is not a reason to reject.
     private func tellsOther(_ item: Row, than operation: QueuedOperation) -> Bool {
         guard let version = item.version else { return false }
         return OperationRequest.quoted(version) != operation.frozen?.ifMatch
@@ -169,15 +169,15 @@ extension PushAnswer {
     }
 }
 
-/// What is asked where an answer does not say what came of an operation.
+/// A follow-up read for an operation whose response does not show the outcome.
 package enum PushLook: Sendable, Hashable {
     /// The row, which the server says it has written.
     case written
-    /// The row: it tells whether the operation arrived.
+    /// The row: it shows whether the operation arrived.
     case row
-    /// The row, in a list of its table: an answer said that it is not there, or its table.
+    /// The row, in a list of its table: a response said that the row or its table is missing.
     case gone
-    /// The row, whose state a conflict did not tell.
+    /// The row, because the response of a conflict did not show its state.
     case unclear
 
     package enum Finding: Sendable, Hashable {
@@ -197,7 +197,7 @@ package enum PushLook: Sendable, Hashable {
                 return .retry
             }
             let isOld = item.version.map(OperationRequest.quoted) == operation.frozen?.ifMatch
-            // The row is there as it was expected: what answered was not the table.
+            // The row is there as expected: the response did not come from the table.
             if self == .gone, isOld, item[SystemColumn.deleted] != true { return .retry }
             // Without versions a row that was inserted is the one that is there.
             let isWritten = !isOld || item.version == nil && operation.kind == .insert
@@ -211,9 +211,9 @@ package enum PushLook: Sendable, Hashable {
         guard answer.status == 404 || answer.status == 410, !answer.lacksTable,
             !answer.hasForeignBody || answer.isProven && answer.message != nil
         else { return .retry }
-        // Without a proof the list of the table tells.
+        // Without a proof, the list of the table decides.
         if !answer.isProven { return self == .gone ? .retry : .look(.gone) }
-        // Nothing is there that a conflict could be with.
+        // The server has no row that the operation could be in conflict with.
         if self == .unclear { return .rejected }
         if answer.isOfTheRow { return .conflict(.deleted(version: nil)) }
         return self == .gone ? .retry : .look(.gone)
@@ -221,36 +221,36 @@ package enum PushLook: Sendable, Hashable {
 }
 
 extension Row {
-    /// Whether a row of an answer is all of the row, so that it may take the place of the local one.
+    /// Whether a row in a response is complete, so that it may replace the local one.
     ///
-    /// It has every column that has a value here.
+    /// It has every column that has a value on the device.
     fileprivate func isWhole(for operation: QueuedOperation) -> Bool {
         RowMerge.payload(operation.frozen?.sentRow ?? Row())
             .allSatisfy { name, value in value.isNull || self[name] != nil }
     }
 }
 
-/// What came back for one operation.
+/// The reply to one operation.
 package enum PushReply: Sendable, Hashable {
     case answer(PushAnswer)
-    /// The answers to those before it filled the batch: it certainly was not done.
+    /// The responses to the operations before it filled the batch: it was certainly not executed.
     case notReached(PushAnswer)
-    /// Another operation of its group was refused, and that one's answer counts: it certainly was
-    /// not done.
+    /// Another operation of its group was rejected, and that one's response counts: this one was certainly
+    /// not executed.
     case withGroup
-    /// No answer came.
+    /// No response arrived.
     case lost
 
     var isNotReached: Bool { if case .notReached = self { true } else { false } }
 }
 
-/// An answered operation whose outcome is to be stored.
+/// An operation with a response, whose outcome is to be stored.
 package struct PushSettling: Sendable, Hashable {
     package enum Verdict: Sendable, Hashable {
         case accepted(ServerState)
         /// `wasRead`: the state was asked for, because the outcome is unknown.
         case conflict(ServerState, wasRead: Bool)
-        /// The tombstone is a row again: the operation goes out on top of it.
+        /// The tombstone was revived: the operation is sent on top of it.
         case undeleted(ServerState)
         case rejected
     }

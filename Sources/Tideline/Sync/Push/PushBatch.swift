@@ -1,10 +1,10 @@
-// PushBatch: several operations as one request, and its answer (OData JSON Format 4.01, section 19).
+// PushBatch: several operations as one request, and its response (OData JSON Format 4.01, section 19).
 
 import Foundation
 import TidelineCore
 
 enum PushBatch {
-    /// The body of `POST /$batch`; the bytes of each operation stand in it as they were frozen.
+    /// Returns the body of `POST /$batch`; it contains the bytes of each operation as they were frozen.
     ///
     /// `root` is the path of the endpoint, without a slash at its end.
     static func body(_ operations: [QueuedOperation], root: String) -> [UInt8] {
@@ -52,7 +52,7 @@ enum PushBatch {
         return writer.bytes
     }
 
-    /// A request of a batch; those of one `group` are done as one.
+    /// Writes a request of a batch; the server executes those of one `group` as one.
     private static func write(
         _ operation: QueuedOperation,
         id: Int,
@@ -95,7 +95,7 @@ enum PushBatch {
         writer.byte("}")
     }
 
-    /// The answers by the places of their requests; nil when it is no answer to a batch.
+    /// Returns the responses by the indexes of their requests; nil if this is not a batch response.
     static func answers(_ response: TransportResponse, count: Int) -> [TransportResponse?]? {
         guard response.status == 200 else { return nil }
         return response.body.withUnsafeBufferPointer { bytes in
@@ -145,7 +145,7 @@ enum PushBatch {
             switch reader.text(name) {
             case "id":
                 guard case .string(let span) = try reader.value() else { throw NoBatch() }
-                // Ids are numbers from 1; another one is of no request.
+                // Ids are numbers from 1; any other id belongs to no request.
                 place = Int(reader.text(span)).flatMap { $0 > 0 ? $0 - 1 : nil }
             case "status":
                 guard case .number(let span) = try reader.value() else { throw NoBatch() }
@@ -174,7 +174,7 @@ enum PushBatch {
         return fields
     }
 
-    /// A value as it stands; a text as its bytes.
+    /// Returns a value unchanged; a text as its bytes.
     private static func raw(_ reader: inout JSONReader) throws -> [UInt8] {
         let start = reader.position
         let token = try reader.value()

@@ -1,18 +1,18 @@
-// PushBudget: how many operations go out in one request. It grows while requests come through, and
+// PushBudget: the number of operations in one request. It grows while requests succeed, and
 // shrinks when they are lost or too large. Pure.
 
 package struct PushBudget: Sendable, Hashable {
     package private(set) var rows: Int
     package private(set) var bytes: Int
     package private(set) var usesBatches: Bool
-    /// Whether the server has answered a batch as one.
+    /// Whether the server has ever sent a batch response.
     package private(set) var hasTakenBatch: Bool
     /// Whether the server has said of a write that it was done as the request that it names: it says
     /// that of each (OASIS Repeatable Requests 1.0, `Repeatability-Result`).
     package private(set) var namesRequests: Bool
-    /// Whether other answers have proven the server to be an original one, which takes no batches.
+    /// Whether other responses have proven the server to be an original one, which accepts no batches.
     package private(set) var isOfOriginalServer = false
-    /// Whether the server says that it knows no batches: then no operations can be done as one.
+    /// Whether the server says that it has no batches: then no operations can be executed as one.
     private var splitsGroups: Bool
     private let limits: SyncLimits
 
@@ -32,8 +32,8 @@ package struct PushBudget: Sendable, Hashable {
         bytes = limits.batchBytesMax
     }
 
-    /// The first operation of the queue went out so often without an answer, maybe in pushes that
-    /// were killed: the link may not take as much as that.
+    /// Makes the first batches smaller: the first operation of the queue was sent `attempts` times without a
+    /// response, perhaps in pushes that were killed, so the link may not carry as much.
     package mutating func begin(afterAttempts attempts: Int) {
         guard usesBatches else { return }
         let factor = 1 << (2 * min(max(0, attempts), 10))
@@ -41,23 +41,23 @@ package struct PushBudget: Sendable, Hashable {
         bytes = min(bytes, max(Self.bytesMin, limits.batchBytesMax / factor))
     }
 
-    /// What becomes of the operations of one transaction.
+    /// How the operations of one transaction are sent.
     package var groups: PushSlice.Groups {
         if usesBatches { return .together }
         return splitsGroups ? .split : .alone
     }
 
-    /// An answer to a write came.
+    /// Handles a response to a write.
     package mutating func hear(_ answer: PushAnswer) {
         if answer.wasAcceptedAsRequest { namesRequests = true }
     }
 
-    /// Answers have proven that the server is an original one.
+    /// Notes that responses have proven the server to be an original one.
     package mutating func learnOriginalServer() {
         if !namesRequests, !hasTakenBatch { isOfOriginalServer = true }
     }
 
-    /// A request was answered.
+    /// Grows after a successful request.
     package mutating func succeeded(inBatch: Bool = false) {
         if inBatch { hasTakenBatch = true }
         guard usesBatches else { return }
@@ -65,21 +65,21 @@ package struct PushBudget: Sendable, Hashable {
         bytes = min(bytes * 2, limits.batchBytesMax)
     }
 
-    /// A batch was lost, or was too large.
+    /// Shrinks after a batch that was lost or too large.
     package mutating func shrink() {
         rows = max(1, rows / 4)
         bytes = max(Self.bytesMin, bytes / 4)
     }
 
-    /// Something in between refused a batch of so many operations: each half goes by itself.
+    /// Something in between rejected a batch of `count` operations: each half is sent by itself.
     package mutating func halve(_ count: Int) { rows = max(1, min(rows, count / 2)) }
 
-    /// Only so many operations of a batch were come to.
+    /// The server executed only `count` operations of a batch.
     package mutating func shrink(to count: Int) { rows = max(1, min(rows, count)) }
 
-    /// The server takes no batches.
+    /// The server accepts no batches.
     ///
-    /// `says`: it says so itself. Where it only did not take this one, a group goes as one still.
+    /// `says`: it says so itself. If it only rejected this batch, a group is still sent as one.
     package mutating func giveUpBatches(says: Bool) {
         usesBatches = false
         splitsGroups = says

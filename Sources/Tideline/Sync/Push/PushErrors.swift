@@ -3,18 +3,18 @@
 public import Foundation
 import TidelineCore
 
-/// A push that emptied the queue.
+/// The result of a push that emptied the queue.
 public struct PushResult: Sendable, Hashable {
     /// How many operations the server accepted.
     public var completed: Int
 
-    /// A result, for a test of an app.
+    /// Makes a result for a test of an app.
     public init(completed: Int = 0) { self.completed = completed }
 }
 
-/// A push that left something behind.
+/// The error of a push that left operations in the queue.
 ///
-/// Nothing is lost: what was accepted is accepted, everything else is in the queue.
+/// Nothing is lost: accepted operations stay accepted, and all others are in the queue.
 ///
 /// ```swift
 /// do {
@@ -36,16 +36,16 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
         private let kind: Kind
         private init(_ kind: Kind) { self.kind = kind }
 
-        /// The server was not reached, or did not answer in time, or answered 408, 429 or 5xx, or
-        /// something else answered; `cause` says which.
+        /// The server was not reached, did not respond in time, or responded with 408, 429 or 5xx, or
+        /// something else responded; `cause` says which.
         public static let networkFailure = Self(.networkFailure)
-        /// The server wants a sign-in (401).
+        /// The server asks for a sign-in (401).
         public static let unauthorized = Self(.unauthorized)
         /// The store on the device failed.
         public static let storeFailure = Self(.storeFailure)
         /// The task was cancelled.
         public static let cancelled = Self(.cancelled)
-        /// The server rejected operations, or some cannot be sent; they wait for the app and stand
+        /// The server rejected operations, or some cannot be sent; they wait for the app and are
         /// in `errors`.
         public static let operationErrors = Self(.operationErrors)
 
@@ -59,17 +59,17 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
     public var errors: [TableOperationError]
     /// How many operations the server accepted before.
     public var completed: Int
-    /// What went wrong below, where there is more to know.
+    /// The underlying error, if there is one.
     public var cause: (any Error)?
     /// The rows whose operations were not accepted and are sent again: the server failed to process them,
-    /// or something between client and server refused them.
+    /// or something between client and server rejected them.
     public internal(set) var failingRows: [FailingRow] = []
-    /// Until when the server asked to be sent no requests (`Retry-After`); nil if it did not.
+    /// The end of the wait that the server asked for (`Retry-After`); nil if it asked for none.
     ///
     /// A push before that time sends nothing and ends with `networkFailure`.
     public internal(set) var busyUntil: Date?
 
-    /// An error, for a test of an app.
+    /// Makes an error for a test of an app.
     public init(
         status: Status,
         errors: [TableOperationError] = [],
@@ -122,7 +122,7 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
 
     private static var messagesMax: Int { 3 }
 
-    /// What the network said, or the server where one answered.
+    /// The reason that the network, or the server's response, gives.
     private var reason: String {
         switch cause {
         case let error as SyncError: error.message
@@ -132,8 +132,8 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
     }
 }
 
-/// A row whose operation is not accepted, while other work goes on: the server answers with 5xx, or a
-/// firewall or proxy refuses its contents.
+/// A row whose operation is not accepted, while other work continues: the server responds with 5xx, or a
+/// firewall or proxy rejects its contents.
 ///
 /// The operation stays in the queue and is sent again. If it is the server that fails, the operation is
 /// parked after ``SyncLimits/failedPushesMax`` pushes, with a ``TableOperationError``.
@@ -142,10 +142,10 @@ public struct FailingRow: Sendable, Hashable {
     public var table: String
     /// The row's id.
     public var itemID: String
-    /// The status of the last answer.
+    /// The status of the last response.
     public var statusCode: Int
 
-    /// A row, for a test of an app.
+    /// Makes a row for a test of an app.
     public init(table: String, itemID: String, statusCode: Int) {
         self.table = table
         self.itemID = itemID
@@ -161,12 +161,12 @@ extension [TableOperationError] {
 }
 
 extension TableOperationError {
-    /// Whether the operation was not done only because another one of its transaction was rejected (424).
+    /// Whether the operation was not executed only because another one of its transaction was rejected (424).
     fileprivate var isOfGroup: Bool { statusCode == 424 && groupID != nil }
 }
 
 extension SyncError {
-    /// Why a sync did not come to its end; nil for one that is whole but for rejected operations.
+    /// The reason why a sync was not completed; nil if it was, apart from rejected operations.
     init?(endOfSync error: any Error) {
         switch error {
         case let error as SyncError: self = error

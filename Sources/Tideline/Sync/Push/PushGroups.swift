@@ -1,11 +1,11 @@
-// PushGroups: operations that one transaction of the app made, in a batch and in its answers.
+// PushGroups: the operations of one transaction of the app, in a batch and in its response.
 //
-// Pure. They stand next to each other in a slice: PushPreparation takes them whole.
+// Pure. They are next to each other in a slice: PushPreparation takes whole groups.
 
 import TidelineCore
 
 package enum PushGroups {
-    /// The places of what is done as one: neighbours of one group, or an operation by itself.
+    /// Returns the ranges of operations that are executed together: a group, or an operation by itself.
     package static func units(of operations: [QueuedOperation]) -> [Range<Int>] {
         var units: [Range<Int>] = []
         var start = 0
@@ -29,10 +29,10 @@ package enum PushGroups {
         units(of: operations).contains { $0.count > 1 }
     }
 
-    /// The replies, so that what a group shares is said of each of it.
+    /// Returns the replies, with the reply that a group shares given to each of its operations.
     ///
-    /// A member that only tells that another one was refused is tried again when that one is, and
-    /// else waits for what becomes of that one.
+    /// An operation whose reply only says that another one was rejected is retried if that one is; else
+    /// it waits for the outcome of that one.
     package static func replies(
         _ replies: [PushReply],
         to operations: [QueuedOperation]
@@ -59,7 +59,7 @@ package enum PushGroups {
         return result
     }
 
-    /// What the answers to those of a group that tell something mean for the others.
+    /// Returns the reply for the other operations of a group, from those replies that show an outcome.
     private static func shared(_ causes: [(QueuedOperation, PushReply)]) -> PushReply {
         for (operation, reply) in causes {
             guard case .answer(let answer) = reply else { return reply }
@@ -68,14 +68,14 @@ package enum PushGroups {
             case .accepted, .conflict, .rejected, .undeleted, .look: continue
             }
         }
-        // Nobody is named: something in between answered.
+        // No operation was rejected: the response came from something in between.
         return causes.isEmpty ? .answer(PushAnswer(status: 503)) : .withGroup
     }
 }
 
 extension QueuedOperation {
     /// Whether its row is read before anything is sent: the delete of an insert that may have
-    /// arrived has no version to be measured against.
+    /// arrived has no base version.
     package var mustBeRead: Bool {
         kind == .delete && outcomeUnknown && basis.base == nil && frozen?.ifMatch == nil
     }

@@ -1,4 +1,4 @@
-// What PushMachine is doing, what it asks for, and why it ends.
+// The states, actions and ends of PushMachine.
 
 extension PushMachine {
     enum State: Sendable {
@@ -23,9 +23,9 @@ extension PushMachine {
         case prepare(PushSlice)
         /// In one request, or each in its own.
         case send([QueuedOperation], inBatch: Bool)
-        /// Ask the server what an answer did not say.
+        /// Make a follow-up read.
         case look(QueuedOperation, PushLook)
-        /// Store what came of the answers, in one transaction.
+        /// Store the outcomes, in one transaction.
         case settle([PushSettling])
         case wait(Duration)
         /// nil: the end of the queue.

@@ -1,12 +1,12 @@
-// PushMachine: what to do next while the queue is sent to the server.
+// PushMachine: the state machine that decides what is done next while the queue is pushed.
 //
 // Pure: no clock, no socket, no database. Events go in, one action comes out:
 //
 //     start(lastID:) -> { prepared(_:) -> [ answered(_:) | refused(_:) | lost(mayBeSmaller:) ]
 //                         | looked(_:) | settled(_:) | waited() }* -> .finish
 //
-// `failed(_:)` ends it from anywhere. The queue goes out in slices: a batch where the server takes
-// batches, else one operation for each request. The table is in docs/SYNC.md.
+// `failed(_:)` ends it in any state. The queue is sent in slices: a batch if the server accepts
+// batches, else one operation in each request. The table is in docs/SYNC.md.
 
 import TidelineCore
 
@@ -17,23 +17,23 @@ package struct PushMachine: Sendable {
     package private(set) var budget: PushBudget
     /// How many operations the server accepted.
     package private(set) var completed = 0
-    /// The last answer that an operation was sent again for.
+    /// The last response after which an operation was sent again.
     package private(set) var refusal: PushAnswer?
-    /// The answer that rejected the token.
+    /// The response that rejected the token.
     package private(set) var unauthorizedAnswer: PushAnswer?
 
-    /// The place in the queue up to which operations were taken.
+    /// The position in the queue up to which operations were taken.
     private var cursor = QueueReader.start
     private var isAtEnd = false
-    /// Operations that go first, and those that failed and stand behind all others.
+    /// Operations that go first, and failed ones that go after all others.
     private var first: [Int64] = []
     private var behind: [QueuedOperation] = []
-    /// Of the operations that go first, those whose batch was refused as a whole.
+    /// The operations that go first whose batch was rejected as a whole.
     private var refused: Set<Int64> = []
-    /// A failed operation with the last answer to it.
+    /// A failed operation with the last response to it.
     package typealias Failure = (operation: QueuedOperation, answer: PushAnswer)
-    /// The last answer to each operation that was failed with 5xx, or that something between client and
-    /// server refused.
+    /// The last response to each operation that was failed with 5xx, or that something between client and
+    /// server rejected.
     private var lastFailures: [Int64: Failure] = [:]
     /// The operations among them whose answers say nothing about other requests, in the order of the queue.
     ///
@@ -49,13 +49,13 @@ package struct PushMachine: Sendable {
     package var failuresOfRows: [Failure] {
         failing.filter { $0.answer.isProven && $0.answer.status >= 500 }
     }
-    /// How often an operation was tried in vain.
+    /// How many attempts of an operation failed.
     private var attempts: [Int64: Int] = [:]
-    /// How many operations in a row something in between refused, and whether some are left to the
-    /// next push for it.
+    /// How many operations in a row something in between rejected, and whether some are left to the
+    /// next push because of that.
     private var refusedInRow = 0
     private var isPartlyRefused = false
-    /// Operations that something in between refused in this push, and those of the last one that
+    /// Operations that something in between rejected in this push, and those of the last one that
     /// were not accepted since.
     private var refusedInBetween: [QueuedOperation] = []
     private var refusedBefore: [QueuedOperation] = []
@@ -64,27 +64,27 @@ package struct PushMachine: Sendable {
         let ids = Set(refusedInBetween.map(\.id))
         return refusedBefore.filter { !ids.contains($0.id) } + refusedInBetween
     }
-    /// How often there was no room for the answers to a group alone, by its first operation.
+    /// How often the responses to a group alone were too large, by its first operation.
     private var answersTooLarge: [Int64: Int] = [:]
-    /// Operations above this one were made during the push.
+    /// Operations with a greater id were queued during the push.
     private var lastID: Int64 = 0
-    /// Rows that were taken up again, which happens once for each.
+    /// Rows that were sent again after an edit, which happens once for each.
     private var closed: Set<RowKey> = []
-    /// Rows with an entry that cannot be read.
+    /// Rows with an operation that cannot be decoded.
     private var blocked: Set<RowKey> = []
-    /// Rows whose groups were taken up again already.
+    /// Rows whose groups were already sent again after an edit.
     private var heldRows: Set<RowKey> = []
-    /// Of the answers at hand: what is still to be asked, what failed, and why the push ends.
+    /// For the current responses: the follow-up reads, the failures, and why the push ends.
     private var looks: [(operation: QueuedOperation, look: PushLook)] = []
-    /// The answers that did not tell enough, by their operations.
+    /// The responses that did not show the outcome, by their operations.
     private var unclear: [Int64: PushAnswer] = [:]
     private var failures: [(operation: QueuedOperation, answer: PushAnswer)] = []
     private var stop: Stop?
     private var hasMoved = false
-    /// Whether operations wait for others of their rows, and whether anything has moved since.
+    /// Whether operations wait for earlier ones of their rows, and whether any was completed since.
     private var isWaiting = false
     private var hasMovedSince = false
-    /// Whether operations were put behind the others and nothing has moved since.
+    /// Whether operations were moved after the others and none was completed since.
     private var isProbing = false
     private var lostBatches = 0
 
@@ -93,8 +93,8 @@ package struct PushMachine: Sendable {
         self.budget = budget
     }
 
-    /// `lastID`: the last operation of the queue at the begin; `blocked`: rows with an entry that
-    /// cannot be read; `behind`: what something in between refused in the last push.
+    /// `lastID`: the last operation of the queue at the start; `blocked`: rows with an operation that
+    /// cannot be decoded; `behind`: operations that something in between rejected in the last push.
     package mutating func start(
         lastID: Int64,
         blocked: Set<RowKey> = [],
@@ -111,11 +111,11 @@ package struct PushMachine: Sendable {
 
     private mutating func next() -> Action {
         if let stop { return finish(stop) }
-        // What is behind one of these must not pass it, and none is met twice.
+        // A later operation of such a row must not overtake it, and none is read twice.
         if !looks.isEmpty { return proceed() }
         if first.isEmpty, isAtEnd {
             guard behind.isEmpty else { return retryBehind() }
-            // What waited for others of its rows was passed over, and these may be done.
+            // Operations that waited for earlier ones of their rows were skipped, and those may be completed.
             guard isWaiting, hasMovedSince else { return finish(isPartlyRefused ? .network : nil) }
             (isWaiting, hasMovedSince) = (false, false)
             startOver()
@@ -140,7 +140,7 @@ package struct PushMachine: Sendable {
         return .finish(stop)
     }
 
-    /// The operations of the slice are frozen, in this push or in an earlier one.
+    /// Handles a slice whose operations are frozen, in this push or in an earlier one.
     package mutating func prepared(_ slice: PreparedSlice) -> Action {
         guard case .preparing(let asked) = state else {
             preconditionFailure("prepared(_:) while not preparing")
@@ -165,7 +165,7 @@ package struct PushMachine: Sendable {
         first = again + first
         let unread = slice.operations.filter(\.mustBeRead)
         looks += unread.map { ($0, .row) }
-        // A group with one of these goes when it is known what that one is.
+        // The group of such an operation is sent once its outcome is known.
         let waiting = budget.groups == .split ? [] : Set(unread.compactMap(\.group))
         var operations: [QueuedOperation] = []
         for operation in slice.operations where !operation.mustBeRead {
@@ -185,15 +185,15 @@ package struct PushMachine: Sendable {
         budget.groups != .split && PushGroups.isOne(operations)
     }
 
-    /// It was certainly not done, and goes with its group.
+    /// Sends an operation later, with its group: it was certainly not executed.
     private mutating func sendLater(_ operation: QueuedOperation) {
         refused.insert(operation.id)
         first.append(operation.id)
     }
 
-    /// An edit took the place of what was refused.
+    /// Sends an operation again that was edited after its rejection.
     ///
-    /// A row that is edited without a pause must not keep the push busy for ever.
+    /// It does so once for each row: a row that is edited all the time must not keep the push busy forever.
     private mutating func takeUpAgain(_ operation: QueuedOperation, _ again: inout [Int64]) {
         if closed.insert(operation.row).inserted {
             again.append(operation.id)
@@ -202,9 +202,9 @@ package struct PushMachine: Sendable {
         }
     }
 
-    // MARK: - Answers
+    // MARK: - Responses
 
-    /// The server answered: one reply for each operation, in their order.
+    /// Handles the server's response: one reply for each operation, in their order.
     package mutating func answered(_ replies: [PushReply]) -> Action {
         guard case .sending(let operations, let inBatch) = state else {
             preconditionFailure("answered(_:) with nothing in flight")
@@ -216,7 +216,7 @@ package struct PushMachine: Sendable {
         }
         var settlings: [PushSettling] = []
         var notReached: [Int64] = []
-        // A server that never comes to any has failed.
+        // If the server executes none of them, that is a failure.
         let isPartly = replies.contains { if case .answer = $0 { true } else { false } }
         for (operation, reply) in zip(operations, replies) {
             switch reply {
@@ -242,8 +242,8 @@ package struct PushMachine: Sendable {
         return settle(settlings)
     }
 
-    /// What the server said of a group alone for whose answers it never has room: another attempt
-    /// will not do it either, and the others must not wait for it.
+    /// Returns the response to a group alone, if its responses were too large in every attempt: another
+    /// attempt would not help, and the other operations must not wait for it.
     private mutating func answerBeyondBatch(
         _ replies: [PushReply],
         to operations: [QueuedOperation]
@@ -254,7 +254,7 @@ package struct PushMachine: Sendable {
         return answersTooLarge[id, default: 0] < limits.attemptsMax ? nil : answer
     }
 
-    /// Whether an answer in place of one to a batch does not tell if the server takes none, and a group waits
+    /// Returns whether a response does not show if the server accepts batches, and a group waits
     /// for that.
     ///
     /// Any other request shows which server it is.
@@ -266,10 +266,10 @@ package struct PushMachine: Sendable {
             && !budget.hasTakenBatch && !budget.namesRequests && !budget.isOfOriginalServer
     }
 
-    /// The batch as a whole was not answered as one; `answer` is what came instead.
+    /// Handles a response that is not a batch response.
     ///
     /// - Parameters:
-    ///   - answer: The answer to the request.
+    ///   - answer: The response to the request.
     ///   - isOriginalServer: Whether the server has proven to be an original one, which takes no batches.
     /// - Returns: What to do next.
     package mutating func refused(
@@ -294,7 +294,7 @@ package struct PushMachine: Sendable {
         case 300..<402 where budget.hasTakenBatch && !answer.isProven:
             return notTaken(operations, answer)
         case 401, 408, 429, 300..<400, 500, 502...:
-            // If it goes on, one text of many may be why: the next attempt is with fewer.
+            // If this continues, one of the texts may be the cause: the next attempt has fewer operations.
             if answer.status >= 500, !answer.isProven,
                 operations.contains(where: { attempts[$0.id] != nil })
             {
@@ -307,7 +307,7 @@ package struct PushMachine: Sendable {
         }
     }
 
-    /// What a server said that takes no batches, or not this one.
+    /// Handles the response of a server that accepts no batches, or rejected this one.
     private mutating func notTaken(
         _ operations: [QueuedOperation],
         _ answer: PushAnswer
@@ -315,10 +315,10 @@ package struct PushMachine: Sendable {
         let isUnknown =
             [404, 405, 501].contains(answer.status) || answer.status == 403 && answer.isProven
         let isRefusal = answer.status == 501 || (400..<500).contains(answer.status)
-        // Any other page may be a gateway's, in front of a server that takes batches.
+        // Any other response may come from a gateway, in front of a server that accepts batches.
         let isServers = answer.isProven || budget.isOfOriginalServer
         if isOneGroup(operations), !isUnknown || budget.hasTakenBatch || !isServers {
-            // It cannot be sent in parts. A path that was there a moment ago is none of the server's.
+            // The group cannot be split. If the path worked before, this response is not the server's.
             if isRefusal, answer.isProven, ![404, 405, 501].contains(answer.status) {
                 return settle(operations.map { PushSettling($0, .rejected, answer) })
             }
@@ -326,7 +326,7 @@ package struct PushMachine: Sendable {
             return judgeFailures()
         }
         if budget.hasTakenBatch || budget.namesRequests && !isUnknown, !answer.isProven {
-            // Something in between refused it: one text of many may be why.
+            // Something in between rejected it: one of the texts may be the cause.
             guard operations.count > 1 else {
                 failures = operations.map { ($0, answer) }
                 return judgeFailures()
@@ -335,14 +335,14 @@ package struct PushMachine: Sendable {
             return again(operations)
         }
         budget.giveUpBatches(says: isUnknown && !budget.hasTakenBatch && isServers)
-        // A page in place of an answer says nothing about what was done.
+        // A response that is not a batch response does not show whether the operations were executed.
         if isRefusal, isUnknown || answer.isProven { refused.formUnion(operations.map(\.id)) }
         return again(operations)
     }
 
-    /// No answer came: the operations stay frozen, and the next attempt sends the same bytes.
+    /// Handles a lost response: the operations stay frozen, and the next attempt sends the same bytes.
     ///
-    /// `mayBeSmaller`: the server may have got the request, so a smaller one may pass the link.
+    /// `mayBeSmaller`: the request may have reached the server, so a smaller one may get through.
     package mutating func lost(mayBeSmaller: Bool) -> Action {
         guard case .sending(let operations, let inBatch) = state else { return failed(.network) }
         if operations.count == 1 || isOneGroup(operations), mayBeSmaller {
@@ -355,7 +355,7 @@ package struct PushMachine: Sendable {
         return again(operations)
     }
 
-    /// A request that never gets through must not hold up the others: one of these is tried first.
+    /// Moves a request that never gets through after the others, one of which is tried first.
     private mutating func lostAlone(_ operations: [QueuedOperation]) -> Action {
         let isTriedAlready = operations.contains { attempts[$0.id] != nil }
         guard !isTriedAlready, !isProbing, hasMore else {
@@ -404,7 +404,7 @@ package struct PushMachine: Sendable {
         return .settle(settlings)
     }
 
-    /// The store has taken the outcomes in; `unblocked` are operations of other atomic groups that
+    /// Handles the stored outcomes; `unblocked` are operations of other atomic groups that
     /// followed an accepted operation in its row.
     package mutating func settled(
         _ results: [PushSettled],
@@ -413,13 +413,13 @@ package struct PushMachine: Sendable {
         guard case .settling(let settlings) = state else {
             preconditionFailure("settled() with nothing to settle")
         }
-        // The app may have changed something meanwhile.
+        // The app may have changed something in the meantime.
         let wasAtEnd = isAtEnd
         isAtEnd = false
         var again: [Int64] = []
         for (settling, result) in zip(settlings, results) {
             if result == .untouched {
-                // A failure: what answered in the server's place may do so for ever.
+                // A failure: something between client and server may respond like this every time.
                 failures.append((settling.operation, settling.answer))
                 continue
             }
@@ -435,19 +435,19 @@ package struct PushMachine: Sendable {
             case .parked, .dropped, .gone, .asked, .untouched: break
             }
         }
-        // Those that the scan of the queue has already passed would else be met by the next one.
+        // Otherwise only the next pass over the queue would find those that this one has passed.
         let passed = unblocked.filter { wasAtEnd || $0 <= cursor }
-        // In the order of the queue: what is still to go first stands behind them.
+        // In the order of the queue: operations that were to go first come after those sent again.
         first = again + first + passed.filter { !first.contains($0) }
         return proceed()
     }
 
-    /// What the server told about a row or a table.
+    /// Handles the response to a follow-up read.
     package mutating func looked(_ answer: PushAnswer) -> Action {
         guard case .looking(let operation, let look) = state else {
             preconditionFailure("looked(_:) with nothing to look at")
         }
-        // What an error of the operation tells is the answer to itself.
+        // An error of the operation shows the response to the operation itself.
         let told = unclear.removeValue(forKey: operation.id) ?? answer
         switch look.finding(answer, operation) {
         case .accepted(let server):
@@ -463,7 +463,7 @@ package struct PushMachine: Sendable {
             stop = .unauthorized
             unauthorizedAnswer = answer
         case .retry:
-            // A row that was read does not tell what answered in the server's place.
+            // A row that was read does not show what responded instead of the server.
             failures.append((operation, answer.outline == nil ? told : answer))
         }
         return proceed()
@@ -480,8 +480,9 @@ package struct PushMachine: Sendable {
 
     // MARK: - Failures
 
-    /// One operation that fails is put behind the others; when nothing moves at all, the push waits
-    /// and in the end gives up.
+    /// Moves failed operations after the others.
+    ///
+    /// If none is completed at all, the push waits and finally gives up.
     private mutating func judgeFailures(mayPass: Bool = true) -> Action {
         defer {
             failures = []
@@ -499,7 +500,7 @@ package struct PushMachine: Sendable {
             failures.filter { $0.operation.failedPushes == 0 }.compactMap(\.answer.retryAfter)
             .max()
         if Backoff.isTooLong(asked, limits) {
-            // Next time the others go first, and show whether the server works.
+            // In the next push the others go first, and show whether the server works.
             let known = Set(refusedInBetween.map(\.id))
             refusedInBetween += failures.map(\.operation).filter { !known.contains($0.id) }
             return finish(.network)
@@ -521,12 +522,12 @@ package struct PushMachine: Sendable {
         return next()
     }
 
-    /// Moves operations that something in between refused to the end, without a wait: it dislikes
-    /// something in them, and the others may pass.
+    /// Moves operations that something in between rejected to the end, without a wait: it rejects
+    /// some of their contents, and the others may pass.
     ///
-    /// An operation that is refused a second time is left to the next push.
+    /// An operation that is rejected a second time is left to the next push.
     ///
-    /// - Returns: Nil if they are all that is left: then the push waits and tries them again.
+    /// - Returns: Nil if no other operations are left: then the push waits and retries these.
     private mutating func passRefused() -> Action? {
         guard failures.allSatisfy(\.answer.isRefusedInBetween) else { return nil }
         let known = Set(refusedInBetween.map(\.id))
@@ -544,8 +545,8 @@ package struct PushMachine: Sendable {
         return next()
     }
 
-    /// How many operations in a row may be refused in between before the push ends: something that
-    /// refuses everything must not get one request for each operation.
+    /// How many operations in a row something in between may reject before the push ends: if it rejects
+    /// everything, it must not get a request for each operation.
     private static let refusedInRowMax = 16
 
     private mutating func retryBehind() -> Action {
@@ -553,13 +554,13 @@ package struct PushMachine: Sendable {
         guard tries < limits.attemptsMax else { return finish(.network) }
         first = behind.map(\.id)
         behind = []
-        // What stood behind them in their rows was passed over.
+        // Later operations of their rows were skipped.
         startOver()
         state = .waiting
         return .wait(Backoff.delay(after: max(1, tries), asked: nil, limits))
     }
 
-    /// Whether there is something to be done beside what just failed.
+    /// Whether other operations are left besides those that just failed.
     private var hasMore: Bool { !isAtEnd || !first.isEmpty || !looks.isEmpty }
 
     private mutating func startOver() {
@@ -572,7 +573,7 @@ package struct PushMachine: Sendable {
         return next()
     }
 
-    /// The push ends here: without an answer, or because the task is cancelled.
+    /// Ends the push: no response arrived, or the task is cancelled.
     package mutating func failed(_ stop: Stop) -> Action {
         state = .finished
         return .finish(stop)

@@ -1,18 +1,18 @@
-// PushOutcome, PushSettled: what is decided about an operation that was sent, and what came of it.
+// PushOutcome, PushSettled: the decision about an operation that was sent, and its result.
 
 import TidelineCore
 
-/// What is done with an operation.
+/// The decision about an operation that was sent.
 enum PushOutcome: Sendable {
-    /// It is done, and the server has this state. `isOwn`: nobody else changed the row in between.
+    /// It is complete, and the server has this state. `isOwn`: no other writer changed the row in between.
     case accept(ServerState, isOwn: Bool)
-    /// It goes out again, changed, on top of the server's state.
+    /// It is sent again, changed, on top of the server's state.
     case sendAgain(QueuedOperation, ServerState)
-    /// Nothing of it arrived: it is tried again, with a request of its own.
+    /// Nothing of it arrived: it is retried, with a request of its own.
     case tryAnew(QueuedOperation)
-    /// An earlier form of it arrived, and this row came of it.
+    /// An earlier form of it arrived, and this row is the result.
     case rebase(Row)
-    /// This row, which both changes make, goes out on top of the server's.
+    /// This merged row is sent on top of the server's.
     case merge(Row, onto: Row)
     /// The app's handler decides, when this state of the server is stored.
     case ask(ServerState)
@@ -20,31 +20,31 @@ enum PushOutcome: Sendable {
     case park(ServerState?, ParkText)
 }
 
-/// What a durable error says.
+/// The text of a durable error.
 struct ParkText: Sendable {
     var errorID: String
     var status: Int?
     var message: String
-    /// The conditions of the refusal; nil if it was for the row itself.
+    /// The conditions of the rejection; nil if the row itself caused it.
     var conditions: ParkedConditions?
 }
 
-/// What came of it.
+/// The result of a stored decision.
 package enum PushSettled: Sendable, Hashable {
     /// It left the queue.
     case completed
     /// It is to be sent again.
     case again
-    /// Nothing of it arrived, though an answer came: it is to be tried again.
+    /// Nothing of it arrived, although a response did: it is retried.
     case untouched
     /// It was rejected and waits for the app.
     case parked
-    /// It was rejected, and an edit made meanwhile is to be sent in its place.
+    /// It was rejected, and an edit made in the meantime is sent instead.
     case released
-    /// It was rejected and went: its row was deleted here meanwhile.
+    /// It was rejected and removed: its row was deleted here in the meantime.
     case dropped
-    /// The app's handler is to be asked.
+    /// The app's handler has to decide.
     case asked
-    /// The app dropped it meanwhile.
+    /// The app dropped it in the meantime.
     case gone
 }

@@ -1,12 +1,12 @@
-// PushPreparation+Groups: takes what one transaction of the app made, whole or not at all.
+// PushPreparation+Groups: takes the operations of one transaction of the app, all or none.
 
 import TidelineCore
 
 extension PushPreparation {
     /// Freezes a group.
     ///
-    /// Where one of it waits, all do; where one of it is parked, or cannot be read, all are. It is
-    /// looked at anew whenever it became another set.
+    /// If one of its operations waits, all do; if one is parked or cannot be decoded, all are parked.
+    /// The group is checked again whenever its operations have changed.
     func take(
         _ members: [QueuedOperation],
         of group: String,
@@ -20,7 +20,7 @@ extension PushPreparation {
         }
     }
 
-    /// nil: the group became another one.
+    /// Returns nil if the operations of the group have changed.
     private func step(
         _ members: [QueuedOperation],
         of group: String,
@@ -60,7 +60,7 @@ extension PushPreparation {
                     return nil
                 }
             } else if earlier.group == nil, earlier.damage == nil, first.group == group {
-                // It stands between two of the group.
+                // It is between two operations of the group.
                 var joined = earlier
                 joined.group = group
                 try queue.put(joined)
@@ -71,7 +71,7 @@ extension PushPreparation {
             }
         }
         if isWaiting {
-            // What stands before one of them in its row goes first: the group is met again there.
+            // Earlier operations of the rows go first: after them the group is checked again.
             let circle = try circle(of: group, from: others)
             if circle.isEmpty {
                 work.result.isWaiting = true
@@ -103,8 +103,8 @@ extension PushPreparation {
         queue.catalog.names(tableOf: operation) && queue.account.maySend(operation)
     }
 
-    /// The operation, which is taken back from being sent: whether an attempt arrived stays unknown
-    /// where no answer told.
+    /// Returns the operation, taken back from being sent: whether an attempt arrived stays unknown
+    /// if no response showed it.
     private func unsure(_ operation: QueuedOperation, _ work: Work) -> QueuedOperation {
         guard operation.isAttempted, !work.slice.refused.contains(operation.id) else {
             return operation
@@ -114,9 +114,9 @@ extension PushPreparation {
         return unsure
     }
 
-    /// The groups that a group waits for and that wait for it, so that none of them would ever go.
+    /// Returns the groups that a group waits for and that wait for it: none of them would ever be sent.
     ///
-    /// `others`: those of which an operation stands before one of the group.
+    /// `others`: the groups with an operation that precedes one of the group in its row.
     private func circle(of group: String, from others: Set<String>) throws -> Set<String> {
         var waits: [String: Set<String>] = [group: others]
         var open = Array(others)
@@ -169,9 +169,9 @@ extension PushPreparation {
         return frozen.isEmpty ? .passed : .taken
     }
 
-    /// What was refused with another one of its group waits with that.
+    /// Parks the operations of a group together with the one that was rejected.
     ///
-    /// One that was edited since releases the group: then all of it is sent again.
+    /// If one of them was edited since, the group is released: then all are sent again.
     private func park(
         _ members: [QueuedOperation],
         because cause: QueuedOperation,
@@ -197,7 +197,7 @@ extension PushPreparation {
                 if let later { gone.insert(later.id) }
             }
         }
-        // It is taken up in another slice, if at all.
+        // The group is sent again in another slice, if at all.
         work.slice.heldRows.insert(cause.row)
         guard let edited = released.first else { return }
         try queue.release(with: edited)

@@ -1,6 +1,6 @@
 // PushPreparation: freezes the operations of a slice, in one transaction.
 //
-// What one transaction of the app made is taken whole or not at all; PushPreparation+Groups.swift.
+// The operations of one transaction of the app are taken all or none; see PushPreparation+Groups.swift.
 
 import TidelineCore
 
@@ -88,7 +88,7 @@ struct PushPreparation {
         return try checked(work.result, mayBeSent)
     }
 
-    /// The entry as it is now; nil when nothing is left to be done with it.
+    /// Returns the current state of the operation; nil if nothing is left to be done with it.
     private func current(_ entry: QueuedOperation, _ work: Work) throws -> QueuedOperation? {
         guard work.hasMetGroup else { return entry }
         guard !work.ids.contains(entry.id), let operation = try queue.reader.operation(entry.id),
@@ -139,9 +139,9 @@ struct PushPreparation {
         return .taken
     }
 
-    /// Whether nothing keeps it here.
+    /// Returns whether nothing keeps the operation from being sent.
     ///
-    /// Operations of a table that the app no longer names wait until it names it again, and so do
+    /// Operations of a table that the app no longer declares wait until it declares it again, and so do
     /// those of another account.
     func mayGo(_ operation: QueuedOperation, _ work: Work) -> Bool {
         !work.slice.blocked.contains(operation.row) && queue.catalog.names(tableOf: operation)
@@ -161,7 +161,7 @@ struct PushPreparation {
         return first.map { $0.id != operation.id && $0.group != nil } ?? false
     }
 
-    /// The operation as it is sent; nil when there is nothing to send.
+    /// Returns the frozen operation; nil if there is nothing to send.
     func frozen(
         _ queued: QueuedOperation,
         _ slice: PushSlice,
@@ -169,7 +169,7 @@ struct PushPreparation {
     ) throws -> QueuedOperation? {
         var operation = queued
         if operation.frozen != nil {
-            // One that was refused with its batch was not tried.
+            // If it was rejected with its batch, it was not executed.
             guard !slice.refused.contains(operation.id) else { return operation }
             operation.attempts += 1
             operation.outcomeUnknown = true
@@ -186,8 +186,8 @@ struct PushPreparation {
             if operation.sendsWholeRow, let version = local?.version {
                 operation.basisVersion = version
             } else {
-                // The server never had the row, as far as is known: without a version to be
-                // measured against, a change of it must not hit somebody else's.
+                // As far as is known, the server never had the row. Without a base version, a change of
+                // it must not overwrite another writer's row.
                 operation.kind = .insert
             }
         }
@@ -216,13 +216,13 @@ struct PushPreparation {
         return operation
     }
 
-    /// An entry that cannot be read: what stands behind it in its row waits, too.
+    /// Parks an operation that cannot be decoded; later operations of its row wait, too.
     func parkDamaged(_ operation: QueuedOperation, _ work: inout Work) throws {
         work.slice.blocked.insert(operation.row)
         try park(operation, &work.result)
     }
 
-    /// An operation that cannot be sent waits for the app, with an error that says why.
+    /// Parks an operation that cannot be sent, with an error that says why.
     private func park(_ operation: QueuedOperation, _ result: inout PreparedSlice) throws {
         var parked = operation
         parked.state = .parked

@@ -1,12 +1,12 @@
-// PushSlice, PreparedSlice: which operations go out next, and what was frozen of them.
+// PushSlice, PreparedSlice: the operations that are sent next, before and after they are frozen.
 
 import TidelineCore
 
-/// Which operations are to be sent next.
+/// The operations to send next.
 package struct PushSlice: Sendable, Hashable {
     /// Operations that are to go first, by their ids.
     package var first: [Int64] = []
-    /// Then those behind this place of the queue; nil: no others.
+    /// The position in the queue after which the other operations are taken; nil: no others.
     package var after: Int64?
     /// The most operations.
     package var rows: Int
@@ -14,32 +14,32 @@ package struct PushSlice: Sendable, Hashable {
     package var bytes: Int
     /// Rows of which nothing is sent now.
     package var closed: Set<RowKey> = []
-    /// Rows with an entry that cannot be read: what stands behind it was made to a state that nobody
-    /// knows, and waits for the app.
+    /// Rows with an operation that cannot be decoded: later operations of such a row are based on an
+    /// unknown state, and wait for the app.
     package var blocked: Set<RowKey> = []
-    /// Operations whose last request certainly did nothing, by their ids.
+    /// Operations whose last request was certainly not executed, by their ids.
     package var refused: Set<Int64> = []
     /// How groups are taken.
     package var groups = Groups.together
-    /// Rows whose groups wait, also if they were to go first: a group may have got another name.
+    /// Rows whose groups wait, even if they were to go first: a group may have been renamed.
     package var heldRows: Set<RowKey> = []
 
-    /// What becomes of operations that one transaction of the app made.
+    /// How the operations of one transaction of the app are sent.
     package enum Groups: Sendable, Hashable {
-        /// A group is taken whole, beside others.
+        /// A group is taken whole, together with other operations.
         case together
         /// A group is a slice of its own.
         case alone
-        /// The server cannot do several as one: each goes by itself.
+        /// The server cannot execute several as one: each is sent by itself.
         case split
     }
 }
 
 extension PushSlice {
-    /// As much of it as there is room for on the disk.
+    /// Returns as much of the slice as the free space on the disk allows.
     ///
-    /// What is frozen takes room in the log, and again in the file when that is folded: what fits the
-    /// log only would stay there, and keep what is freed. The answers are to fit, too.
+    /// Frozen requests need space in the write-ahead log, and again in the file at a WAL checkpoint. If they fit
+    /// into the log only, they would stay there and keep the freed space. The responses need space, too.
     func fitting(_ room: Int64?) -> PushSlice {
         guard let room else { return self }
         var slice = self
@@ -48,7 +48,7 @@ extension PushSlice {
         return slice
     }
 
-    /// An operation takes a few pages of table, queue and indexes beside its body.
+    /// The bytes of an operation besides its body: a few pages of table, queue and indexes.
     private static let roomOfRow: Int64 = 16 << 10
     private static let roomOfByte: Int64 = 16
 
@@ -72,16 +72,16 @@ package struct PreparedSlice: Sendable, Hashable {
     package var unsendable: [QueuedOperation] = []
     /// Operations that wait now, because another one of their group is parked.
     package var stopped: [QueuedOperation] = []
-    /// The place behind the last operation that was looked at.
+    /// The position after the last operation that was read.
     package var after: Int64
-    /// Whether nothing is behind that place.
+    /// Whether no operation follows that position.
     package var isAtEnd = false
     /// How many bytes the bodies have.
     package var bytes = 0
-    /// Operations that were edited since their group was refused, which releases that.
+    /// Operations that were edited since their group was rejected, which releases the group.
     package var released: [QueuedOperation] = []
 
-    /// Whether some were passed over that go behind other ones of their rows.
+    /// Whether some operations were skipped because they follow others of their rows.
     package var isWaiting = false
 
     package init(after: Int64) { self.after = after }

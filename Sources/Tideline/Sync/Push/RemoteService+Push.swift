@@ -1,19 +1,19 @@
-// The requests of a push, and their answers as values.
+// The requests of a push, and their responses as values.
 
 import Foundation
 import TidelineCore
 
-/// What came back for a batch.
+/// The reply to a batch.
 enum BatchReply: Sendable {
     case replies([PushReply])
-    /// Something that is no answer to a batch.
+    /// A response that is not a batch response.
     case refused(PushAnswer)
 }
 
 extension RemoteService {
     /// Sends a frozen operation; the same bytes every time.
     ///
-    /// A classic server brings a tombstone back as it was; its new values are sent after that.
+    /// A classic server revives a tombstone unchanged; the new values are sent after that.
     func send(_ operation: QueuedOperation, _ schema: TableSchema?) async throws -> PushAnswer {
         guard let frozen = operation.frozen else {
             preconditionFailure("only frozen ones are sent")
@@ -46,7 +46,7 @@ extension RemoteService {
     ) async throws
         -> BatchReply
     {
-        // What a server of another generation says of it is a refusal: single requests follow.
+        // The response of a server of another generation is a rejection: single requests follow.
         let (response, _) = try await plainly(
             Request(
                 method: "POST",
@@ -62,7 +62,7 @@ extension RemoteService {
         }
         signs.learn(.batches)
         hear(answers.compactMap { $0 }.filter { !$0.isBeyondBatch }, sentAt: busy.number)
-        // One that is not answered was not come to: it is tried again.
+        // A request without a response was not executed: it is retried.
         let missing = TransportResponse(status: 503)
         return .replies(
             zip(operations, answers).map { operation, answer in
@@ -92,7 +92,7 @@ extension RemoteService {
         return !page.tracksChanges && page.deltaLink == nil
     }
 
-    /// Asks for what an answer did not say.
+    /// Makes a follow-up read.
     func look(
         _ look: PushLook,
         _ operation: QueuedOperation,
@@ -110,7 +110,7 @@ extension RemoteService {
     /// Looks a row up, deleted or not, by a list: a single read of it would be 404 also where the
     /// table is missing, and the original Node server shows no tombstone there.
     ///
-    /// - Returns: The answer as that to a single read would be.
+    /// - Returns: The response, in the form of one to a single read.
     private func row(
         _ id: String,
         among table: String,
@@ -125,7 +125,7 @@ extension RemoteService {
         var answer = pushAnswer(response, schema, id: id)
         answer.dialect = dialect
         guard response.status == 200 else {
-            // Whatever a classic server says, it says of the table.
+            // Any response of a classic server is about the table.
             if dialect == .classic, answer.isProven { answer.lacksTable = response.status == 404 }
             return answer
         }
@@ -150,12 +150,12 @@ extension RemoteService {
 }
 
 extension TransportResponse {
-    /// Whether the request was not done because the answers of its batch are large.
+    /// Whether the request was not executed because the responses of its batch are too large.
     var isBeyondBatch: Bool {
         status == 503 && RowText.row(body, nil)?["code"] == "batchAnswersTooLarge"
     }
 
-    /// `id` is the row's that was sent: another row in the body is no answer to it.
+    /// `id` is the id of the row that was sent: a body with another row is not a response to it.
     func pushAnswer(
         _ schema: TableSchema?,
         id: String,
@@ -163,7 +163,7 @@ extension TransportResponse {
     ) -> PushAnswer {
         let item = item(schema).flatMap { ItemKey($0.id) == ItemKey(id) ? $0 : nil }
         let code = item == nil ? code : nil
-        // With a wrong path nothing is an answer of a table, as with a page of somebody else.
+        // With a wrong path, no response is from a table; the same holds for another server's page.
         let isElsewhere = item != nil || code == "noSuchPath"
         var answer = PushAnswer(
             status: status,

@@ -1,6 +1,6 @@
-// Settlement+Resolution: what an app's handler decided about a conflict, in one transaction.
+// Settlement+Resolution: stores an app's decision about a conflict, in one transaction.
 //
-// The handler saw the row with all its edits, so what it says holds for the operation behind, too.
+// The handler saw the row with all its edits, so its decision also applies to the next operation.
 
 import TidelineCore
 
@@ -68,7 +68,7 @@ extension Settlement {
         }
     }
 
-    /// The operation goes out on top of the server's state, and takes in what stands behind it.
+    /// Sends the operation again on top of the server's state; it absorbs the operations that follow it.
     private func replace(_ view: ConflictView, with operation: QueuedOperation) throws {
         var again = ConflictRules.onTop(operation, view.server)
         again.edit = nil

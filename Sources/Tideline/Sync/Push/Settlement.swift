@@ -1,8 +1,8 @@
-// Settlement: what an answer does to row, queue, base and errors, in one transaction.
+// Settlement: applies an outcome to row, queue, base row and errors, in one transaction.
 //
-// Everything here runs inside `LocalStore.write`; what is done was decided before. The rule for a
+// Everything here runs inside `LocalStore.write`; the decision was made before. The rule for a
 // row that was edited while its operation was in flight (guarantee 7): the new local row is the
-// server's answer with the edits made since the first attempt on top.
+// server's row with the edits made since the first attempt on top.
 
 import TidelineCore
 
@@ -11,10 +11,10 @@ struct Settlement {
 
     private var store: any LocalStoreWriter { queue.store }
 
-    /// Does what was decided about an operation that was sent.
+    /// Applies the decision about an operation that was sent.
     ///
-    /// `operations` are those of its row now. One that is gone, because the app dropped it
-    /// meanwhile, is left alone.
+    /// `operations` are the current ones of its row. If the app dropped the operation in the meantime,
+    /// nothing is done.
     func settle(
         _ sent: QueuedOperation,
         _ outcome: PushOutcome,
@@ -22,7 +22,7 @@ struct Settlement {
         seen: SeenNotes
     ) throws -> PushSettled {
         guard var operation = operations.first(where: { $0.id == sent.id }) else { return .gone }
-        // An answer is only to the request that it answers: one made anew since is sent again.
+        // A response belongs to one request: if the operation has a new one since, it is sent again.
         guard operation.damage != nil || operation.frozen?.requestID == sent.frozen?.requestID
         else { return .again }
         operation.outcomeUnknown = operation.outcomeUnknown || sent.outcomeUnknown
@@ -34,7 +34,7 @@ struct Settlement {
             try finish(operation, later, server, mayBeStored: isOwn)
             return .completed
         case _ where operation.damage != nil:
-            // It cannot be changed: the next look at it parks it, and blocks what stands behind.
+            // It cannot be changed: the next push parks it, and later operations of its row wait.
             operation.state = .pending
             try queue.put(operation)
             return .again
@@ -63,7 +63,7 @@ struct Settlement {
 
     // MARK: - Accepted
 
-    /// What an accepted push replaced was replaced by this device.
+    /// Notes that this device replaced the state that an accepted push replaced.
     private func note(
         _ operation: QueuedOperation,
         _ server: ServerState,
@@ -82,9 +82,9 @@ struct Settlement {
         seen.note(.accepted(operation.row, push))
     }
 
-    /// The operation is done; `server` is what the server has, where that is known.
+    /// Completes the operation; `server` is the server's state, if it is known.
     ///
-    /// `mayBeStored`: it may be what the server stored as the answer to an earlier attempt.
+    /// `mayBeStored`: it may be the replayed answer to an earlier attempt.
     func finish(
         _ operation: QueuedOperation,
         _ later: QueuedOperation?,
@@ -103,7 +103,7 @@ struct Settlement {
             ? ServerState.newest(after: server, to: operation)
             : ServerState.later(basis.latest, server)
         guard let later else {
-            // Nothing kept what queries told of a row that was not here: they read anew.
+            // Membership changes that queries reported for a missing row were not stored: they restart.
             if operation.kind == .delete, newest != server, newest.row != nil {
                 try queue.resetCursors(operation.table)
             }
@@ -113,9 +113,9 @@ struct Settlement {
         try moveUp(later, behind: operation, server, basis, isDone: mayBeStored)
     }
 
-    /// Bases the operation that stands behind a settled one, and the local row, on the outcome.
+    /// Bases the next operation of a row, and the local row, on the outcome of the previous one.
     ///
-    /// `isDone`: the server did what that one asked for; else it gave way to what the server has.
+    /// `isDone`: the server accepted the previous one; else that gave way to the server's row.
     func moveUp(
         _ later: QueuedOperation,
         behind operation: QueuedOperation,
@@ -130,12 +130,12 @@ struct Settlement {
         waiting.basis = basis
         waiting.before = nil
         if case .deleted(let version, _) = server, later.kind != .insert {
-            // The edit behind was made to a row that is gone. It keeps a version to be measured
-            // against: without If-Match it could hit a row that somebody brought back meanwhile.
+            // The next edit was made to a row that is gone. It keeps a base version: without
+            // If-Match it could overwrite a row that another writer restored in the meantime.
             waiting.basisVersion =
                 version ?? operation.basis.base?.version ?? later.basisVersion
             if later.kind == .update, let base = operation.basis.base {
-                // Should somebody bring the row back, it tells still what only puts something back.
+                // If another writer restores the row, the base still shows which edits only restore a value.
                 waiting.basis = RowBasis(base: base, latest: basis.latest ?? server)
                 waiting.sendsWholeRow = true
             }
@@ -165,7 +165,7 @@ struct Settlement {
         guard try !isWhole && !queue.reader.isReplaced(behind: waiting) else {
             return try queue.confirmHolders(of: newest, operation.table)
         }
-        // Before a delete there is no row: then everything in the local one is an edit.
+        // A delete has no row after it: then every value of the local one is an edit.
         var sent =
             operation.frozen?.sentRow ?? operation.edit.flatMap { _ in
                 operation.result(local: local)
@@ -174,7 +174,7 @@ struct Settlement {
         if !isDone, later.kind == .update, !operation.isChained(to: later),
             let base = operation.basis.base
         {
-            // What the edit behind only put back as it was before both is no edit.
+            // A value that the next edit only restored to the one before both is not an edit.
             for (name, value) in RowMerge.payload(local) where RowMerge.same(base[name], value) {
                 sent[name] = value
             }
@@ -214,7 +214,7 @@ struct Settlement {
         try queue.rebaseFollowing(operation, from: sent, onto: base)
     }
 
-    /// Takes the row out of the queue's hands: the local row becomes the server's.
+    /// Ends the row's part in the queue: the local row becomes the server's.
     func apply(_ server: ServerState, _ table: String, _ id: String) throws {
         switch server {
         case .row(let row):
@@ -226,12 +226,12 @@ struct Settlement {
 
     // MARK: - Sent again
 
-    /// The operation goes out again, changed, from the same place in the queue.
+    /// Sends the operation again, changed, from the same position in the queue.
     ///
-    /// The outcome of its attempts is known, so an edit that stands behind it collapses into it.
-    /// `server`: what an answer told of the row; nil where it told nothing.
+    /// The outcome of its attempts is known, so the edit that follows it is merged into it.
+    /// `server`: the row's state from a response; nil if the response showed none.
     ///
-    /// - Returns: Whether anything is left to be sent in its place.
+    /// - Returns: Whether an operation is left to be sent.
     @discardableResult
     func sendAgain(
         _ changed: QueuedOperation,
@@ -262,7 +262,7 @@ struct Settlement {
         again.group = try queue.joined(merged, with: later).group
         again.edit = merged.edit
         if merged.kind != operation.kind { again.kind = merged.kind }
-        // Sent again as it was: an edit behind it that was made to an older version stays based on that.
+        // Sent again unchanged: a following edit that was made to an older version stays based on that.
         if changed.basisVersion == operation.basisVersion {
             again.basisVersion = merged.basisVersion
         }
@@ -331,7 +331,7 @@ struct Settlement {
         try store.put([rebased], in: operation.table)
     }
 
-    /// A rejected operation takes the one behind it in, and is to be sent anew.
+    /// Merges the following operation into a rejected one, which is then sent again.
     func collapse(
         _ operation: QueuedOperation,
         _ later: QueuedOperation
@@ -344,10 +344,10 @@ struct Settlement {
         return .released
     }
 
-    /// A rejected insert goes whose row was deleted here since.
+    /// Removes a rejected insert whose row was deleted here since.
     ///
-    /// The delete behind it is for the row that the server has under that id, if it has one: it
-    /// may be this very insert, changed by somebody after its answer was lost.
+    /// The delete that follows it applies to the row that the server has with that id, if any: it may
+    /// be this insert, changed by another writer after its response was lost.
     private func drop(
         _ operation: QueuedOperation,
         _ later: QueuedOperation,

@@ -26,7 +26,7 @@ extension SyncEngine {
             let (table, id) = (operation.table, Value.string(operation.itemID))
             let known = operation.basis.lastKnown?.row
             let stored = try queue.store.row(id: id, in: table)
-            // Where the server has none it is a row of this device, without a version.
+            // If the server has no row, this is a row of this device, without a version.
             let own = operation.damage == nil ? stored.map(RowMerge.payload) : stored
             let kept = Self.item(item, operation, over: known ?? own, queue.catalog)
             try queue.store.put([kept], in: table)
@@ -108,7 +108,7 @@ extension SyncEngine {
         }
     }
 
-    /// Refuses what no table holds, but for values that either side has already.
+    /// Rejects values that no table can hold, except those that either side already has.
     private func check(_ item: Row, of error: TableOperationError) throws {
         var theirs: Row?
         if case .row(let row) = error.serverCopy { theirs = row }
@@ -126,9 +126,9 @@ extension SyncEngine {
     }
 
     /// The server's row with what this device changed, also in columns that the app's item does not
-    /// have; the local values where the server has no row.
+    /// have; the local values if the server has no row.
     ///
-    /// What an update from an older copy changed is not known: the server's row is left as it is.
+    /// The changes of an update from an older copy are not known: the server's row stays unchanged.
     private static func edits(
         of stored: Row,
         _ operation: QueuedOperation,
@@ -154,7 +154,7 @@ extension SyncEngine {
         return row
     }
 
-    /// Runs one of the three actions, unless the error was settled before.
+    /// Runs one of the three actions, unless the error was resolved before.
     private func resolve(
         _ error: TableOperationError,
         _ body:
@@ -226,7 +226,7 @@ extension QueueReader {
         return isParked || !catalog.names(tableOf: operation)
     }
 
-    /// The row on this device; nil also where the app does not name the table.
+    /// The row on this device; nil also if the app does not declare the table.
     fileprivate func localRow(of operation: QueuedOperation) throws -> Row? {
         guard catalog.names(tableOf: operation) else { return nil }
         return try store.row(id: .string(operation.itemID), in: operation.table)
@@ -234,11 +234,11 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// An operation leaves the queue, and its row becomes what the server is known to have.
+    /// Removes an operation from the queue; its row becomes the newest known row of the server.
     func discard(_ operation: QueuedOperation) throws {
         try remove(operation)
-        // Of an entry that cannot be read nothing is known: the row stays until it is read anew. The
-        // rows of a table that the app does not name cannot be reached.
+        // If an operation cannot be decoded, its row stays until it is pulled again. The rows of a table
+        // that the app does not declare cannot be reached.
         guard operation.damage == nil, catalog.names(tableOf: operation) else {
             return try letGo(behind: operation)
         }
@@ -247,7 +247,7 @@ extension QueueTransaction {
         }
         switch operation.basis.lastKnown {
         case .row(let row):
-            // While it was not here nothing kept what queries told of it: they read anew.
+            // Membership changes that queries reported for the missing row were not stored: they restart.
             let id = Value.string(operation.itemID)
             if try store.row(id: id, in: operation.table) == nil {
                 try resetCursors(operation.table)
@@ -283,17 +283,17 @@ extension QueueTransaction {
         try release(with: operation)
     }
 
-    /// - Throws: ``SyncError`` with code `unknownTable` where the app does not name the table.
+    /// - Throws: ``SyncError`` with code `unknownTable` if the app does not declare the table.
     fileprivate func checkTable(of operation: QueuedOperation) throws {
         guard !catalog.names(tableOf: operation) else { return }
         throw SyncError.unknownTable(operation.table, known: Array(catalog.schemas.keys))
     }
 
-    /// An entry that could not be read is gone, or one of a table that the app does not name: what
-    /// pulls told of its row was not kept, so the queries read anew.
+    /// Handles the removal of an operation that could not be decoded, or whose table the app does not declare:
+    /// changes that pulls reported for its row were not stored, so the queries of the table restart.
     ///
-    /// What stands behind it is measured against the version of the local row; where there is none,
-    /// against the empty one, which no row of the server has.
+    /// The next operation of the row is based on the version of the local row, or, if there is none, on the
+    /// empty version, which no row of the server has.
     fileprivate func letGo(behind dropped: QueuedOperation) throws {
         let (table, id) = (dropped.table, dropped.itemID)
         try resetCursors(table)

@@ -1,4 +1,4 @@
-// What an answer to an operation comes to, before anything of it is stored.
+// The decision about an operation after a response, before anything is stored.
 
 import TidelineCore
 

@@ -35,7 +35,7 @@ extension SyncEngine {
 
     /// Pushes before a pull; parked operations do not stop it: their rows are left as they are.
     ///
-    /// While nobody is signed in nothing is pushed, and the server decides what is read.
+    /// While no account is signed in, no operation is pushed, and the server decides which rows are read.
     ///
     /// - Returns: The error of a push that left only rows that the server fails to process: they do
     ///   not keep the pull back.
@@ -81,7 +81,7 @@ extension SyncEngine {
             budget.begin(afterAttempts: begin.attempts)
             machine = PushMachine(limits: limits, budget: budget)
             events.send(.pushStarted(pending: begin.own))
-            // What begins has an end, whatever happens in between.
+            // A push that started reports its end, whatever happens in between.
             defer { events.send(.pushFinished(completed: machine.completed, parked: parked)) }
             let end = try await run(&machine, begin)
             note(end.stop, machine)
@@ -111,7 +111,7 @@ extension SyncEngine {
         }
     }
 
-    /// Pushes what was released by the answers to a push that completed so many operations.
+    /// Pushes the operations that the responses to a push released; that push completed `completed` operations.
     private func pushAgain(after completed: Int) async throws -> PushResult {
         do {
             var result = try await pushInTurn(isSecond: true)
@@ -178,7 +178,7 @@ extension SyncEngine {
             switch try await service(for: operations).send(batch: operations, catalog) {
             case .replies(let replies): return machine.answered(replies)
             case .refused(let answer):
-                // A page of something in between must not take a transaction apart.
+                // A response from something in between must not split a transaction.
                 var isOriginal = false
                 if machine.mustKnowServer(after: answer) {
                     isOriginal = try await remote.get().isOriginal(operations[0].table)
@@ -203,7 +203,7 @@ extension SyncEngine {
         }
     }
 
-    /// Freezes a slice, or as much of it as there is room for.
+    /// Freezes a slice, or as much of it as the free space on the disk allows.
     private func prepare(_ slice: PushSlice) async throws -> PreparedSlice {
         var slice = slice.fitting((store as? any RoomTeller)?.room)
         while true {
@@ -219,7 +219,7 @@ extension SyncEngine {
     private func freeze(_ slice: PushSlice) async throws -> PreparedSlice {
         let (environment, remote) = (environment, remote)
         var timed = environment
-        // Whoever has no server to ask sends nothing.
+        // Without a server, nothing is sent.
         if let clock = try? remote.get().clock {
             timed.now = { clock.time(at: environment.now()) }
         }
@@ -247,7 +247,7 @@ extension SyncEngine {
                         let answer = try await remote.send(operation, schema)
                         return PlacedReply(index: index, reply: .answer(answer))
                     } catch is TransportError {
-                        // The answers of the others are not lost with this one.
+                        // The responses to the others are not lost with this one.
                         return PlacedReply(index: index, reply: .lost)
                     }
                 }
@@ -258,7 +258,7 @@ extension SyncEngine {
         }
     }
 
-    /// What came back for one of several requests.
+    /// The reply to one of several requests.
     private struct PlacedReply: Sendable {
         var index: Int
         var reply: PushReply
@@ -266,7 +266,7 @@ extension SyncEngine {
 
     // MARK: - Settling
 
-    /// Decides each answer, then stores what came of all of them in one transaction.
+    /// Decides about each response, then stores all outcomes in one transaction.
     ///
     /// - Returns: The result of each, and the operations of other groups that waited for them.
     private func settle(
@@ -398,7 +398,7 @@ extension SyncEngine {
         if busyTime > limits.retryDelayMax { try checkBusy() }
     }
 
-    /// What answered in the server's place, or why the server could not.
+    /// Returns the error for a response that is not the server's, or for a failure of the server.
     private func refusal(_ machine: PushMachine, _ stop: PushMachine.Stop?) -> SyncError? {
         if stop == .unauthorized {
             return .signInWanted("push", reason: machine.unauthorizedAnswer?.message)
@@ -406,7 +406,7 @@ extension SyncEngine {
         guard stop == .network, let refusal = machine.refusal,
             let server = try? remote.get().endpoint.name
         else { return nil }
-        // A row that is not whole, or that nothing was written to.
+        // The row is incomplete, or nothing was written to it.
         let ofRow = refusal.item.map { _ in AnswerOutline(status: refusal.status) }
         guard let answer = refusal.outline ?? ofRow else { return nil }
         return .unexpectedAnswer(
@@ -421,12 +421,12 @@ extension SyncEngine {
 /// The queue at the begin of a push.
 private struct PushBegin: Sendable {
     var pending: Int
-    /// How many of them are the account's that is signed in.
+    /// How many of them belong to the account that is signed in.
     var own: Int
     var lastID: Int64
     /// How often the first operation was sent before.
     var attempts: Int
-    /// Rows with an entry that cannot be read.
+    /// Rows with an operation that cannot be decoded.
     var blocked: Set<RowKey>
 
     init(_ reader: QueueReader) throws {

@@ -1,4 +1,4 @@
-// KnownCommits: the latest commit of each table that the device knows of, from pages and from answers to
+// KnownCommits: the latest commit of each table that the device knows of, from pages and from responses to
 // pushes.
 //
 // An insert keeps it. A tombstone that was made after it cannot be of a row that the app knew: it is of
@@ -14,13 +14,13 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// Remembers a commit that the server told, if it is the latest.
+    /// Stores a commit of the server, if it is the latest.
     func note(commit: Timestamp?, of table: String) throws {
         guard let commit, commit.milliseconds > (try reader.knownUntil(table)) else { return }
         _ = try set(String(commit.milliseconds), table, "", PullCursor.knownUntilType)
     }
 
-    /// Remembers the latest commits that answers to a push told.
+    /// Stores the latest commits in the responses to a push.
     func noteCommits(of settlings: [PushSettling]) throws {
         var latest: [String: Timestamp] = [:]
         for settling in settlings {

@@ -1,11 +1,11 @@
-// LocalChanges: what the app does to a row, with its queue entry, in one transaction.
+// LocalChanges: the app's changes of a row, with their queue operations, in one transaction.
 
 import TidelineCore
 
 struct LocalChanges {
     let queue: QueueTransaction
     let table: String
-    /// What the columns hold, for rows that no model has made.
+    /// The declared columns, for rows without a model.
     var declared: TableSchema?
 
     private var store: any LocalStoreWriter { queue.store }
@@ -94,7 +94,7 @@ struct LocalChanges {
         return try insertUnknown(rows.map(\.row), knownUntil: knownUntil)
     }
 
-    /// Whether nothing is known of any of these ids: neither a row nor an operation.
+    /// Returns whether the store has neither a row nor an operation with any of these ids.
     private func areUnknown(_ rows: [NewRow]) throws -> Bool {
         let given = rows.filter { !$0.hasNewID }.map(\.row.id)
         guard Set(given.map(ItemKey.init)).count == given.count else { return false }
@@ -130,9 +130,9 @@ struct LocalChanges {
         return new
     }
 
-    /// Changes a row to what a record says, and queues the update.
+    /// Changes a row to the values of a record, and queues the update.
     ///
-    /// `normalized` is a row as the record type encodes it: what differs only by that is no edit.
+    /// `normalized` is a row as the record type encodes it: a difference that only the encoding causes is not an edit.
     func update(
         _ edited: Row,
         identity: RecordIdentity,
@@ -204,9 +204,9 @@ struct LocalChanges {
         return row
     }
 
-    /// Removes a row and queues its delete; a row that is not there is left alone.
+    /// Removes a row and queues its delete; does nothing if the row does not exist.
     ///
-    /// `basisVersion` is the state that the app saw, where that is older than the stored one.
+    /// `basisVersion` is the state that the app saw, if that is older than the stored one.
     func delete(_ id: String, basisVersion: (_ stored: Row) -> String? = { _ in nil }) throws {
         let stored = try store.row(id: .string(id), in: table)
         let operations = try operations(id)
@@ -273,10 +273,10 @@ struct LocalChanges {
         try replace(last, with: operation)
     }
 
-    /// An insert that never had an effect goes, and nothing of it is ever sent.
+    /// Removes an insert that never took effect; nothing of it is ever sent.
     ///
-    /// What the server has under that id, if it was seen, takes its place. But if the server
-    /// rejected the insert because of that row, the delete is meant for it.
+    /// If the client has seen the server's row with that id, the row replaces the local one. But if the server
+    /// rejected the insert because of that row, the delete applies to it.
     private func removeInsert(_ operation: QueuedOperation, isOnly: Bool) throws {
         let id = operation.itemID
         try release(with: operation)

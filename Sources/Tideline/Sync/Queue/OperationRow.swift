@@ -1,6 +1,6 @@
 // OperationRow: a queued operation as a row of MS_TableOperations, and back.
 //
-// What cannot be read is no end of the queue: the operation comes with a `damage` that names the
+// If an operation cannot be decoded, the queue continues: the operation has a `damage` that names the
 // column, and push parks it with an error.
 
 import Foundation

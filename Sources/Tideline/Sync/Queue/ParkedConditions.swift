@@ -1,4 +1,4 @@
-// ParkedConditions: the schema, rights and app version under which the server refused an operation.
+// ParkedConditions: the schema, rights and app version at a temporary rejection.
 
 import Foundation
 import TidelineCore
@@ -7,19 +7,19 @@ struct ParkedConditions: Hashable, Sendable {
     /// Names the tables, columns and permissions of the server that refused it; nil of servers that send no
     /// `Tideline-Schema`.
     var schema: String?
-    /// Stands for what the token said of the caller; nil without a token.
+    /// A text that changes with the claims of the token; nil without a token.
     var rights: String?
     /// The version of the app.
     var app: String
 
-    /// Whether a refusal with this status may be for a missing table, column or right.
+    /// Returns whether a rejection with this status may be temporary: for a missing table, column or right.
     static func mayPass(_ status: Int?) -> Bool {
         status.map { [400, 403, 404, 405].contains($0) } ?? false
     }
 
-    /// Whether an operation that was refused under these conditions may be accepted under `now`.
+    /// Returns whether an operation that was rejected under these conditions may be accepted under `now`.
     ///
-    /// What is not known of now, such as a token that was not asked for yet, counts as unchanged.
+    /// A condition that is not known yet, such as a token that was not requested yet, counts as unchanged.
     func differ(from now: ParkedConditions, status: Int?) -> Bool {
         if app != now.app { return true }
         if let schema = now.schema, schema != self.schema { return true }
@@ -27,7 +27,7 @@ struct ParkedConditions: Hashable, Sendable {
         return rights != self.rights
     }
 
-    /// Whether no answer shows when the server changes, so that a retry on a schedule is all that is left.
+    /// Whether responses do not show when the server changes, so that only a schedule can retry.
     func haveNoSchema(now: ParkedConditions) -> Bool { schema == nil && now.schema == nil }
 }
 
@@ -61,7 +61,7 @@ struct ParkedSchedule: Hashable, Sendable {
         self.next = next
     }
 
-    /// The schedule of operations that were refused just now.
+    /// Makes the schedule for operations that were rejected just now.
     init(from now: Date) { self.init(attempts: 0, next: now.addingTimeInterval(Self.wait(0))) }
 
     /// Reads a schedule as the store has it.
@@ -80,7 +80,7 @@ struct ParkedSchedule: Hashable, Sendable {
         now >= next || next > now.addingTimeInterval(Self.waitMax)
     }
 
-    /// The schedule after an attempt; one that was due long ago is of an earlier refusal.
+    /// Returns the schedule after an attempt; one that was due long ago belongs to an earlier rejection.
     func after(_ now: Date) -> ParkedSchedule {
         let isOld = now > next.addingTimeInterval(Self.waitMax)
         let attempts = isOld ? 0 : attempts + 1

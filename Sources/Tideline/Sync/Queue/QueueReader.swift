@@ -1,11 +1,11 @@
-// QueueReader: looking things up in the queue, within one transaction of the store.
+// QueueReader: reads of the queue, within one transaction of the store.
 
 import TidelineCore
 
 struct QueueReader {
     let store: any LocalStoreReader
     let catalog: TableCatalog
-    /// Who is signed in.
+    /// The account that is signed in.
     let account: AccountView
 
     private func operations(_ query: TableQuery) throws -> [QueuedOperation] {
@@ -119,7 +119,7 @@ struct QueueReader {
         return try !store.rows(query, in: SystemTables.operations).isEmpty
     }
 
-    /// The status that the server answered a parked operation with.
+    /// Returns the status of the response that rejected a parked operation.
     func status(ofErrorOf operation: QueuedOperation) throws -> Int? {
         let query = TableQuery(filter: .equal("operationId", .integer(operation.id)))
         return try store.rows(query, in: SystemTables.errors).first.flatMap {
@@ -127,7 +127,7 @@ struct QueueReader {
         }
     }
 
-    /// The first operations behind `place` that are not parked, in order.
+    /// Returns the first operations after `place` that are not parked, in order.
     func operations(after place: Int64, limit: Int) throws -> [QueuedOperation] {
         let notParked = Filter.differs(
             "state",
@@ -139,7 +139,7 @@ struct QueueReader {
         return try operations(query)
     }
 
-    /// The rows of the parked entries that cannot be read.
+    /// Returns the rows of the parked operations that cannot be decoded.
     func unreadableRows() throws -> Set<RowKey> {
         var rows: Set<RowKey> = []
         for id in try parkedIDs() {
@@ -168,10 +168,10 @@ struct QueueReader {
         try operationIDs(.equal("state", .integer(QueuedOperation.State.parked.rawValue)))
     }
 
-    /// The operations of tables that the app does not name, by their ids.
+    /// Returns the operations of tables that the app does not declare, by their ids.
     func idsOfUnnamedTables() throws -> [Int64] {
         let names = catalog.schemas.keys.sorted()
-        // The usual case needs the index only.
+        // The usual case needs only the index.
         guard try count() > names.reduce(0, { try $0 + count(table: $1) }) else { return [] }
         var others: Filter?
         for name in names {
@@ -189,10 +189,10 @@ struct QueueReader {
         }
     }
 
-    /// The place before all operations, also those whose id something else wrote.
+    /// The position before all operations, including those whose id another program wrote.
     static let start = Int64.min
 
-    /// The place of the last operation in the queue; 0 when it is empty.
+    /// Returns the position of the last operation in the queue; 0 if it is empty.
     func lastID() throws -> Int64 {
         var query = TableQuery()
         query.order = [SortKey(column: "id", ascending: false)]
@@ -226,7 +226,7 @@ struct QueueReader {
         return try store.rows(query, in: table).map(\.id)
     }
 
-    /// What is known of a row on the server; nil when it has no operations.
+    /// Returns the known server state of a row; nil if it has no operations.
     func basis(_ table: String, _ itemID: String) throws -> RowBasis? {
         try operations(table, itemID).first?.basis
     }

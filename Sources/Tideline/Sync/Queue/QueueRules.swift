@@ -1,29 +1,29 @@
-// QueueRules: what a new local change does to the queue.
+// QueueRules: the effect of a local change on the queue.
 //
-// Pure. The rules are those of CONTRACT.md, section 2, "The queue", as a table in docs/SYNC.md.
+// Pure. The rules are the table in docs/SYNC.md, "The queue".
 // `last` is the last operation of the same row; before it there is at most one, which is attempted.
 
 package enum QueueRules {
-    /// What a local change asks for.
+    /// The kind of a local change.
     package enum Change: Sendable, Hashable {
         case insert
         case update
         case delete
     }
 
-    /// What becomes of the queue.
+    /// The effect on the queue.
     package enum Effect: Sendable, Hashable {
         /// A new operation goes to the end of the queue.
         case append(OperationKind)
-        /// `last` stays where it is and takes the change in.
+        /// `last` keeps its position and absorbs the change.
         case collapse(into: OperationKind)
-        /// `last` stays where it is and becomes a replacement of the deleted row.
+        /// `last` keeps its position and becomes a replacement of the deleted row.
         case replaceDeleted
-        /// `last` goes; the server never hears of the row.
+        /// `last` is removed; nothing of the row is ever sent.
         case remove
         /// Nothing changes.
         case nothing
-        /// The row is there already.
+        /// The row already exists.
         case alreadyExists
         /// There is no such row.
         case notFound
@@ -40,7 +40,7 @@ package enum QueueRules {
         case .delete where !rowExists: return .nothing
         default: break
         }
-        // An entry that cannot be read stays as it is, so it takes nothing in.
+        // An operation that cannot be decoded stays unchanged, so it absorbs nothing.
         guard let last, last.state != .attempted, last.damage == nil else {
             switch change {
             case .insert: return .append(.insert)
@@ -55,15 +55,15 @@ package enum QueueRules {
         case (.insert, .delete): return last.outcomeUnknown ? .collapse(into: .delete) : .remove
         case (.update, .delete): return .collapse(into: .delete)
         case (.delete, .insert): return .replaceDeleted
-        // The row exists exactly when the last operation is no delete: the rest cannot be.
+        // The row exists exactly if the last operation is not a delete: other cases are impossible.
         case (.delete, .update), (.delete, .delete): return .nothing
         case (.insert, .insert), (.update, .insert): return .alreadyExists
         }
     }
 
-    /// What remains of a rejected operation and the one that stands behind it.
+    /// Returns the result of merging a rejected operation with the one that follows it.
     ///
-    /// The pair collapses as if the first had never been sent: the later edit releases it. Nil: the
+    /// The pair becomes one as if the first had never been sent: the later edit releases it. Nil: the
     /// server never had the row.
     package static func merge(
         rejected: QueuedOperation,

@@ -1,6 +1,6 @@
-// QueueTransaction: changing queue and errors within one transaction of the store.
+// QueueTransaction: changes of queue and errors within one transaction of the store.
 //
-// Only look-ups and rows; what to do is decided by QueueRules, ConflictRules and the machines.
+// It only reads and writes rows; QueueRules, ConflictRules and the state machines make the decisions.
 
 import TidelineCore
 
@@ -8,11 +8,11 @@ struct QueueTransaction {
     /// The rows with their masks.
     let held: HeldRows
     let catalog: TableCatalog
-    /// Who is signed in: what is made now is theirs.
+    /// The account that is signed in: new operations belong to it.
     let account: AccountView
-    /// The group that what is done here belongs to: what is pushed as one.
+    /// The atomic group of the operations that are queued here; they are pushed as one.
     var group: String?
-    /// What the transaction adds to its group.
+    /// The size of the transaction's part of its group.
     var size: GroupSize?
     /// Whether it is still waited for.
     var watch: TransactionWatch?
@@ -134,7 +134,7 @@ struct QueueTransaction {
         return joined
     }
 
-    /// An operation has taken in the one behind it, and belongs to the groups of both.
+    /// Merges the groups of two operations, after one has absorbed the other.
     func joined(
         _ operation: QueuedOperation,
         with later: QueuedOperation
@@ -160,9 +160,9 @@ struct QueueTransaction {
         }
     }
 
-    /// The app settled or edited an operation: what was parked with it is to be sent again with it.
+    /// Releases the operations that were parked with one that the app has edited or resolved the error of.
     ///
-    /// The errors of these stay until they are sent: the app may be on its way through all of them.
+    /// Their errors stay until they are sent: the app may be going through all of them.
     func release(with operation: QueuedOperation) throws {
         guard let group = operation.group else { return }
         for var member in try reader.members(of: group)

@@ -1,4 +1,4 @@
-// QueuedOperation: an entry of the queue with everything that sending and settling need.
+// QueuedOperation: an operation of the queue with everything that is needed to send and complete it.
 
 package import TidelineCore
 
@@ -27,15 +27,15 @@ package struct QueuedOperation: Sendable, Hashable {
         package var sentRow: Row?
     }
 
-    /// What of the stored entry cannot be read.
+    /// A column of the stored operation that cannot be decoded.
     package struct Damage: Sendable, Hashable {
         /// The column.
         package var column: String
-        /// The entry as it is stored, which stays as it is.
+        /// The operation as it is stored; it stays unchanged.
         package var stored: Row
     }
 
-    /// The place in the queue; 0 before it is stored.
+    /// The position in the queue; 0 before it is stored.
     package var id: Int64
     package var table: String
     package var itemID: String
@@ -52,7 +52,7 @@ package struct QueuedOperation: Sendable, Hashable {
     package var isInherited = false
     /// What is known of the row on the server; kept with the first operation of a row.
     package var basis = RowBasis()
-    /// The version that the change is based on, where it is not that of the base row.
+    /// The version that the change is based on, if it is not that of the base row.
     ///
     /// Empty: an older state whose version is not known, which the server's row cannot match.
     package var basisVersion: String?
@@ -60,14 +60,14 @@ package struct QueuedOperation: Sendable, Hashable {
     package var sendsWholeRow = false
     /// Whether the server's row is a tombstone that the operation brings back.
     package var revives = false
-    /// How often a conflict was settled by sending again.
+    /// How often the operation was sent again because of a conflict.
     package var conflicts = 0
     /// How many pushes ended with a failure of the server (5xx) for this operation, while the server
-    /// did other work.
+    /// processed other requests.
     package var failedPushes = 0
     /// How often the frozen request was sent.
     package var attempts = 0
-    /// Whether an attempt may have taken effect without its answer being known.
+    /// Whether an attempt may have taken effect although its outcome was never received.
     package var outcomeUnknown = false
     /// The row that the first such attempt sent, when the operation was changed since.
     package var unknownSent: Row?
@@ -102,7 +102,7 @@ package struct QueuedOperation: Sendable, Hashable {
 
     package var row: RowKey { RowKey(table, itemID) }
 
-    /// The server's row that the change began at; nil where that state is not kept.
+    /// The base row of the change; nil if it is not stored.
     package var knownBase: Row? {
         basis.base.flatMap { basisVersion == nil || basisVersion == $0.version ? $0 : nil }
     }
@@ -151,9 +151,9 @@ package struct QueuedOperation: Sendable, Hashable {
         return group != other
     }
 
-    /// Takes the operation back to where it was before its first attempt.
+    /// Returns the operation to its state before the first attempt.
     ///
-    /// That an earlier outcome is unknown stays known, and what was sent then.
+    /// If an earlier outcome is unknown, that fact stays, with the row that was sent then.
     package mutating func thaw() {
         if outcomeUnknown { unknownSent = unknownSent ?? frozen?.sentRow }
         state = .pending
@@ -164,7 +164,7 @@ package struct QueuedOperation: Sendable, Hashable {
         failedPushes = 0
     }
 
-    /// The outcome of every attempt is known: the operation starts anew.
+    /// Makes the operation as new: the outcome of every attempt is known.
     package mutating func startAnew() {
         outcomeUnknown = false
         unknownSent = nil

@@ -13,7 +13,7 @@ struct StoredError: Sendable {
     var message: String
     var item: Row?
     var serverItem: Row?
-    /// The conditions of the refusal; nil if it was for the row itself.
+    /// The conditions of the rejection; nil if the row itself caused it.
     var conditions: ParkedConditions?
     /// Whether a version of Tideline stored it that did not know such conditions.
     private(set) var isOfEarlierVersion = false
@@ -55,7 +55,7 @@ struct StoredError: Sendable {
         self.serverItem = serverItem
     }
 
-    /// The error of a stored row; `operation` stands in for what the row does not say.
+    /// Makes the error of a stored row; `operation` supplies values that the row does not have.
     init(row: Row, operation: QueuedOperation, schema: TableSchema?) {
         var properties = Row()
         if case .data(let bytes) = row["properties"] {

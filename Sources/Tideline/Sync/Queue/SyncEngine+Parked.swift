@@ -1,10 +1,10 @@
-// Parked operations that are sent again without the app: the server lacked a table, a column or a right.
+// Temporary rejections: releases parked operations when the server's schema, a right or the app has changed.
 
 import Foundation
 import TidelineCore
 
 extension SyncEngine {
-    /// The conditions of a refusal, as they are now.
+    /// Returns the current conditions for a temporary rejection.
     func parkedConditions() async -> ParkedConditions {
         let service = try? remote.get()
         return ParkedConditions(
@@ -51,7 +51,7 @@ extension SyncEngine {
     /// Asks the server for one row, if only operations wait that it refused: nothing else that a push does
     /// would show whether its tables have changed.
     func learnSchemaBeforePush() async {
-        // If store or server cannot be asked, the push says what it says without an answer.
+        // If the store or the server cannot be reached, the push continues without this response.
         guard let service = try? remote.get(), service.busyTime == .zero,
             await account() != .signedOut,
             let operation = try? await read({ try $0.firstRefusedBySchema() }),

@@ -1,12 +1,12 @@
-// TableOperationError: an operation that waits for the app, and what that can do about it.
+// TableOperationError: an operation that waits for the app, and the app's actions for it.
 
 public import Foundation
 public import TidelineCore
 
-/// An operation that the server rejected, or that cannot be sent: its entry is damaged, its row is
-/// gone, or the app does not name its table.
+/// An operation that the server rejected, or that cannot be sent: it cannot be decoded, its row is not in
+/// the store, or the app does not declare its table.
 ///
-/// It is durable: after a restart ``SyncContext/operationErrors()`` returns it again, and its
+/// It is stored: after a restart ``SyncContext/operationErrors()`` returns it again, and its
 /// actions still work. One of them, or a new edit of the row, releases the operation.
 ///
 /// ```swift
@@ -23,49 +23,49 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     public var table: String
     /// The row's id.
     public var itemID: String
-    /// What the operation does.
+    /// The kind of the operation.
     public var kind: OperationKind
-    /// The status of the answer.
+    /// The status of the response.
     public var statusCode: Int?
-    /// What kind of refusal it was, as the same answer is told of a pull or a ``RemoteTable``; nil
-    /// where no answer refused it.
+    /// The kind of rejection, with the code that the same response has for a pull or a ``RemoteTable``; nil
+    /// if no response rejected the operation.
     public var code: SyncError.Code? { statusCode.map(SyncError.Code.init(answer:)) }
     /// The local row; nil for a delete.
     public var item: Row?
-    /// The server's row; nil when the answer had none or the row is deleted there.
+    /// The server's row; nil if the response had none or the row is deleted there.
     public var serverItem: Row?
-    /// The server's row that the local change began at; nil for an insert, and where that state is
-    /// not kept.
+    /// The base row of the local change; nil for an insert, and if it is not stored.
     public var base: Row?
-    /// The columns in which ``item`` and ``serverItem`` differ; none where either is missing.
+    /// The columns in which ``item`` and ``serverItem`` differ; none if either is missing.
     public var differingColumns: [String] {
         guard let item, let serverItem else { return [] }
         return RowMerge.differing(item, serverItem)
     }
-    /// What happened and what can be done; never the contents of a row.
+    /// The cause and the possible remedies; never the contents of a row.
     public var message: String
-    /// What the server is known to have of the row.
+    /// The newest known state of the row on the server.
     ///
-    /// It is what ``cancelOperationAndDiscardItem()`` would leave. With `neverSeen` the local row
+    /// It is the state that ``cancelOperationAndDiscardItem()`` would leave. With `neverSeen` the local row
     /// may be the only copy.
     public var serverCopy: ServerCopy
-    /// Whether ``updateOperationAndRetry(with:)-(Row)`` can work: not where the entry of the operation
-    /// is damaged, nor where the app does not name its table.
+    /// Whether ``updateOperationAndRetry(with:)-(Row)`` can work.
+    ///
+    /// It cannot if the operation cannot be decoded, or if the app does not declare its table.
     public var canRetry: Bool
 
     /// The transaction that the operation was made in, as ``PendingOperation/groupID``.
     ///
-    /// When the server refuses one operation of a transaction, all of it waits, each row with an error
+    /// If the server rejects one operation of a transaction, all of them wait, each row with an error
     /// of its own; a retry or an edit of one of the rows sends all of them again.
     public var groupID: String?
 
-    /// What is known of a row on the server.
+    /// The known state of a row on the server.
     public enum ServerCopy: Sendable, Hashable {
-        /// The server had this row when it was last seen.
+        /// The server had this row in its last known state.
         case row(Row)
         /// The row is deleted on the server.
         case deleted
-        /// The server never showed the row.
+        /// The client has never seen the row on the server.
         case neverSeen
     }
 
@@ -73,10 +73,10 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// Nil for an error of a test, which has no operation.
     let engine: SyncEngine?
 
-    /// An error, for a test of an app.
+    /// Makes an error for a test of an app.
     ///
-    /// It belongs to no client: its actions throw ``SyncError`` with code `notFound`, as those of an
-    /// error that is settled do.
+    /// It belongs to no client: its actions throw ``SyncError`` with code `notFound`, like those of an
+    /// error that is already resolved.
     ///
     /// ```swift
     /// let conflict = TableOperationError(
@@ -95,13 +95,13 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     ///   - id: The id of the error; nil for one made of table and row.
     ///   - table: The table's name.
     ///   - itemID: The row's id.
-    ///   - kind: What the operation does.
-    ///   - statusCode: The status of the answer; nil where none refused it.
-    ///   - message: What happened.
+    ///   - kind: The kind of the operation.
+    ///   - statusCode: The status of the response; nil if none rejected it.
+    ///   - message: The message of the error.
     ///   - item: The local row.
     ///   - serverItem: The server's row.
-    ///   - base: The row that the local change began at.
-    ///   - serverCopy: What the server is known to have; nil for `serverItem`.
+    ///   - base: The base row of the local change.
+    ///   - serverCopy: The newest known state of the row on the server; nil for `serverItem`.
     ///   - canRetry: Whether it could be sent again.
     ///   - groupID: The transaction that it was made in.
     public init(
@@ -138,13 +138,13 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// The message, as `localizedDescription` shows it.
     public var errorDescription: String? { message }
 
-    /// Drops the operation and puts the last known server row back, or deletes the row where there
+    /// Drops the operation and restores the newest known server row, or deletes the row if there
     /// is none; ``serverCopy`` says which.
     ///
-    /// Where the entry of the operation is damaged, or the app does not name its table, only the
-    /// operation goes: the row stays until the next pull, which reads the table anew.
+    /// If the operation cannot be decoded, or the app does not declare its table, only the operation is
+    /// removed: the row stays until the next pull, which reloads the table.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` when the error is settled already, or
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, or
     ///   `otherAccount`; nothing is changed then.
     public func cancelOperationAndDiscardItem() async throws {
         try await client().discard(self)
@@ -152,10 +152,10 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
 
     /// Drops the operation; the local row becomes `item`.
     ///
-    /// Nothing is queued: use it with what the server has. Columns that `item` does not have become what
-    /// the server is known to have, and stay as they are where it has no row, or never showed one.
+    /// Nothing is queued: use it with the server's row. Columns that `item` does not have get the values of
+    /// the newest known server row, and stay unchanged if there is no such row.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` when the error is settled already,
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
     ///   `rowDoesNotFit` or `otherAccount`; nothing is changed then.
     public func cancelOperationAndUpdateItem(_ item: Row) async throws {
         try await client().cancel(self, item)
@@ -163,22 +163,21 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
 
     /// Drops the operation; the local row becomes `item`.
     ///
-    /// Nothing is queued: use it with what the server has. Columns that `item` does not have become what
-    /// the server is known to have, and stay as they are where it has no row, or never showed one.
+    /// Nothing is queued: use it with the server's row. Columns that `item` does not have get the values of
+    /// the newest known server row, and stay unchanged if there is no such row.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` when the error is settled already,
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
     ///   `rowDoesNotFit` or `otherAccount`; nothing is changed then.
     public func cancelOperationAndUpdateItem<Record: SyncRecord>(_ item: Record) async throws {
         try await client().cancel(self, Row(item))
     }
 
-    /// Sends the operation again with the next push, unchanged, and with it what was parked in the same
-    /// transaction.
+    /// Sends the operation again with the next push, unchanged, together with those that were parked in the
+    /// same transaction.
     ///
-    /// Use it if the server rejected the operation for a reason that has passed: a table or a column
-    /// Use it if the server rejected the operation for a reason that has passed. Operations that
-    /// it rejected for a missing table, column or right are also sent again without this call, when that changes.
-    /// A conflict comes back as it was.
+    /// Use it if the server rejected the operation for a reason that has passed. Temporary rejections, for
+    /// a missing table, column or right, are also sent again without this call, when the cause has changed.
+    /// A conflict that was not resolved comes back unchanged.
     ///
     /// ```swift
     /// for error in try await client.syncContext.operationErrors() where error.statusCode == 403 {
@@ -186,28 +185,28 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// }
     /// ```
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the error is resolved already, `otherAccount`,
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, `otherAccount`,
     ///   and if ``canRetry`` is false; nothing is changed then.
     public func retry() async throws { try await client().retry(self) }
 
-    /// The local row becomes `item`, and the operation is sent with the next push, based on the
-    /// server's row as last seen.
+    /// Makes `item` the local row, and sends the operation with the next push, based on the
+    /// newest known server row.
     ///
-    /// A delete stays a delete: then `item` is not stored. Columns that `item` does not have stay as this
-    /// device has changed them, else as the server has them.
+    /// A delete stays a delete: then `item` is not stored. Columns that `item` does not have keep the change of
+    /// this device, else they get the server's values.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` when the error is settled already,
-    ///   `rowDoesNotFit`, `otherAccount`, and where ``canRetry`` is false; nothing is changed then.
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
+    ///   `rowDoesNotFit`, `otherAccount`, and if ``canRetry`` is false; nothing is changed then.
     public func updateOperationAndRetry(with item: Row) async throws {
         try await client().retry(self, item)
     }
 
-    /// The local row becomes `item`, and the operation is sent with the next push, based on the
-    /// server's row as last seen.
+    /// Makes `item` the local row, and sends the operation with the next push, based on the
+    /// newest known server row.
     ///
-    /// A delete stays a delete: then `item` is not stored. A record has every column of its type: begin
-    /// with the server's row, or what others changed there is taken back. Columns that the type does not
-    /// have stay as this device has changed them, else as the server has them.
+    /// A delete stays a delete: then `item` is not stored. A record has every column of its type: start
+    /// with the server's row, or changes of other writers are reverted. Columns that the type does not
+    /// have keep the change of this device, else they get the server's values.
     ///
     /// ```swift
     /// for error in try await client.syncContext.operationErrors() where error.canRetry {
@@ -218,8 +217,8 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// }
     /// ```
     ///
-    /// - Throws: ``SyncError`` with code `notFound` when the error is settled already,
-    ///   `rowDoesNotFit`, `otherAccount`, and where ``canRetry`` is false; nothing is changed then.
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
+    ///   `rowDoesNotFit`, `otherAccount`, and if ``canRetry`` is false; nothing is changed then.
     public func updateOperationAndRetry<Record: SyncRecord>(with item: Record) async throws {
         try await client().retry(self, Row(item))
     }

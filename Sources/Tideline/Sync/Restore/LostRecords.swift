@@ -1,8 +1,8 @@
-// LostRecords: the rows of MS_TableLostRows, which name the rows that a restored server lost, and what
-// is kept of the epoch of each table.
+// LostRecords: the rows of MS_TableLostRows, which name the rows that a restored server lost, and the
+// epoch of each table.
 //
 // While a table has rows of a former epoch, their masks have the bit `HeldMask.former`: no query can
-// release such a row before the server was asked for it.
+// release such a row before the client has requested it from the server.
 
 import Foundation
 import TidelineCore
@@ -15,7 +15,7 @@ struct LostRecord: Sendable, Hashable {
     var account: String?
     /// The restored server's state of the row; nil if it has none.
     var server: ServerState?
-    /// False if another restore came since: `server` is of the former epoch.
+    /// False after another restore: `server` belongs to the former epoch.
     var isChecked = true
 
     static func key(_ table: String, _ itemID: String) -> Value { .string("\(table)/\(itemID)") }
@@ -63,12 +63,12 @@ struct LostRecord: Sendable, Hashable {
     }
 }
 
-/// The latest commit of a restored server, as the name of its epoch has it.
+/// The latest commit of a restored server, as the name of its epoch contains it.
 package struct RestorePoint: Hashable, Sendable {
-    /// The latest commit that it had, in microseconds since 1970; nil if the epoch does not have it.
+    /// The latest commit that it had, in microseconds since 1970; nil if the epoch does not contain it.
     package var commit: Int64?
 
-    /// - Parameter epoch: A `Tideline-Epoch`: its name, and behind a dot the commit in hexadecimal digits.
+    /// - Parameter epoch: A `Tideline-Epoch`: its name, a dot, and the commit in hexadecimal digits.
     package init(epoch: String?) {
         let parts = epoch?.split(separator: ".", omittingEmptySubsequences: false) ?? []
         commit = parts.count == 2 ? Int64(parts[1], radix: 16).flatMap { $0 > 0 ? $0 : nil } : nil
@@ -76,7 +76,7 @@ package struct RestorePoint: Hashable, Sendable {
 
     init(commit: Int64?) { self.commit = commit }
 
-    /// Whether the restored server has never had a state of a row, so that whatever it has was made without it.
+    /// Whether the restored server has never had a state of a row, so that its later states do not include it.
     private func isBefore(_ row: Row) -> Bool {
         guard let commit else { return false }
         if let stamp = row.commit { return stamp > commit }
@@ -87,7 +87,7 @@ package struct RestorePoint: Hashable, Sendable {
     /// Whether a state of a row that was pulled before the restore is lost.
     ///
     /// The server's may be a later commit of another device that never saw this one. A later deletion
-    /// counts: whoever deletes a row wants it gone.
+    /// counts: the device that deleted the row wants it gone.
     func hasLost(_ local: Row, server: Row) -> Bool {
         guard local.version != server.version else { return false }
         guard server[SystemColumn.deleted] != true else { return local.isLater(than: server) }
@@ -102,7 +102,7 @@ extension HeldMask {
 }
 
 extension Row {
-    /// Whether two states of a row have the same values, whatever holds them here.
+    /// Whether two states of a row have the same values, regardless of their membership masks.
     func hasValues(of other: Row) -> Bool {
         RowMerge.differing(self, other).allSatisfy { $0 == HeldMask.name }
     }
@@ -163,7 +163,7 @@ extension QueueReader {
         return Set(try lostRecords(table).map { ItemKey($0.itemID) })
     }
 
-    /// What is known of the rows of a former epoch in a table; nil if there are none.
+    /// Returns the facts about the rows of a former epoch in a table; nil if there are none.
     func former(_ table: String) throws -> FormerRows? {
         try config(table, "", PullCursor.formerRowsType).map(FormerRows.init)
     }
@@ -216,7 +216,7 @@ struct FormerRows: Hashable, Sendable {
         self.restore = restore
     }
 
-    /// Reads what the store has: a word, and behind a space the commit of the restore.
+    /// Reads the text in the store: a word, a space, and the commit of the restore.
     init(_ text: String) {
         let parts = text.split(separator: " ")
         cause = parts.first.flatMap { Cause(rawValue: String($0)) } ?? .found
@@ -239,7 +239,7 @@ extension QueueTransaction {
     ///
     /// If the rows of the table are of another epoch, all of them get the bit of former rows, and the server has
     /// to be asked for the lost ones again. So do rows that this device sent before it pulled the table for the
-    /// first time: answers to writes do not tell the epoch.
+    /// first time: responses to writes do not contain the epoch.
     func meet(_ epoch: String?, endpoint: String, _ table: String) throws {
         guard let epoch else { return }
         let known = try reader.epoch(table, endpoint: endpoint, otherThan: epoch)
@@ -293,11 +293,11 @@ extension QueueTransaction {
 
     private static let rowsAtOnce = 1000
 
-    /// Takes the mark of a former epoch off rows that answers to a push showed in a later state than any that
+    /// Clears the flag of a former epoch in rows that responses to a push showed in a later state than any that
     /// is known here.
     ///
-    /// The table was read in the new epoch before the push, so these answers are the restored server's. With
-    /// the mark, a later change of another device would make the row a lost one.
+    /// The table was read in the new epoch before the push, so these responses are the restored server's. With
+    /// the flag, a later change of another device would make the row a lost one.
     func noteAnswered(_ settlings: [PushSettling]) throws {
         var former: [String: Bool] = [:]
         for settling in settlings {
@@ -319,7 +319,7 @@ extension QueueTransaction {
         _ = try set(rows?.text, table, "", PullCursor.formerRowsType)
     }
 
-    /// A lost row is sent again.
+    /// Sends a lost row again.
     func sendLostAgain(_ record: LostRecord) throws {
         let (table, id) = (record.table, record.itemID)
         defer { watch?.changed(1, in: table) }
@@ -330,12 +330,12 @@ extension QueueTransaction {
         try append(try takeOver(record, for: change))
     }
 
-    /// An operation for a lost row takes its place: it is based on what the restored server has.
+    /// Replaces a lost row's record by an operation, which is based on the restored server's state.
     func takeOver(_ record: LostRecord, for change: QueuedOperation) throws -> QueuedOperation {
         let (table, id) = (record.table, record.itemID)
         try removeLost(table, id)
         if var row = try held.inner.row(id: .string(id), in: table) {
-            // As for any row that is written here, the server will report it to every query.
+            // As for any row that is written on this device, every query will report it.
             let bits = try held.newBits(table)
             row[HeldMask.name] = bits == 0 ? .null : .integer(bits)
             try held.inner.put([row], in: table)
@@ -343,7 +343,7 @@ extension QueueTransaction {
         return record.based(change)
     }
 
-    /// A lost row becomes the server's.
+    /// Replaces a lost row by the server's.
     func discardLost(_ record: LostRecord, seen: SeenNotes) throws {
         let (table, id) = (record.table, Value.string(record.itemID))
         defer { watch?.changed(1, in: table) }
@@ -365,7 +365,7 @@ extension QueueTransaction {
 }
 
 extension QueueTransaction {
-    /// Puts the lost rows of tables in other letters under the names of the app.
+    /// Renames the lost rows of tables whose names differ from the app's in letter case.
     func takeOverRenamedLostRows() throws {
         for row in try store.rows(TableQuery(), in: SystemTables.lost) {
             guard let table = row["table"]?.text, let itemID = row["itemId"]?.text,
@@ -382,7 +382,7 @@ extension QueueTransaction {
 }
 
 extension PushSettling {
-    /// The server's row, as far as the answer tells it.
+    /// The server's row, if the response contains it.
     fileprivate var serverRow: Row? {
         switch verdict {
         case .accepted(let state), .conflict(let state, _), .undeleted(let state): state.row

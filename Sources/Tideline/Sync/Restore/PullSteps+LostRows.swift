@@ -1,24 +1,24 @@
-// PullSteps+LostRows: finds out what became of the rows that a restored server did not send.
+// PullSteps+LostRows: finds the rows that a restored server lost, among those that it did not send.
 //
-// After a full reading, some rows are left that only the former epoch holds. The server is asked for
-// them by their ids, deleted ones too: what it lacks, or has in an older state only, is lost.
+// After a read from the beginning, some rows are left that only the former epoch holds. The client requests
+// them by their ids, deleted ones too: a row that the server lacks, or has only in an older state, is lost.
 
 import Foundation
 import TidelineCore
 
 extension PullSteps {
-    /// Looks for lost rows once everything was read after a restore.
+    /// Finds the lost rows after everything was read following a restore.
     ///
     /// - Parameter inPages: How many its pages have shown.
     /// - Returns: How many were found in all, how many rows left the device, and how many requests it took.
-    /// - Throws: ``SyncError`` if the server cannot be asked; the next pull asks again.
+    /// - Throws: ``SyncError`` if a request fails; the next pull repeats it.
     func findLostRows(inPages: Int) async throws -> (lost: Int, removed: Int, requests: Int) {
         let former = try await engine.read { [table] in try $0.former(table) }
         guard former != nil || engine.lostRowPolicy != .ask else { return (inPages, 0, 0) }
         var requests = 0
         var ids = try await engine.read { [table] in try $0.idsToCheck(table) }
         var found = (lost: inPages, removed: 0)
-        // An empty database says so once for all of them.
+        // One probe is enough if the database is empty.
         let isProbed = ids.count > Self.idsBeforeProbe
         let isEmpty = isProbed ? try await lacksEveryRow() : false
         if isProbed { requests += 1 }
@@ -56,7 +56,7 @@ extension PullSteps {
         return part
     }
 
-    /// Tells the app, and remembers whether there is more to look for.
+    /// Reports to the app, and stores whether rows are left to be checked.
     private func finish(_ found: Int, _ former: FormerRows?) async throws {
         if let former {
             let count = try await engine.transaction { [table] queue in
@@ -75,7 +75,7 @@ extension PullSteps {
         switch engine.lostRowPolicy {
         case .ask: break
         case .sendAgain:
-            // Over a later edit of another device nothing is sent without the app.
+            // A later edit of another device is not overwritten without the app.
             let older = rows.filter { row in
                 row.serverItem.map { row.item.isLater(than: $0) } ?? true
             }
@@ -128,7 +128,7 @@ extension PullSteps {
         guard remote.dialect == dialect else { throw OtherGeneration() }
         if response.status == 200,
             let page = PulledPage(response, schema: engine.catalog.schema(table)),
-            // An empty page of something in between must not make rows lost.
+            // An empty page from something in between must not make rows lost.
             AnswerProof.isServersPage(
                 headers: response.headers,
                 hasRows: page.hasServersRow,
@@ -196,7 +196,7 @@ struct LostRowCheck {
 
     private var store: any LocalStoreWriter { queue.held.inner }
 
-    /// The fate of a row.
+    /// The result for a row.
     enum Finding: Hashable {
         /// The server changed or deleted it since: it left the queries.
         case left
@@ -226,7 +226,7 @@ struct LostRowCheck {
         return try !queue.reader.isOnlySender(table, account)
     }
 
-    /// Settles rows of which the server was asked; `rows` are those that it has.
+    /// Stores the results for rows that were requested; `rows` are those that the server has.
     ///
     /// - Returns: How many are lost that were not before, and how many left the device.
     func settle(
@@ -239,7 +239,7 @@ struct LostRowCheck {
         var found = (lost: 0, removed: 0)
         for id in ids {
             let known = try queue.reader.lost(table, id)
-            // A change that was made meanwhile has taken over.
+            // A change that was made in the meantime has replaced the record.
             guard try queue.reader.operations(table, id).isEmpty,
                 let local = try store.row(id: .string(id), in: table)
             else {

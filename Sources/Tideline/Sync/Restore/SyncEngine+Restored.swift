@@ -1,7 +1,7 @@
-// SyncEngine+Restored: which operations of a push met a server that was restored from a backup.
+// SyncEngine+Restored: finds the operations of a push that met a server restored from a backup.
 //
-// Writes do not tell the epoch. An older state of a row than the operation was based on is proof by
-// itself; if a row is missing, the client asks the server for a list, which carries the epoch.
+// Responses to writes do not contain the epoch. A state of a row older than the operation's base is proof by
+// itself; if a row is missing, the client requests a list, which carries the epoch.
 
 import TidelineCore
 
@@ -25,7 +25,7 @@ extension SyncEngine {
                 else { continue }
                 restored.insert(operation.id)
             case .deleted(version: nil, row: nil):
-                // Under any other policy nothing is dropped without a word.
+                // No other policy drops a change without an error.
                 guard case .serverWins = policy(table).kind, operation.kind == .update,
                     let known = try await epoch(table, endpoint),
                     let now = try await currentEpoch(table, remote), now != known
@@ -42,7 +42,7 @@ extension SyncEngine {
         try await read { try $0.epoch(table, endpoint: endpoint, otherThan: nil) }
     }
 
-    /// The epoch of the server; nil if it does not tell.
+    /// Returns the epoch of the server; nil if it sends none.
     private func currentEpoch(_ table: String, _ remote: RemoteService) async throws -> String? {
         let text = try TableQuery().wireText(catalog.schema(table), .datasync)
         let url = try remote.endpoint.url(table, query: text.isEmpty ? "" : "?" + text)

@@ -1,7 +1,7 @@
-// AnswerOutline: what an answer was that no sync server gives, so that a message can say it.
+// AnswerOutline: an outline of a response that is not a sync server's, for error messages.
 //
-// Status, media type and where a redirect leads (its origin only); nothing of the body but the
-// text that a problem body has for people.
+// It has the status, the media type and the origin of a redirect. From the body it has only the text
+// of a problem body that is meant for people.
 
 import Foundation
 import TidelineCore
@@ -10,12 +10,12 @@ package struct AnswerOutline: Sendable, Hashable {
     package var status: Int
     /// The media type, without parameters.
     package var mediaType: String?
-    /// The origin that a redirect leads to; nil where there is none or it is the same server.
+    /// The origin that a redirect leads to; nil without a redirect, or if it leads to the same server.
     package var redirect: String?
     /// The text of a problem body.
     package var problem: String?
 
-    /// Of an answer of which no more is to be said.
+    /// Makes the outline of a response of which only the status is known.
     package init(status: Int) { self.status = status }
 
     package init(_ response: TransportResponse) {
@@ -26,19 +26,19 @@ package struct AnswerOutline: Sendable, Hashable {
         problem = response.problem
     }
 
-    /// `text/html` of `text/html; charset=utf-8`; nil for what is no media type.
+    /// Returns `text/html` for `text/html; charset=utf-8`, or nil if the field has no media type.
     private static func mediaType(_ field: String) -> String? {
         let type = field.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces).lowercased()
         let isPlain = type.utf8.allSatisfy { (0x21...0x7E).contains($0) }
         return isPlain && (3...60).contains(type.utf8.count) ? type : nil
     }
 
-    /// What answered and what to check, as sentences.
+    /// Returns sentences that say what sent the response and what to check.
     ///
     /// - Parameters:
-    ///   - server: The origin that was asked.
-    ///   - what: What it answered, such as "the push".
-    /// - Returns: What happened and the remedy.
+    ///   - server: The origin that the request was sent to.
+    ///   - what: The request, such as "the push".
+    /// - Returns: The cause and the remedy.
     package func message(from server: String, to what: String) -> String {
         let type = mediaType.map { " (\($0))" } ?? ""
         let reason = problem.map { ": \($0)" } ?? ""
@@ -79,7 +79,7 @@ package struct AnswerOutline: Sendable, Hashable {
 }
 
 extension SyncError {
-    /// An answer came, and it was not the protocol's.
+    /// The error for a response that does not follow the protocol.
     package static func unexpectedAnswer(
         _ answer: AnswerOutline,
         from server: String,
@@ -89,9 +89,9 @@ extension SyncError {
         let code: Code =
             switch answer.status {
             case 200..<300: .badResponse
-            // What leads elsewhere is no refusal.
+            // A redirect is not a rejection.
             case ..<400: .serverError
-            // Only the server asks for a sign-in, or says what an account may not do.
+            // Only the server asks for a sign-in, or says what an account may do.
             case 401 where !isProven, 403 where !isProven: .serverError
             default: Code(answer: answer.status)
             }

@@ -1,13 +1,13 @@
-// NetworkPaths: whether the device has a network, where the platform tells.
+// NetworkPaths: whether the device has a network, on platforms that report it.
 //
-// Elsewhere the retries of SyncMachine are the probe: a request to the server itself says more
-// than any look at interfaces.
+// On other platforms the retries of SyncMachine are the probe: a request to the server shows more
+// than the state of the interfaces.
 
 #if canImport(Network)
 import Network
 
 enum NetworkPaths {
-    /// True when a network comes, false when it goes.
+    /// True when a network becomes available, false when it is lost.
     static func changes() -> AsyncStream<Bool> {
         AsyncStream { continuation in
             let monitoring = Task {
@@ -20,7 +20,7 @@ enum NetworkPaths {
 }
 #else
 enum NetworkPaths {
-    /// Nothing is told.
+    /// Returns a stream that ends immediately.
     static func changes() -> AsyncStream<Bool> { AsyncStream { $0.finish() } }
 }
 #endif

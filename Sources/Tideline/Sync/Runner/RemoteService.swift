@@ -1,4 +1,4 @@
-// RemoteService: requests to the server's tables, and their answers as values.
+// RemoteService: requests to the server's tables, and their responses as values.
 
 import Foundation
 import TidelineCore
@@ -9,15 +9,15 @@ struct RemoteService: Sendable {
     let environment: SyncEnvironment
     let limits: SyncLimits
     let generation: SharedGeneration
-    /// The server's, as its answers tell it.
+    /// The server's wall clock, according to its responses.
     let clock: ServerClock
-    /// Which store it is, for the server's operators.
+    /// The installation id of the store, for the server's operators.
     let installation: SharedInstallation
-    /// Whether the server takes compressed bodies.
+    /// Whether the server accepts compressed bodies.
     let coding: SharedCoding
     /// Ends each request when the client is suspended.
     let calls: OutsideCalls
-    /// The signs by which the server of the endpoint proves itself.
+    /// The signs that a response is from the endpoint's server.
     let signs: SharedSigns
     /// The wait that the server asked for.
     let busy: SharedBusyPeriod
@@ -25,31 +25,31 @@ struct RemoteService: Sendable {
     let schema: SharedSchema
     /// The value of `User-Agent`.
     let userAgent: String
-    /// The version of the app, with that of Tideline.
+    /// The version of the app, with the version of Tideline.
     let appVersion: String
-    /// Whether `Retry-After` in an answer counts as said of all requests.
+    /// Whether `Retry-After` in a response applies to all requests.
     var heedsRetryAfter = true
-    /// Who is signed in; nil where the app has no authentication.
+    /// The tokens of the account that is signed in; nil if the app has no authentication.
     var tokens: TokenKeeper?
-    /// Is told of each request; nil where nobody listens.
+    /// The log of each request; nil if the app has none.
     var log: (any SyncLog)?
 
-    /// What the next request is written in.
+    /// The dialect of the next request.
     var dialect: ServerDialect { generation.dialect }
 
-    /// A request before it is written in the words of a generation.
+    /// A request before it is written in a dialect.
     struct Request: Sendable {
         var method: String
         var url: URL
         var headers: HTTPFields = [:]
         var body: [UInt8]?
-        /// Whether the body of an update has the version that it is based on.
+        /// Whether the body of an update contains its base version.
         var hasVersionInBody = false
-        /// Whether a server may take the body as gzip.
+        /// Whether the body may be sent to the server as gzip.
         var isCompressible = false
 
-        /// One page of a list, of so many rows where the server lets the client choose, and a link
-        /// to what changes after the list where the server gives one.
+        /// Requests one page of a list, with `rows` rows if the server lets the client choose, and a delta
+        /// link after the list if the server has one.
         static func page(_ url: URL, rows: Int, tracksChanges: Bool = false) -> Request {
             let wish = tracksChanges ? "odata.track-changes, " : ""
             return Request(
@@ -60,14 +60,14 @@ struct RemoteService: Sendable {
         }
     }
 
-    /// An answer, and what its request was written in.
+    /// A response, and the dialect of its request.
     struct Answer: Sendable {
         var response: TransportResponse
         var dialect: ServerDialect
     }
 
-    /// Sends a request, and again in the other dialect when the server turns out to be of another
-    /// generation and did nothing with it.
+    /// Sends a request, and sends it again in the other dialect if the server belongs to another
+    /// generation and did not execute the request.
     func send(
         _ make: @Sendable (ServerDialect) throws -> Request
     ) async throws -> Answer {
@@ -75,7 +75,7 @@ struct RemoteService: Sendable {
         while true {
             let dialect = dialect
             let (response, isToRepeat) = try await once(try make(dialect), dialect)
-            // Once for what was remembered wrongly, once for the version that is refused.
+            // Once for a generation that was remembered wrongly, once for a version that is rejected.
             guard isToRepeat, attempt < 3 else {
                 return Answer(response: response, dialect: dialect)
             }
@@ -83,9 +83,9 @@ struct RemoteService: Sendable {
         }
     }
 
-    /// Sends a request as it is, and learns from the answer.
+    /// Sends a request as it is, and learns from the response.
     ///
-    /// - Returns: The answer, and whether the request is to be asked anew in the other dialect.
+    /// - Returns: The response, and whether the request has to be sent again in the other dialect.
     func once(
         _ call: Request,
         _ dialect: ServerDialect
@@ -95,7 +95,7 @@ struct RemoteService: Sendable {
         return try await plainly(withConditionInURL(call), dialect)
     }
 
-    /// Sends a request as an HTTP request of its own.
+    /// Sends a request by itself, outside a batch.
     func plainly(
         _ call: Request,
         _ dialect: ServerDialect
@@ -126,18 +126,20 @@ struct RemoteService: Sendable {
         return (response, generation.hear(AnswerSigns(response), asked: dialect))
     }
 
-    /// Sends a request with the token of the account that is signed in, and once more with a new
-    /// token where the server refuses that one: of a refused request nothing was done.
+    /// Sends a request with the token of the account that is signed in.
     ///
-    /// A 401 that does not prove to be the server's may be that of a gateway which checks tokens: it
-    /// is worth one new token, until another answer comes. It never asks for a sign-in.
+    /// If the server rejects the token, sends it one more time with a new one: the server did not execute the
+    /// rejected request.
+    ///
+    /// A 401 that is not proven to be the server's may come from a gateway that checks tokens. The client
+    /// requests one new token for it, and no other until another response arrives. It never asks for a sign-in.
     func authorized<Response>(
         _ request: TransportRequest,
         _ dialect: ServerDialect,
         send: (TransportRequest) async throws -> Response,
         verdict: (Response) -> (status: Int, wantsSignIn: Bool)
     ) async throws -> Response {
-        // Tokens and ids go to the endpoint's origin only (CONTRACT.md, section 2).
+        // Tokens and ids are sent only to the endpoint's origin (docs/SYNC.md, Accounts).
         guard endpoint.isOrigin(of: request.url) else { return try await send(request) }
         var request = request
         if let id = installation.id {
@@ -158,7 +160,7 @@ struct RemoteService: Sendable {
         do {
             renewed = try await tokens.renewed(after: credentials)
         } catch let error as SyncError where !wantsSignIn && error.code == .unauthorized {
-            // A page of something in between is no reason to ask for a sign-in.
+            // A response from something between client and server is not a reason to ask for a sign-in.
             signs.note(isRenewedInVain: true)
             return response
         }
@@ -174,7 +176,7 @@ struct RemoteService: Sendable {
         return second
     }
 
-    /// Tells the log of a request: where it went, but neither its query nor anything in it.
+    /// Logs where a request was sent, without its query and its contents.
     private func note(_ request: TransportRequest, _ message: StaticString, _ outcome: String) {
         guard let log else { return }
         let metadata = [
@@ -197,7 +199,7 @@ struct RemoteService: Sendable {
         } catch let error as SyncError where error.code == .suspended {
             throw error
         } catch {
-            // An app's own transport may throw what it likes: no answer came all the same.
+            // An app's own transport may throw any error; in each case no response arrived.
             throw TransportError(
                 .failed,
                 "The transport failed.",
@@ -209,8 +211,8 @@ struct RemoteService: Sendable {
 }
 
 extension TransportRequest {
-    /// With the token in the header that the server's generation reads; in both where it is not
-    /// known.
+    /// Puts the token in the header field that the server's generation reads, or in both fields if the
+    /// generation is not known.
     fileprivate func signed(
         _ credentials: Credentials,
         _ dialect: ServerDialect,
@@ -228,7 +230,9 @@ extension TransportRequest {
 }
 
 extension TransportResponse {
-    /// The row in the body: a JSON object with an `id`; its version comes from the ETag at need.
+    /// The row in the body: a JSON object with an `id`.
+    ///
+    /// If it has no version, the ETag is its version.
     func item(_ schema: TableSchema?) -> Row? {
         guard var row = RowText.row(body, schema), row["id"]?.text?.isEmpty == false else {
             return nil
@@ -240,7 +244,7 @@ extension TransportResponse {
         return row
     }
 
-    /// The text of an error body, in the forms of all generations.
+    /// The text of an error body, for the error bodies of all generations.
     var problem: String? {
         guard let row = RowText.row(body, nil) else { return nil }
         for name in ["error", "detail", "description", "message", "title"] {
@@ -249,15 +253,16 @@ extension TransportResponse {
         return nil
     }
 
-    /// What a server of ours says is not there, where that is no row, or why a request was not done.
+    /// The code with which a Tideline server says what is missing (unless it is a row), or why it did not
+    /// execute a request.
     var code: String? {
         [400, 404, 424].contains(status) ? RowText.row(body, nil)?["code"]?.text : nil
     }
 
-    /// How much of an error text is told: it is for people, and goes into durable errors.
+    /// The length to which an error text is cut: it is for people, and is stored with errors.
     private static let problemMax = 1000
 
-    /// What `Retry-After` asks for; `serverTime` counts if the answer has no `Date`.
+    /// The wait that `Retry-After` asks for; `serverTime` is used if the response has no `Date`.
     func retryAfter(at serverTime: Date) -> Duration? {
         headers["Retry-After"].flatMap {
             RetryAfter.wait($0, date: headers["Date"], serverTime: serverTime)

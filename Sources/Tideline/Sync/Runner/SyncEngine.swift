@@ -1,5 +1,5 @@
-// SyncEngine: what a client is once its store is open. It runs the machines: every decision is
-// theirs, every effect is here and in its extensions in the folders of push, pull and the others.
+// SyncEngine: the client after its store is open. It runs the machines: they make every decision, and
+// every effect is here and in the extensions in the folders of push, pull and the others.
 
 import Foundation
 import Synchronization
@@ -11,10 +11,10 @@ final class SyncEngine: Sendable {
     let policies: [String: ConflictPolicy]
     let defaultPolicy: ConflictPolicy
     let lostRowPolicy: LostRowPolicy
-    /// Or why the endpoint may not be used, which matters only when something is to be sent.
+    /// The service, or why the endpoint may not be used; the error is thrown only when something is to be sent.
     let remote: Result<RemoteService, any Error>
     let calls: OutsideCalls
-    /// Who is signed in; nil where the app has no authentication.
+    /// The tokens of the account that is signed in; nil if the app has no authentication.
     let tokens: TokenKeeper?
     let environment: SyncEnvironment
     let limits: SyncLimits
@@ -22,16 +22,16 @@ final class SyncEngine: Sendable {
     let gate: SyncGate
     let seen: SeenRows
     let projected: ProjectedRows
-    /// When the last pulls of the tables ended; those that brought something are in the store too.
+    /// When the last pulls of the tables ended; the times of pulls that brought rows are stored too.
     let lastPulls = Mutex<[String: Date]>([:])
-    /// What the last push learned of the link.
+    /// The batch sizes that the last push found to work.
     let budget = Mutex<PushBudget?>(nil)
-    /// Operations that the server failed to process in the last push, until it does other work.
+    /// Operations that the server failed to process in the last push, until it processes another request.
     let failing = Mutex<[(operation: QueuedOperation, answer: PushAnswer)]>([])
-    /// Tells views that the account changed.
+    /// Notifies views that the account changed.
     let accountHub = ChangeHub<Set<String>>()
-    /// Operations that something between client and server refused in the last push; only their
-    /// order depends on it.
+    /// Operations that something between client and server rejected in the last push; this affects only
+    /// their order.
     let refusedInBetween = Mutex<[QueuedOperation]>([])
 
     init(
@@ -67,9 +67,9 @@ final class SyncEngine: Sendable {
 
     func policy(_ table: String) -> ConflictPolicy { policies[table] ?? defaultPolicy }
 
-    /// Runs `body` in one transaction with the queue at hand, never on the caller's actor.
+    /// Runs `body` in one transaction with the queue, never on the caller's actor.
     ///
-    /// `isRepeatable`: what it writes can be had again when a loss of power undoes it.
+    /// `isRepeatable`: whether everything that it writes can be requested again if a power failure undoes it.
     @concurrent
     func transaction<Result: Sendable>(
         isRepeatable: Bool = false,
@@ -94,7 +94,7 @@ final class SyncEngine: Sendable {
         }
     }
 
-    /// Runs `body` in one transaction; what it notes of rows that were handed out counts once that is
+    /// Runs `body` in one transaction; its changes of read snapshots take effect when the transaction is
     /// committed.
     func noting<Result: Sendable>(
         _ body: @escaping @Sendable (QueueTransaction, SeenNotes) throws -> Result
@@ -108,7 +108,7 @@ final class SyncEngine: Sendable {
         }
     }
 
-    /// Reads one state of store and queue, never on the caller's actor.
+    /// Reads store and queue in one state, never on the caller's actor.
     @concurrent
     func read<Result: Sendable>(
         _ body: @escaping @Sendable (QueueReader) throws -> Result
@@ -122,11 +122,11 @@ final class SyncEngine: Sendable {
         }
     }
 
-    /// Takes over the operations of tables that an earlier version of the app wrote in other letters,
-    /// how far their pulls have come and what those hold.
+    /// Renames the operations, cursors and query numbers of tables whose names an earlier version of the
+    /// app wrote in another letter case.
     ///
-    /// What a store keeps apart by letters stays as it is: such operations wait, see
-    /// ``SyncContext/operationErrors()``. Where the store fails, what the app asks for next tells.
+    /// If the store tells two names apart by their letter case, nothing is renamed, and the operations wait; see
+    /// ``SyncContext/operationErrors()``. If the store fails, the next call of the app throws the error.
     func takeOverRenamedTables() async {
         let found = try? await read { reader in
             try !reader.idsOfUnnamedTables().isEmpty || !reader.renamedRecords().isEmpty
@@ -146,7 +146,7 @@ final class SyncEngine: Sendable {
         }
     }
 
-    /// Runs `body` in its turn among pushes, pulls and purges.
+    /// Runs `body` when its turn comes among pushes, pulls and purges.
     ///
     /// - Throws: ``SyncError`` with code `cancelled` when the task is cancelled.
     func inTurn<Result>(
@@ -164,7 +164,7 @@ final class SyncEngine: Sendable {
         }
     }
 
-    /// Errors of the store become ``SyncError``; others pass.
+    /// Converts errors of the store to ``SyncError``; other errors stay as they are.
     private func wrapped<Result>(_ body: () async throws -> Result) async throws -> Result {
         do {
             return try await body()
@@ -181,7 +181,7 @@ final class SyncEngine: Sendable {
 // MARK: - Local changes
 
 extension SyncEngine {
-    /// `declared` are the columns of a row that no model has made.
+    /// Inserts a row; `declared` are the columns of a row without a model.
     func insert(
         _ row: Row,
         in table: String,
@@ -215,7 +215,7 @@ extension SyncEngine {
         }
     }
 
-    /// `normalized` is a stored row as its record type encodes it, or nil where it does not fit.
+    /// Updates a row; `normalized` returns a stored row as its record type encodes it, or nil if it does not decode.
     func update(
         _ row: Row,
         in table: String,
@@ -235,7 +235,7 @@ extension SyncEngine {
         }
     }
 
-    /// Stores a change that was made to `stored`, unless the row has changed since; nil then.
+    /// Stores a change that was made to `stored`; returns nil if the row has changed since.
     func replace(
         _ stored: Row,
         with row: Row,
@@ -255,7 +255,7 @@ extension SyncEngine {
         try await transaction { try LocalChanges(queue: $0, table: table).delete(id) }
     }
 
-    /// Deletes the row of a record, which may be of an older state.
+    /// Deletes the row of a record; the record may have an older state of the row.
     func delete(_ record: Row, in table: String, identity: RecordIdentity) async throws {
         try await noting {
             try LocalChanges(queue: $0, table: table)

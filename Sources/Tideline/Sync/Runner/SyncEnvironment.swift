@@ -1,12 +1,12 @@
-// SyncEnvironment: everything that comes in from outside: clock, ids, chance, sleep, networks.
+// SyncEnvironment: the client's clock, ids, random numbers, sleep and networks.
 //
-// Nothing else in the client asks for the time, an id, a random number, or waits; a repository
-// test says so. The seeded worlds of the test kit put their own in its place.
+// The rest of the client gets the time, ids, random numbers and waits only from here; a repository
+// test checks that. The test kit's simulation replaces them.
 
 public import Foundation
 import TidelineCore
 
-/// The outside world of a client.
+/// The environment of a client: its clock, ids, random numbers and waits.
 ///
 /// ```swift
 /// var environment = SyncEnvironment.live
@@ -18,16 +18,16 @@ public struct SyncEnvironment: Sendable {
     public var now: @Sendable () -> Date
     /// Makes an id for a new row: a lower-case UUID.
     public var makeID: @Sendable () -> String
-    /// Makes the id by which the server's operators tell devices apart; nil: requests carry none.
+    /// Makes the id by which the server's operators distinguish devices; if nil, requests carry none.
     ///
-    /// It is made once for each store, and kept there. The real world's is a random UUID, which says
-    /// nothing of device, app or person; an environment that is made from its parts has none.
+    /// It is made once for each store and kept there. In ``live`` it is a random UUID, which says nothing
+    /// about device, app or person; an environment that is made from its parts has none.
     public var makeInstallationID: (@Sendable () -> String)?
-    /// A random number in `0..<1`, for spreading retries.
+    /// Returns a random number in `0..<1`, to spread retries.
     public var fraction: @Sendable () -> Double
     /// Waits; throws when the task is cancelled.
     public var sleep: @Sendable (Duration) async throws -> Void
-    /// True when a network comes, false when it goes; each use is a stream of its own.
+    /// True when a network becomes available, false when it is lost; each call returns a new stream.
     package var networkPaths: @Sendable () -> AsyncStream<Bool> = { NetworkPaths.changes() }
     /// Waits in real time until the limit of a call into the app is over, also in a test whose
     /// ``sleep`` takes no time.
@@ -35,7 +35,7 @@ public struct SyncEnvironment: Sendable {
         try await Task.sleep(for: $0)
     }
 
-    /// The time since a fixed moment, whatever happens to the wall clock; nil if the environment has no such clock.
+    /// The time since a fixed moment, independent of the wall clock; nil if the environment has no such clock.
     package var uptime: @Sendable () -> Duration? = { nil }
 
     /// Makes an environment from its parts.
@@ -51,7 +51,7 @@ public struct SyncEnvironment: Sendable {
         self.sleep = sleep
     }
 
-    /// The real world.
+    /// The environment outside of tests.
     public static let live: SyncEnvironment = {
         var environment = SyncEnvironment(
             now: { Date() },

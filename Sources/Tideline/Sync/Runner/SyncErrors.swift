@@ -22,7 +22,7 @@ extension SyncError {
         )
     }
 
-    /// `columns` are none of the table that the rules are for, or of any where `table` is nil.
+    /// `columns` are not columns of the table that the rules are for, or of any table if `table` is nil.
     static func unknownMergeColumns(_ columns: [String], table: String? = nil) -> SyncError {
         let place =
             table.map { "of table '\($0)' name columns that it does not have" }
@@ -104,7 +104,7 @@ extension SyncError {
         )
     }
 
-    /// What the error of a rejected operation says; `contested` are columns that both sides changed.
+    /// The error text of a rejected operation; `contested` are columns that both sides changed.
     static func refusedOperation(
         _ operation: QueuedOperation,
         _ server: ServerState?,
@@ -149,8 +149,9 @@ extension SyncError {
         answer.message.map { ": \($0)" } ?? ""
     }
 
-    /// What the error of an operation says whose conflict handler threw; an app's own error may tell
-    /// what is in the row, so only its type is named.
+    /// The error text of an operation whose conflict handler threw an error.
+    ///
+    /// That error may contain values of the row, so the text names only its type.
     static func failedHandler(_ operation: QueuedOperation, _ error: any Error) -> String {
         let reason = (error as? SyncError)?.message ?? "it threw \(type(of: error))."
         return """
@@ -159,8 +160,8 @@ extension SyncError {
             """
     }
 
-    /// What the error of an operation says besides where merge rules gave what their columns cannot
-    /// hold; nil where none did.
+    /// An addition to the error text of an operation, if merge rules returned values that their columns
+    /// cannot hold; nil if none did.
     static func failedRules(_ faults: [String: String]) -> String? {
         guard !faults.isEmpty else { return nil }
         let reasons = faults.sorted { $0.key < $1.key }.prefix(contestedMax).map {
@@ -169,7 +170,7 @@ extension SyncError {
         return "A merge rule failed: \(reasons.joined(separator: "; ")). Mend the rule."
     }
 
-    /// What the error of an operation says that was made in one transaction with another one.
+    /// The error text of an operation that was parked because another one of its transaction was.
     static func stoppedWithGroup(
         _ operation: QueuedOperation,
         because cause: QueuedOperation
@@ -182,7 +183,7 @@ extension SyncError {
         """
     }
 
-    /// What the error of an operation says whose row was edited whenever its handler had decided.
+    /// The error text of an operation whose row was edited each time its handler had decided.
     static func restlessRow(_ operation: QueuedOperation) -> String {
         """
         Row '\(operation.itemID)' in table '\(operation.table)' was edited each time while the \
@@ -193,7 +194,7 @@ extension SyncError {
     /// How many contested columns a message names.
     private static let contestedMax = 10
 
-    /// `operation` cannot be sent: its entry is damaged, or its row is not here.
+    /// `operation` cannot be sent: it cannot be decoded, or its row is not in the store.
     static func unsendable(_ operation: QueuedOperation) -> SyncError {
         let what = name(of: operation)
         guard let damage = operation.damage else {
@@ -215,9 +216,9 @@ extension SyncError {
         )
     }
 
-    /// What the error of an operation says that waits and has no stored error.
+    /// The error text of an operation that waits and has no stored error.
     ///
-    /// `isNamed`: whether the app names its table.
+    /// `isNamed`: whether the app declares its table.
     static func waiting(_ operation: QueuedOperation, isNamed: Bool) -> String {
         if operation.damage != nil { return unsendable(operation).message }
         let what = name(of: operation)
@@ -233,7 +234,7 @@ extension SyncError {
             """
     }
 
-    /// An entry of the queue in words, by its number.
+    /// The words for an operation in a message, with its number.
     private static func name(of operation: QueuedOperation) -> String {
         let row = operation.itemID.isEmpty ? "a row" : "row '\(operation.itemID)'"
         let place = operation.table.isEmpty ? "" : " in table '\(operation.table)'"
@@ -256,10 +257,10 @@ extension SyncError {
         return error
     }
 
-    /// Whether an error of an app's own store says that its file may not be used at this moment.
+    /// Returns whether an error of an app's own store says that its file cannot be used for a while.
     private static func isOfUnavailableFile(_ error: any Error) -> Bool {
         if let error = error as? SQLiteError { return error.isUnavailable }
-        // By domain and number: a cast to an error type of Foundation does not look at the domain everywhere.
+        // By domain and number: on some platforms a cast to an error type of Foundation ignores the domain.
         let error = error as NSError
         switch error.domain {
         case NSPOSIXErrorDomain:
@@ -306,7 +307,7 @@ extension SyncError {
         )
     }
 
-    /// `answer` is the last one, where one came.
+    /// `answer` is the last response, if one arrived.
     static func pullFailed(
         _ failure: PullMachine.Failure,
         table: String,
@@ -363,7 +364,7 @@ extension SyncError {
         }
     }
 
-    /// `answer` is what came instead of a digest, or of the rows of a range that differs.
+    /// `answer` is the response that has no digest, or not the rows of a range that differs.
     package static func verifyFailed(
         _ failure: PullMachine.Failure,
         table: String,
@@ -396,7 +397,7 @@ extension SyncError {
         }
     }
 
-    /// The server rejected the token of a request, or wants one (401).
+    /// The server rejected the token of a request, or requires one (401).
     static func signInWanted(_ what: String, reason: String?) -> SyncError {
         let text = reason.map { ": \($0)" } ?? ""
         let end = text.hasSuffix(".") ? "" : "."

@@ -1,4 +1,4 @@
-// The events of what an app does now and then: verifications, purges, checks of the store.
+// The events of maintenance: verifications, purges, checks of the store.
 
 extension SyncEvent {
     /// A verification began.
@@ -6,7 +6,7 @@ extension SyncEvent {
         SyncEvent(.verifyStarted, table: table)
     }
 
-    /// Rows of a range were compared; the counts are those so far.
+    /// Rows of a range were compared; these are the counts so far.
     public static func rangeCompared(table: String, _ result: VerifyResult) -> SyncEvent {
         SyncEvent(.rangeCompared, table: table).with(result)
     }
@@ -16,36 +16,36 @@ extension SyncEvent {
         SyncEvent(.verifyFinished, table: table).with(result)
     }
 
-    /// A verification that had begun ended with an error.
+    /// A verification that had started ended with an error.
     public static func verifyFailed(table: String, code: SyncError.Code) -> SyncEvent {
         SyncEvent(.verifyFailed, table: table).with(code)
     }
 
-    /// A purge ended; of an account where there is no table.
+    /// A purge ended; without a table, the purge of an account.
     public static func purgeFinished(table: String?, removed: Int) -> SyncEvent {
         var event = SyncEvent(.purgeFinished, table: table)
         event.removed = removed
         return event
     }
 
-    /// How many rows are told of by one event of a long change.
+    /// The number of rows after which a long change reports its progress.
     static let rowsAtOnce = 500
 
-    /// A purge goes on; so many rows are gone so far.
+    /// A purge is running; `removed` rows have been removed so far.
     public static func rowsRemoved(table: String, removed: Int) -> SyncEvent {
         var event = SyncEvent(.rowsRemoved, table: table)
         event.removed = removed
         return event
     }
 
-    /// A list of changes or a transaction goes on; so many rows are changed so far.
+    /// A list of changes or a transaction is running; `applied` rows have been changed so far.
     public static func rowsChanged(table: String, applied: Int) -> SyncEvent {
         var event = SyncEvent(.rowsChanged, table: table)
         event.applied = applied
         return event
     }
 
-    /// Rows are brought into the columns of another model; so many so far.
+    /// `initialize` is moving rows into the columns of another model; `applied` rows so far.
     public static func rowsMoved(table: String, applied: Int) -> SyncEvent {
         var event = SyncEvent(.rowsMoved, table: table)
         event.applied = applied
@@ -55,7 +55,7 @@ extension SyncEvent {
     /// A check of the store began.
     public static let checkStarted = SyncEvent(.checkStarted)
 
-    /// The rows of a table were looked at.
+    /// The rows of a table were checked.
     public static func tableChecked(table: String) -> SyncEvent {
         SyncEvent(.tableChecked, table: table)
     }
@@ -67,7 +67,7 @@ extension SyncEvent {
         return event
     }
 
-    /// A check of the store that had begun ended with an error.
+    /// A check of the store that had started ended with an error.
     public static func checkFailed(code: SyncError.Code) -> SyncEvent {
         SyncEvent(.checkFailed).with(code)
     }
@@ -89,7 +89,7 @@ extension SyncEvent {
 }
 
 extension SyncError.Code {
-    /// What an event says of an error that ended what had begun.
+    /// The code for an error that ended a pull, a verification or a check.
     init(of error: any Error) {
         self = error is CancellationError ? .cancelled : (error as? SyncError)?.code ?? .offline
     }

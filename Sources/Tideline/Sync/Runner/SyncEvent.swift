@@ -1,8 +1,8 @@
 // SyncEvent: a step of a push, a pull or another long call, as a type that can grow.
 
-/// A step of a push or a pull, a verification, a purge or a check.
+/// An event of a push, a pull, a verification, a purge or a check.
 ///
-/// More kinds may come: pass over those that you do not know.
+/// Later versions may add kinds: ignore those that you do not know.
 ///
 /// ```swift
 /// for await event in client.syncContext.events {
@@ -14,7 +14,7 @@
 /// }
 /// ```
 public struct SyncEvent: Sendable, Hashable {
-    /// What happened.
+    /// The kind of an event.
     public struct Kind: Sendable, Hashable, CustomStringConvertible {
         /// The name of the kind.
         public let description: String
@@ -31,58 +31,58 @@ public struct SyncEvent: Sendable, Hashable {
         public static let pushFinished = Self("pushFinished")
         /// A pull of `table` began.
         public static let pullStarted = Self("pullStarted")
-        /// A page was stored: `applied` rows came, `removed` ones went.
+        /// A page was stored: it brought `applied` rows and removed `removed` rows.
         public static let pageApplied = Self("pageApplied")
         /// A pull of `table` ended.
         public static let pullFinished = Self("pullFinished")
-        /// A pull that had begun ended with an error of this `code`; what was stored before stays.
+        /// A pull that had started ended with an error of this `code`; the pages that were stored stay.
         public static let pullFailed = Self("pullFailed")
-        /// The server was restored from a backup, or another database took its place: `lost` rows of all
-        /// tables are on this device that it lacks, or has in an older state only.
+        /// The server was restored from a backup, or its database was replaced: `lost` rows of all tables are on
+        /// this device, and are missing on the server or there only in an older state.
         public static let restoredServer = Self("restoredServer")
         /// A verification of `table` began.
         public static let verifyStarted = Self("verifyStarted")
-        /// Rows of a range that differs were compared: `missing`, `different` and `surplus` ones were
-        /// found so far, and `repaired` ones are as on the server again.
+        /// Rows of a range that differs were compared: `missing`, `different` and `surplus` rows were
+        /// found so far, and `repaired` rows are as on the server again.
         public static let rangeCompared = Self("rangeCompared")
         /// A verification of `table` ended; its counts are those of its ``VerifyResult``.
         public static let verifyFinished = Self("verifyFinished")
-        /// A verification that had begun ended with an error of this `code`.
+        /// A verification that had started ended with an error of this `code`.
         public static let verifyFailed = Self("verifyFailed")
-        /// A purge ended: `removed` rows of `table` left the device; without a table, those of an
-        /// account.
+        /// A purge ended: `removed` rows of `table` were removed from the device; without a table, those of
+        /// an account.
         public static let purgeFinished = Self("purgeFinished")
-        /// A purge, or the purge of an account, goes on: `removed` rows of `table` so far.
+        /// A purge, or the purge of an account, is running: `removed` rows of `table` so far.
         ///
-        /// Told for every five hundred rows, before the purge counts.
+        /// Reported every 500 rows, before the purge takes effect.
         public static let rowsRemoved = Self("rowsRemoved")
-        /// A list of changes or a transaction of the app goes on: `applied` rows of `table` are changed
-        /// so far.
+        /// A list of changes or a transaction of the app is running: `applied` rows of `table` have been
+        /// changed so far.
         ///
-        /// Told for every five hundred rows, before any of them counts.
+        /// Reported every 500 rows, before any of the changes takes effect.
         public static let rowsChanged = Self("rowsChanged")
-        /// `initialize` brings the rows of `table` into the columns of a model that is another than
-        /// before: `applied` ones so far.
+        /// `initialize` is moving the rows of `table` into the columns of another model: `applied` rows so
+        /// far.
         ///
-        /// Told for every five hundred rows, before it counts.
+        /// Reported every 500 rows, before the move takes effect.
         public static let rowsMoved = Self("rowsMoved")
         /// A check of the store began.
         public static let checkStarted = Self("checkStarted")
-        /// The rows of `table` were looked at.
+        /// The rows of `table` were checked.
         public static let tableChecked = Self("tableChecked")
-        /// A check of the store ended; it found so many `problems`.
+        /// A check of the store ended; it found `problems` problems.
         public static let checkFinished = Self("checkFinished")
-        /// A check of the store that had begun ended with an error of this `code`.
+        /// A check of the store that had started ended with an error of this `code`.
         public static let checkFailed = Self("checkFailed")
     }
 
-    /// What happened.
+    /// The kind of the event.
     public var kind: Kind
-    /// The table that it happened in.
+    /// The table of the event.
     public var table: String?
-    /// The row that it happened to.
+    /// The row of the event.
     public var itemID: String?
-    /// What the operation does.
+    /// The kind of the operation: insert, update or delete.
     public var operation: OperationKind?
     /// How many operations were in the queue.
     public var pending: Int?
@@ -90,15 +90,15 @@ public struct SyncEvent: Sendable, Hashable {
     public var completed: Int?
     /// How many operations wait for the app.
     public var parked: Int?
-    /// How many rows came.
+    /// How many rows a page, a pull or a change brought.
     public var applied: Int?
-    /// How many rows went.
+    /// How many rows were removed.
     public var removed: Int?
-    /// How many rows of the server are not here.
+    /// How many rows of the server are not on the device.
     public var missing: Int?
-    /// How many rows are here in another state.
+    /// How many rows on the device differ from the server's.
     public var different: Int?
-    /// How many rows are here and not on the server.
+    /// How many rows are on the device and not on the server.
     public var surplus: Int?
     /// How many rows were repaired.
     public var repaired: Int?
@@ -106,16 +106,16 @@ public struct SyncEvent: Sendable, Hashable {
     public var problems: Int?
     /// How many rows a restored server lost.
     public var lost: Int?
-    /// Why it failed.
+    /// The code of the error that ended it.
     public var code: SyncError.Code?
 
-    /// An event of a kind; what it tells more is set behind.
+    /// Makes an event of a kind; its other properties are set afterwards.
     public init(_ kind: Kind, table: String? = nil) {
         self.kind = kind
         self.table = table
     }
 
-    /// A push began with so many operations in the queue.
+    /// A push started with `pending` operations in the queue.
     public static func pushStarted(pending: Int) -> SyncEvent {
         var event = SyncEvent(.pushStarted)
         event.pending = pending
@@ -175,14 +175,14 @@ public struct SyncEvent: Sendable, Hashable {
         return event
     }
 
-    /// The server was restored from a backup and lost so many rows that are on this device.
+    /// The server was restored from a backup and lost `lost` rows that are on this device.
     public static func restoredServer(lost: Int) -> SyncEvent {
         var event = SyncEvent(.restoredServer)
         event.lost = lost
         return event
     }
 
-    /// A pull that had begun ended with an error; what was stored before stays.
+    /// A pull that had started ended with an error; the pages that were stored stay.
     public static func pullFailed(table: String, code: SyncError.Code) -> SyncEvent {
         var event = SyncEvent(.pullFailed, table: table)
         event.code = code

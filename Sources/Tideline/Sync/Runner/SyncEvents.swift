@@ -1,8 +1,8 @@
-// SyncEvents: hands what happens in pushes and pulls to whoever looks.
+// SyncEvents: delivers the events of pushes and pulls to their listeners.
 
 import Synchronization
 
-/// Hands every event to every listener; a listener that does not keep up loses the oldest.
+/// A hub that sends every event to every listener; a listener that is too slow loses the oldest ones.
 final class SyncEvents: Sendable {
     private struct State {
         var next = 0
@@ -14,7 +14,7 @@ final class SyncEvents: Sendable {
 
     init(log: (any SyncLog)? = nil) { self.log = log }
 
-    /// How many events wait for one listener at most.
+    /// The most events that are kept for one listener.
     private static let bufferMax = 1000
 
     func stream() -> AsyncStream<SyncEvent> {
@@ -30,7 +30,7 @@ final class SyncEvents: Sendable {
         }
     }
 
-    /// Writes an entry that is no event.
+    /// Logs an entry that does not belong to an event.
     func note(_ entry: SyncLogEntry) { log?.write(entry) }
 
     func send(_ event: SyncEvent) {

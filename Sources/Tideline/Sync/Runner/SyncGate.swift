@@ -1,5 +1,5 @@
-// SyncGate: the runner of SyncTurns: jobs wait here for their turn, and pushes that overlap are
-// one push.
+// SyncGate: the runner of SyncTurns. Jobs wait here for their turn, and overlapping pushes become one
+// push.
 
 import Synchronization
 
@@ -7,21 +7,21 @@ final class SyncGate: Sendable {
     private struct State {
         var turns: SyncTurns
         var waiting: [Int: CheckedContinuation<Void, any Error>] = [:]
-        /// Started or cancelled before they began to wait.
+        /// Jobs that were started or cancelled before they began to wait.
         var early: [Int: Result<Void, any Error>] = [:]
         var isPushing = false
         var followers: [Int: CheckedContinuation<PushEnd, any Error>] = [:]
         var lastFollower = 0
-        /// Cancelled before they began to wait.
+        /// Followers that were cancelled before they began to wait.
         var cancelledFollowers: Set<Int> = []
-        /// Told when no job runs or waits.
+        /// Latches to set when no job runs or waits.
         var idle: [Latch] = []
     }
 
-    /// How a push ended for those that joined it.
+    /// The end of a push, for the pushes that joined it.
     enum PushEnd: Sendable {
         case ended(Result<PushResult, any Error>)
-        /// Its own task was cancelled, which says nothing to the others.
+        /// The task of the push was cancelled; this does not affect the pushes that joined it.
         case abandoned
     }
 
@@ -30,10 +30,10 @@ final class SyncGate: Sendable {
     /// - Parameter pullsMax: How many pulls run at the same time.
     init(pullsMax: Int) { state = Mutex(State(turns: SyncTurns(pullsMax: pullsMax))) }
 
-    /// Runs `body` in its turn.
+    /// Runs `body` when its turn comes.
     ///
-    /// - Throws: `CancellationError` when the task is cancelled while it waits; then `body` never
-    ///   ran.
+    /// - Throws: `CancellationError` when the task is cancelled while it waits; `body` was not called
+    ///   then.
     func withTurn<Result>(
         _ job: SyncTurns.Job,
         _ body: () async throws -> Result
@@ -82,7 +82,7 @@ final class SyncGate: Sendable {
         for latch in idle { latch.set() }
     }
 
-    /// How many pulls share the memory for pages; at least one.
+    /// The number of pulls that share the memory for pages; at least one.
     var pullsRunning: Int { max(1, state.withLock { $0.turns.runningCount }) }
 
     /// A latch that is set as soon as no job runs or waits.
@@ -96,12 +96,12 @@ final class SyncGate: Sendable {
         return latch
     }
 
-    // MARK: - Pushes that overlap
+    // MARK: - Overlapping pushes
 
-    /// Runs a push, or waits for the one that runs.
+    /// Runs a push, or waits for the one that is running.
     ///
-    /// `hasMore` says whether that one left operations that can be sent: some were made or
-    /// released behind its back, and this push has to send them.
+    /// `hasMore` returns whether that push left operations that can be sent, because they were queued or
+    /// released while it ran. This push then sends them.
     func push(
         _ body: () async throws -> PushResult,
         hasMore: () async throws -> Bool
@@ -124,7 +124,7 @@ final class SyncGate: Sendable {
         }
     }
 
-    /// Whether a push that ended so may have passed over what another one wants sent.
+    /// Returns whether a push that ended with this error may have left operations that can be sent.
     private static func mayHaveLeft(_ error: any Error) -> Bool {
         (error as? PushError)?.status == .operationErrors
     }
@@ -161,7 +161,7 @@ final class SyncGate: Sendable {
                     if state.cancelledFollowers.remove(id) != nil {
                         return .failure(CancellationError())
                     }
-                    // It ended meanwhile.
+                    // The push ended in the meantime.
                     guard state.isPushing else { return .success(.abandoned) }
                     state.followers[id] = continuation
                     return nil

@@ -1,9 +1,9 @@
 // SyncLimits: the bounds of a client, each with its reason.
 
-/// The bounds of a client.
+/// The limits of a client.
 ///
-/// A client takes what is below zero as zero, rows of a batch or a page as at least one and at most a
-/// million, and times as a year at most.
+/// Values below zero count as zero. A batch or a page has at least one row and at most a million, and a
+/// time is at most a year.
 ///
 /// ```swift
 /// var limits = SyncLimits()
@@ -13,23 +13,23 @@
 public struct SyncLimits: Sendable, Hashable {
     /// How often an operation or a page is tried in one push or pull.
     ///
-    /// Only 408, 429, 5xx, answers that cannot be read, and pages that did not arrive whole are
-    /// tried again.
+    /// Only 408, 429, 5xx, responses that cannot be read, and pages that did not arrive whole are
+    /// retried.
     public var attemptsMax = 4
 
     /// After how many pushes an operation is parked that the server fails to process (5xx), although it
-    /// does other work meanwhile.
+    /// processes other requests.
     public var failedPushesMax = 5
 
     /// The wait before the second attempt; it doubles from then on.
     public var retryDelayFirst: Duration = .milliseconds(500)
 
-    /// The longest wait between two attempts, to which up to a quarter is added by chance; where
-    /// the server asks for more, the push or pull ends.
+    /// The longest wait between two attempts, to which up to a quarter is added at random; if the server
+    /// asks for a longer wait, the push or pull ends.
     public var retryDelayMax: Duration = .seconds(30)
 
     /// The longest wait that a server can ask for with `Retry-After`, in push, pull and events; a longer one is
-    /// cut, and the server asked again.
+    /// cut to this, and then requests are sent again.
     public var retryAfterMax: Duration = .seconds(86_400)
 
     /// How long one request may take.
@@ -52,96 +52,96 @@ public struct SyncLimits: Sendable, Hashable {
     /// Together they have up to ``storedBytesMax`` bytes of pages in memory, twice, and one more page each.
     public var parallelPulls = 3
 
-    /// How often a conflict of the same operation is settled by sending again, over all pushes.
+    /// How often the same operation is sent again because of a conflict, over all pushes.
     ///
-    /// Another device that writes without a pause could keep it busy for ever.
+    /// Without a limit, another device that writes all the time could keep the operation in conflict forever.
     public var conflictsMax = 8
 
-    /// How many operations go out in the first batch of a push; batches that come through grow.
+    /// How many operations the first batch of a push has; batches grow as long as they succeed.
     public var batchRowsFirst = 500
 
-    /// How many operations go out in one batch at most.
+    /// The most operations in one batch.
     public var batchRowsMax = 1000
 
-    /// How many bytes the bodies of one batch have at most, if there is more than one.
+    /// The most bytes of the bodies in one batch with more than one operation.
     public var batchBytesMax = 2 << 20
 
-    /// How many operations one transaction of the app makes at most.
+    /// The most operations of one transaction of the app.
     ///
-    /// They are pushed as one. A server takes so many requests in a batch.
+    /// They are pushed as one group. A server accepts this many requests in a batch.
     public var transactionRowsMax = 1000
 
-    /// How many bytes the operations of one transaction of the app have at most, as the request that
-    /// sends them.
+    /// The most bytes that the operations of one transaction of the app have in the request that sends
+    /// them.
     ///
-    /// Counted as those of ``transactionRowsMax`` are. A server refuses a larger batch; the limit of a
-    /// Tideline server is its `limits.batchBytes`, with the same default. It holds for servers without
-    /// batches, too: what a transaction may be does not depend on the server.
+    /// Counted like ``transactionRowsMax``. A server rejects a larger batch; the limit of a Tideline
+    /// server is its `limits.batchBytes`, with the same default. It applies with servers without batches
+    /// too, so that the size of a transaction does not depend on the server.
     public var transactionBytesMax = 4 << 20
 
-    /// How many bytes a batch has at least that is sent as gzip, to a server that said it takes that.
+    /// The least bytes of a batch that is sent as gzip, to a server that said it accepts gzip.
     ///
-    /// A smaller one fits a packet or two.
+    /// A smaller batch fits into one or two packets.
     public var compressedBatchBytesMin = 2 << 10
 
     /// How often a push makes a batch smaller that was lost on the way, and sends it again.
     public var lostBatchesMax = 2
 
-    /// How long a server that took no batch is not asked again to take one.
+    /// How long no batch is sent to a server that did not accept one.
     public var batchRetryTime: Duration = .seconds(3600)
 
-    /// How many operations of different rows are sent at a time to a server that takes no batches.
+    /// How many operations of different rows are sent at the same time to a server without batches.
     ///
-    /// With more than one, a change may arrive before one that was made earlier to another row.
+    /// With more than one, a change may arrive before an earlier change of another row.
     public var parallelOperations = 1
 
-    /// How many rows a pull asks for first.
+    /// How many rows the first page of a pull has.
     public var pageRowsFirst = 1000
 
-    /// How many rows a pull asks for at most, once pages come quickly.
+    /// The most rows of a page, once pages arrive quickly.
     ///
-    /// A page is in memory whole, and the one behind it meanwhile.
+    /// Memory holds a whole page, and the next one at the same time.
     public var pageRowsMax = 4000
 
-    /// How many rows of a pull are stored in one transaction, where pages come faster than that.
+    /// How many rows of a pull are stored in one transaction, if pages arrive faster than they are stored.
     ///
-    /// A local change waits for no more than these and the page that passes them. Pulls that run at the same time
+    /// A local change waits for no more than these and the page that exceeds them. Pulls that run at the same time
     /// share them.
     public var storedRowsMax = 16_000
 
-    /// How many bytes of answers a pull stores in one transaction, if they are more than one page.
+    /// How many bytes of responses a pull stores in one transaction, if they are more than one page.
     ///
     /// Pulls that run at the same time share them.
     public var storedBytesMax = 4 << 20
 
-    /// The page that is not made smaller when the server is too slow.
+    /// The page size below which a slow server's pages are not made smaller.
     ///
-    /// A page of so few rows that does not come in time is that of a silent server.
+    /// If a page of so few rows does not arrive in time, the server counts as silent.
     public var pageRowsSmall = 32
 
-    /// How long a page may take; one that takes longer makes the next one smaller.
+    /// The time that a page should take; if one takes longer, the next one is smaller.
     public var pageTimeWanted: Duration = .seconds(4)
 
-    /// How many pages one pull takes before it is ended as faulty.
+    /// The most pages of one pull; the pull ends with an error if there are more.
     ///
-    /// A server whose next links lead in a circle would never end it.
+    /// Without it, a server whose next links form a circle would never end the pull.
     public var pagesMax = 1_000_000
 
-    /// How long an observer rests after it ran its query, however many changes come meanwhile.
+    /// How long an observer rests after it ran its query, however many changes are made in that time.
     public var observeInterval: Duration = .milliseconds(16)
 
     /// How long a purge that left half of the file free gives space back to the disk before it returns.
     public var compactionTimeMax: Duration = .seconds(10)
 
-    /// How long the server's events may be silent before they are opened anew.
+    /// How long the server's events may be silent before they are reopened.
     public var liveSilenceMax: Duration = .seconds(90)
 
-    /// How many rows each of the two generations of seen rows has.
+    /// How many rows each of the two generations of read snapshots has.
     ///
-    /// They are what ``SyncTable/update(_:)-(Record)`` knows of the copies that an app may hold.
+    /// They are what ``SyncTable/update(_:)-(Record)`` knows of the copies that an app may have.
     public var handedOutRowsMax = 20_000
 
-    /// Of how many further seen rows it is known in which version they were first handed out.
+    /// For how many further rows the version is kept in which the app was first given them.
     public var handedOutVersionsMax = 250_000
 
     /// The default limits.
@@ -149,12 +149,12 @@ public struct SyncLimits: Sendable, Hashable {
 }
 
 extension Duration {
-    /// At least nothing and at most a year: timers cannot count `.seconds(.max)`.
+    /// At least zero and at most a year: timers cannot count `.seconds(.max)`.
     var clampedForTimers: Duration { min(max(self, .zero), .seconds(365 * 86_400)) }
 }
 
 extension SyncLimits {
-    /// The same limits, each within what the client can count.
+    /// The same limits, each in the range that the client can count.
     var clamped: SyncLimits {
         var limits = self
         for limit in [

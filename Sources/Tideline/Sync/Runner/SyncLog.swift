@@ -1,26 +1,26 @@
-// SyncLog: where the client writes what it does, in the shape of swift-log, which it does not need.
+// SyncLog: the log of a client, with the levels and the metadata of swift-log, but without that package.
 //
-// A message is a fixed sentence; what varies stands beside it. Nothing of a row's contents, no token
-// and no query is ever among that.
+// A message is a fixed sentence; variable parts are in its metadata. Neither ever contains the contents
+// of a row, a token or a query.
 
-/// How much an entry of a log matters: the levels of swift-log, by the same names.
+/// The level of a log entry: the levels of swift-log, with the same names.
 public enum SyncLogLevel: String, Sendable, Hashable, CaseIterable, Comparable {
     /// Each request, page and accepted operation.
     case trace
-    /// Pushes and pulls as they begin and end.
+    /// Pushes and pulls as they start and end.
     case debug
-    /// What passes by itself: the server is out of reach.
+    /// Conditions that pass without the app: the server cannot be reached.
     case info
-    /// What an app may want to show.
+    /// Events that an app may want to show.
     case notice
-    /// What waits for the app: a rejected operation, a pull that was refused.
+    /// Conditions that need the app: a rejected operation, a rejected pull.
     case warning
-    /// Not used by the client today.
+    /// Not used by the client at present.
     case error
-    /// Not used by the client today.
+    /// Not used by the client at present.
     case critical
 
-    /// The order of weight.
+    /// Orders the levels from `trace` to `critical`.
     public static func < (left: SyncLogLevel, right: SyncLogLevel) -> Bool {
         left.weight < right.weight
     }
@@ -30,7 +30,7 @@ public enum SyncLogLevel: String, Sendable, Hashable, CaseIterable, Comparable {
 
 /// Writes down what a client does; see ``SyncClient/init(endpoint:generation:transport:authentication:limits:log:appName:appVersion:allowsInsecureEndpoint:environment:)``.
 ///
-/// For [swift-log](https://github.com/apple/swift-log) these lines are the adapter:
+/// For [swift-log](https://github.com/apple/swift-log), this adapter is enough:
 ///
 /// ```text
 /// import Logging
@@ -45,7 +45,7 @@ public enum SyncLogLevel: String, Sendable, Hashable, CaseIterable, Comparable {
 /// }
 /// ```
 public protocol SyncLog: Sendable {
-    /// Writes an entry; called on any thread, often several at a time, and should not wait.
+    /// Writes an entry; called on any thread, often several at a time, and should not block.
     func log(level: SyncLogLevel, message: StaticString, metadata: [String: String])
 }
 
@@ -69,7 +69,7 @@ extension SyncLog {
 }
 
 extension SyncEvent {
-    /// What the log says of it.
+    /// The log entry for the event.
     var logEntry: SyncLogEntry {
         let metadata = logMetadata
         switch kind {

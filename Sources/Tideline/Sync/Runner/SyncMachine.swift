@@ -1,13 +1,14 @@
-// SyncMachine: when automatic sync pushes, pulls, listens and waits, and what it shows.
+// SyncMachine: the state machine that decides when automatic sync pushes, pulls, listens and waits, and
+// what it shows.
 //
-// Pure: events and the time go in, actions come out. One sync runs at a time; what is wanted
-// meanwhile is gathered for the next. Wherever it rests, a timer is set or nothing is left to do,
-// so it never sticks. The table is in docs/SYNC.md.
+// Pure: events and the time go in, actions come out. One sync runs at a time; requests that arrive
+// during a sync are collected for the next one. In each idle state a timer is set or nothing is left
+// to do, so it never gets stuck. The table is in docs/SYNC.md.
 
 package import Foundation
 
 package struct SyncMachine: Sendable {
-    /// What there is to do.
+    /// The work of one sync: the tables that it pulls.
     package struct Work: Sendable, Hashable {
         /// Whether every query is pulled.
         package var pullsAll = false
@@ -29,11 +30,11 @@ package struct SyncMachine: Sendable {
 
     package enum Outcome: Sendable, Hashable {
         case done
-        /// All is done but for operations that the server rejected.
+        /// Everything succeeded except operations that the server rejected.
         case rejected(UnacceptedRows)
-        /// All is done, and so many rows that a restored server lost wait for the app.
+        /// Everything succeeded, and this number of rows that a restored server lost wait for the app.
         case lost(Int)
-        /// No answer, or one of a server that is not itself.
+        /// No response arrived, or one that is not the server's.
         case offline
         case unauthorized
         case failed(SyncBlock)
@@ -42,23 +43,23 @@ package struct SyncMachine: Sendable {
     package enum Event: Sendable, Hashable {
         case started
         case localChange
-        /// The timer with this number rang.
+        /// The timer with this number fired.
         case timer(Int)
         case network(isUp: Bool)
-        /// The server's events are open: changes from here on are told.
+        /// The server's events are open: later changes are reported.
         case listening
         /// A table changed on the server.
         case serverChange(table: String)
         /// The server's events ended or could not be opened.
         ///
-        /// Without support they are asked for again only after a sync, on a network change and when
-        /// the app says so: what answered may have been a portal.
+        /// Without support they are opened again only after a sync, on a network change and when
+        /// the app says so: the response may have come from a captive portal.
         case listenEnded(isSupported: Bool)
-        /// The server asked for no requests before a time, which is so far away.
+        /// The server asked for a wait until a time, which is this duration away.
         case busy(until: Date, Duration)
-        /// A successful answer ended that wait.
+        /// A successful response ended that wait.
         case busyEnded
-        /// Somebody signed in.
+        /// The user signed in.
         case token
         /// The account, its token or its rights changed.
         case accountChanged
@@ -67,10 +68,10 @@ package struct SyncMachine: Sendable {
     }
 
     package enum Action: Sendable, Hashable {
-        /// Push, and pull what the work names.
+        /// Push, and pull the tables of the work.
         case sync(Work)
         case listen
-        /// Let a timer with this number ring.
+        /// Start a timer with this number.
         case wait(timer: Int, Duration)
         case publish(SyncStatus)
     }
@@ -90,16 +91,16 @@ package struct SyncMachine: Sendable {
 
     private let policy: SyncPolicy
     private var running: Work?
-    /// What is to be done next.
+    /// The work of the next sync.
     private var wanted: Work?
     private var progress = SyncProgress()
     private var problem: Problem?
-    /// Until when nothing is sent.
+    /// The time before which nothing is sent.
     private var busyUntil: Date?
     private var failures = 0
-    /// Whether a local change came during the sync that runs.
+    /// Whether a local change was made during the sync that is running.
     private var isChangedMeanwhile = false
-    /// Whether somebody signed in during the sync that runs: its requests may have gone without.
+    /// Whether the user signed in during the sync that is running: its requests may have had no token.
     private var isSignedInMeanwhile = false
     /// Whether the push of a local change failed too: the next one waits for the retry.
     private var isPushFailing = false
@@ -107,8 +108,8 @@ package struct SyncMachine: Sendable {
     private var isListening = false
     /// Whether the events are being opened.
     private var isOpening = false
-    /// Whether the end of this sync is an occasion to open the events: not of one that they caused,
-    /// or events that break at once would be opened without a pause.
+    /// Whether the events may be opened at the end of this sync: not after a sync that their opening
+    /// caused, because events that break immediately would then be opened without a pause.
     private var mayListenAfterSync = false
     private var timers: [Timer: Int] = [:]
     private var lastTimer = 0
@@ -116,7 +117,7 @@ package struct SyncMachine: Sendable {
 
     package init(_ policy: SyncPolicy) { self.policy = policy.clamped }
 
-    /// What to show.
+    /// The status to show.
     package var status: SyncStatus {
         if let busyUntil { return .busy(until: busyUntil) }
         if running != nil { return .syncing(progress) }
@@ -127,7 +128,7 @@ package struct SyncMachine: Sendable {
         }
     }
 
-    /// Takes an event in; what is to be done comes out.
+    /// Handles an event and returns the next actions.
     ///
     /// `fraction` in `0..<1` spreads waits.
     package mutating func handle(
@@ -161,7 +162,7 @@ package struct SyncMachine: Sendable {
         case .listening:
             (isListening, isOpening) = (true, false)
             listenFailures = 0
-            // What changed before the server began to tell.
+            // Changes that were made before the events were open.
             return isOffline ? [] : sync(.all)
         case .serverChange(let table):
             return sync(Work(tables: [table]))
@@ -172,7 +173,7 @@ package struct SyncMachine: Sendable {
             return [set(.listen, after(listenFailures, fraction))]
         case .busy(let until, let wait):
             busyUntil = until
-            // Devices that were sent away together do not return together.
+            // Spread, so that devices that wait for the same server do not all return at the same time.
             let spread = min(Backoff.spread(wait, fraction) - wait, Self.busySpreadMax)
             return [set(.busy, wait + spread)]
         case .busyEnded:
@@ -205,7 +206,7 @@ package struct SyncMachine: Sendable {
         busyUntil = nil
         timers[.busy] = nil
         guard running == nil else {
-            // The answer to the events may begin the next wait, before the changes of this device are sent.
+            // The response to the events may start the next wait, before the changes of this device are sent.
             mayListenAfterSync = true
             return []
         }
@@ -214,13 +215,13 @@ package struct SyncMachine: Sendable {
 
     private static let busySpreadMax = Duration.seconds(30)
 
-    /// Begins with the work, or keeps it for after the sync that runs.
+    /// Starts the work, or keeps it for after the sync that is running.
     private mutating func sync(_ work: Work) -> [Action] {
         var next = wanted ?? Work()
         next.add(work)
         guard running == nil, busyUntil == nil else {
             wanted = next
-            // Beside a failure: not as late as its retry.
+            // A push runs while a failure waits for its retry: the work starts after it, not at the retry.
             if isFailing, running == Work() { timers[.retry] = nil }
             return []
         }
@@ -246,7 +247,7 @@ package struct SyncMachine: Sendable {
         return [.sync(work)]
     }
 
-    /// Sends local changes; what failed waits for its retry.
+    /// Sends local changes; work that failed waits for its retry.
     private mutating func push() -> [Action] {
         guard isFailing, running == nil, busyUntil == nil else { return sync(Work()) }
         return begin(Work())
@@ -259,7 +260,7 @@ package struct SyncMachine: Sendable {
     private mutating func localChange() -> [Action] {
         mayListenAfterSync = true
         if running != nil {
-            // The push that runs may be past it already.
+            // The push that is running may have read the queue before the change.
             wanted = wanted ?? Work()
             isChangedMeanwhile = true
             return []
@@ -267,7 +268,7 @@ package struct SyncMachine: Sendable {
         switch problem {
         case .offline, .blocked(.signIn): return []
         case .blocked(.failure) where isPushFailing: return []
-        // A table that cannot be pulled keeps no change from being sent.
+        // A table that cannot be pulled does not keep changes from being sent.
         case .blocked(.failure), .blocked(.rejectedOperations), .blocked(.failingRows),
             .blocked(.lostRows), nil:
             break
@@ -286,7 +287,7 @@ package struct SyncMachine: Sendable {
             return sync(.all)
         case .listen: return listen()
         case .busy:
-            // The events follow once a sync has shown that the server answers.
+            // The events are opened once a sync has shown that the server responds.
             busyUntil = nil
             mayListenAfterSync = true
             return sync(.all)
@@ -296,7 +297,7 @@ package struct SyncMachine: Sendable {
     private mutating func network(isUp: Bool, at now: Date) -> [Action] {
         guard isUp else {
             if running == nil, problem == nil { problem = .offline(since: now) }
-            // Retries go on: a network that is said to be down may carry to this server.
+            // Retries continue: the server may be reachable over a network that is reported as down.
             guard running == nil, timers[.retry] == nil else { return [] }
             return [set(.retry, policy.retryMax)]
         }
@@ -343,7 +344,7 @@ package struct SyncMachine: Sendable {
             if let wanted { actions += sync(wanted) }
             return actions
         case .offline where busyUntil != nil:
-            // It goes on when the wait is over.
+            // The work continues when the wait is over.
             keep(work)
             return []
         case .offline, .failed:
@@ -356,9 +357,9 @@ package struct SyncMachine: Sendable {
         }
     }
 
-    /// Goes on after a push beside a failure, which stays until its retry.
+    /// Continues after a push that ran while another failure waits for its retry.
     ///
-    /// - Returns: Nil where the push says that nothing can be sent at all.
+    /// - Returns: Nil if the push shows that nothing can be sent at all.
     private mutating func pushedWhileFailing(_ outcome: Outcome) -> [Action]? {
         switch outcome {
         case .offline, .unauthorized:
@@ -367,26 +368,28 @@ package struct SyncMachine: Sendable {
         case .failed: isPushFailing = true
         case .done, .rejected, .lost: break
         }
-        // The retry was due meanwhile, or there is more to do than that.
+        // The retry became due in the meantime, or there is more to do.
         guard timers[.retry] != nil else { return sync(wanted ?? .all) }
         guard isChangedMeanwhile, !isPushFailing else { return [] }
         return [set(.debounce, policy.debounce)]
     }
 
-    /// What was not done is wanted still; it goes with the next sync.
+    /// Keeps the work that was not done for the next sync.
     private mutating func keep(_ work: Work?) {
         var next = wanted ?? Work()
         next.add(work ?? Work())
         wanted = next
     }
 
-    /// The time to the next sync of all: what was only a push does not put it off.
+    /// Sets the timer for the next sync of everything; a sync that was only a push does not delay it.
     private mutating func interval() -> [Action] {
         guard let interval = policy.interval else { return [] }
         return [set(.interval, interval)]
     }
 
-    /// Doubles with each failure and is spread, so that devices do not return together.
+    /// Returns the wait after a failure.
+    ///
+    /// It doubles with each failure and is spread, so that devices do not all return at the same time.
     private func after(_ failures: Int, _ fraction: Double) -> Duration {
         let wait = min(policy.retryFirst * (1 << min(failures - 1, 16)), policy.retryMax)
         return Backoff.spread(wait, fraction)

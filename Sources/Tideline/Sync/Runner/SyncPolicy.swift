@@ -13,10 +13,10 @@ public struct SyncPolicy: Sendable {
     /// How long local changes are gathered before they are sent.
     public var debounce: Duration = .milliseconds(300)
 
-    /// How often everything is synced without an occasion, not oftener than each second; nil for never.
+    /// How often everything is synced without another occasion, at most once per second; nil for never.
     public var interval: Duration? = .seconds(300)
 
-    /// Whether the server is asked to tell of changes; servers that cannot are asked on schedule.
+    /// Whether the client opens the server's events; a server without events is pulled on schedule.
     public var isLive = true
 
     /// The first wait after a failure; it doubles from one to the next.
@@ -40,10 +40,10 @@ public struct SyncPolicy: Sendable {
 
     package private(set) var pulls: [Pull] = []
 
-    /// Every table whole, until queries are named.
+    /// A policy that pulls every table whole, until queries are named.
     public init() {}
 
-    /// Adds a query; the tables of no query are not pulled.
+    /// Adds a query; tables without a query are not pulled.
     public mutating func pull<Record: SyncRecord>(
         _ type: Record.Type,
         queryID: String,
@@ -57,7 +57,7 @@ public struct SyncPolicy: Sendable {
         pulls.append(Pull(table: table, queryID: queryID, query: query.table))
     }
 
-    /// The queries, or all tables whole where none is named.
+    /// The queries, or all tables whole if no query is named.
     package func pulls(of tables: [String]) -> [Pull] {
         guard pulls.isEmpty else { return pulls }
         return tables.map { Pull(table: $0, queryID: Self.wholeTableID, query: TableQuery()) }
@@ -68,7 +68,7 @@ public struct SyncPolicy: Sendable {
 }
 
 extension SyncPolicy {
-    /// The same policy with times that timers can count, and a rest between two syncs.
+    /// The same policy, with times that timers can count and a pause between two syncs.
     var clamped: SyncPolicy {
         var policy = self
         policy.debounce = debounce.clampedForTimers

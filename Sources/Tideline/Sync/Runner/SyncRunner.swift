@@ -1,5 +1,5 @@
-// SyncRunner: the runner of SyncMachine: everything that automatic sync does is done here, and
-// everything that happens comes in as an event of one line.
+// SyncRunner: the runner of SyncMachine. It performs all effects of automatic sync, and turns whatever
+// happens into an event of the machine.
 
 import Foundation
 import Synchronization
@@ -30,17 +30,17 @@ struct SyncRunner: Sendable {
         send = { continuation.yield($0) }
     }
 
-    /// Somebody signed in, or the app knows of another occasion.
+    /// Handles an event from outside, such as a sign-in.
     func tell(_ event: SyncMachine.Event) {
         send(event)
-        // The server decides by the token what a stream tells.
+        // The server decides by the token which tables a stream reports.
         if event == .accountChanged { pulled.reopen() }
     }
 
     /// Syncs until the task is cancelled.
     func run() async {
         var machine = SyncMachine(policy)
-        // Both begin before the first sync: what happens meanwhile is not missed.
+        // Both start before the first sync, so that no change during it is missed.
         let changes = engine.store.changes()
         let steps = engine.events.stream()
         let busy = try? engine.remote.get()
@@ -87,7 +87,7 @@ struct SyncRunner: Sendable {
         }
     }
 
-    /// Reports the wait that the server asks for at this moment, or its end.
+    /// Reports the wait that the server currently asks for, or its end.
     private func tell(of service: RemoteService) {
         let time = service.busyTime
         if time > .zero, let until = service.busyUntil {
@@ -100,13 +100,13 @@ struct SyncRunner: Sendable {
     private func watch(_ changes: AsyncStream<Set<String>>) async {
         var waiting = (try? await engine.operationErrors().count) ?? 0
         for await tables in changes where tables.contains(SystemTables.operations) {
-            // If the store cannot be read at this moment, the sync that follows says so.
+            // If the store cannot be read now, the sync that follows reports the error.
             if (try? await engine.hasSendable()) != false {
                 send(.localChange)
                 continue
             }
-            // What the app settled may have been all that was in the way. Else the queue changes too
-            // when it gets shorter.
+            // Nothing can be sent. A queue that got shorter is not a local change, except that the app may have
+            // resolved an error that kept operations from being sent.
             let errors = (try? await engine.operationErrors().count) ?? waiting
             if errors < waiting { send(.localChange) }
             waiting = errors
@@ -115,12 +115,12 @@ struct SyncRunner: Sendable {
 
     private func listen() async {
         await listenToEvents()
-        // A wait that the answer asked for outlasts the app.
+        // A wait that the response asked for is kept beyond the run of the app.
         try? await engine.keepServer()
     }
 
     private func listenToEvents() async {
-        // One table that the caller may not read would close the events of all.
+        // One table that the caller may not read would end the stream for all tables.
         let (tables, readable) = pulled.unrefused(of: policy.pulls(of: engine.tableNames))
         do {
             guard !tables.isEmpty else { return send(.listenEnded(isSupported: true)) }
@@ -138,7 +138,7 @@ struct SyncRunner: Sendable {
                     }
                 }
                 group.addTask {
-                    // Opened anew with a table that can be read again.
+                    // Reopened with a table that can be read again.
                     for await _ in readable { throw LiveEvents.Failure.broken }
                     throw CancellationError()
                 }
@@ -148,14 +148,14 @@ struct SyncRunner: Sendable {
         } catch LiveEvents.Failure.unsupported {
             send(.listenEnded(isSupported: false))
         } catch LiveEvents.Failure.notFound {
-            // The pulls tell whether the server has the tables.
+            // The pulls show whether the server has the tables.
             send(.listenEnded(isSupported: !pulled.haveSucceeded(tables)))
         } catch {
             send(.listenEnded(isSupported: true))
         }
     }
 
-    /// Pushes, and pulls what the work names.
+    /// Pushes, and pulls the tables of the work.
     func sync(_ work: SyncMachine.Work) async -> SyncMachine.Outcome {
         do {
             try engine.checkBusy()
@@ -163,16 +163,16 @@ struct SyncRunner: Sendable {
             let pulls = policy.pulls(of: engine.tableNames).filter {
                 work.pullsAll || wanted.contains($0.table.lowercased())
             }
-            // One row may be all that the server asked to wait for: then a pull succeeds.
+            // The server may have asked for the wait because of one row: then a pull succeeds.
             let pullsFirst = engine.wasBusy && !pulls.isEmpty
             if pullsFirst, let error = await firstFailure(of: pulls) { throw error }
             var left = try await engine.pushBeforePull()
             if let left, left.busyUntil != nil { throw left }
             if !pullsFirst, let error = await firstFailure(of: pulls) { throw error }
-            // The answers to the pulls may show that the server accepts what it refused before.
+            // The responses to the pulls may show that the server now accepts operations that it rejected before.
             if try await engine.releaseParked() > 0 { left = try await engine.pushBeforePull() }
             ended(left.flatMap { SyncError(endOfSync: $0) })
-            // Also those of the pushes before the pulls.
+            // Including those of the pushes before the pulls.
             let parked = try await engine.operationErrors()
             if let left {
                 return .failed(
@@ -188,7 +188,7 @@ struct SyncRunner: Sendable {
         }
     }
 
-    /// Pulls in the order of the policy, some side by side; one that fails does not end the others.
+    /// Pulls in the order of the policy, several at a time; a pull that fails does not end the others.
     private func firstFailure(of pulls: [SyncPolicy.Pull]) async -> (any Error)? {
         let first = Mutex<(any Error)?>(nil)
         try? await engine.forEach(pulls) { pull in
@@ -247,10 +247,10 @@ struct SyncRunner: Sendable {
     }
 }
 
-/// How the pulls of this run ended.
+/// The results of the pulls of this run.
 private final class PulledTables: Sendable {
     private struct State {
-        /// The pulls that the server refused when they ran last.
+        /// The pulls that the server rejected when they ran last.
         var refused: Set<SyncPolicy.Pull> = []
         /// The tables that were pulled.
         var succeeded: Set<String> = []
@@ -275,7 +275,7 @@ private final class PulledTables: Sendable {
         state.withLock { tables.isSubset(of: $0.succeeded) }
     }
 
-    /// The tables of which no pull is refused, and a stream that tells when one no longer is.
+    /// Returns the tables whose pulls are not rejected, and a stream that yields when one no longer is.
     func unrefused(of pulls: [SyncPolicy.Pull]) -> (Set<String>, AsyncStream<Void>) {
         let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
         return state.withLock { state in
@@ -289,7 +289,7 @@ private final class PulledTables: Sendable {
 extension SyncEngine {
     /// Runs the pulls of a policy in its order, ``SyncLimits/parallelPulls`` at a time.
     ///
-    /// Each of them has pages in memory, so the number of tables does not decide how much that is.
+    /// Each of them has pages in memory, so the number of tables must not decide how much memory is used.
     func forEach(
         _ pulls: [SyncPolicy.Pull],
         _ body: @escaping @Sendable (SyncPolicy.Pull) async throws -> Void
@@ -306,15 +306,15 @@ extension SyncEngine {
     /// The tables of the app, by name.
     var tableNames: [String] { catalog.schemas.keys.sorted() }
 
-    /// Whether an operation waits that can be sent.
+    /// Returns whether an operation that can be sent is in the queue.
     func hasSendable() async throws -> Bool {
         try await read { reader in
             var place = QueueReader.start
             while true {
                 let operations = try reader.operations(after: place, limit: 50)
                 guard let last = operations.last else { return false }
-                // Operations of a table that the app no longer names wait until it names it again,
-                // those behind an entry that cannot be read until that is settled.
+                // Operations of a table that the app no longer declares wait until it declares it again; later
+                // operations of a row wait while one of its operations cannot be decoded.
                 let waiting = try reader.parkedRows()
                 for operation in operations {
                     if try reader.mayGo(operation, waiting: waiting) { return true }
@@ -326,7 +326,7 @@ extension SyncEngine {
 }
 
 extension QueueReader {
-    /// Whether nothing keeps an operation, or one of its group, here.
+    /// Returns whether nothing keeps an operation, or another one of its group, from being sent.
     fileprivate func mayGo(_ operation: QueuedOperation, waiting: Set<RowKey>) throws -> Bool {
         func mayGo(_ operation: QueuedOperation) -> Bool {
             catalog.names(tableOf: operation) && !waiting.contains(operation.row)

@@ -2,7 +2,7 @@
 
 public import Foundation
 
-/// What automatic sync is doing.
+/// The status of automatic sync.
 ///
 /// ```swift
 /// switch client.currentSyncStatus {
@@ -12,33 +12,33 @@ public import Foundation
 /// }
 /// ```
 public enum SyncStatus: Sendable, Hashable {
-    /// Everything was sent and fetched; it waits for the next occasion.
+    /// Everything was sent and fetched; automatic sync waits for the next occasion.
     case idle
     /// A push or pull runs.
     case syncing(SyncProgress)
-    /// The server cannot be reached; it is tried again by itself.
+    /// The server cannot be reached; sync is retried automatically.
     case offline(since: Date)
     /// The server asked for a wait (`Retry-After`): nothing is sent before that time.
     ///
-    /// A pull that the app itself starts is sent all the same; if it succeeds, the wait is over.
+    /// A pull that the app itself starts is sent nevertheless; if it succeeds, the wait is over.
     case busy(until: Date)
-    /// Something that does not pass by waiting.
+    /// Sync is blocked by a condition that does not pass by waiting.
     case blocked(by: SyncBlock)
 }
 
-/// How far a sync has come.
+/// The progress of a sync.
 public struct SyncProgress: Sendable, Hashable {
-    /// How many operations there were to send when it began.
+    /// How many operations were to be sent when it started.
     public var pending = 0
     /// How many operations the server has accepted.
     public var sent = 0
-    /// How many rows came or went.
+    /// How many rows were stored or removed.
     public var received = 0
 
-    /// Nothing yet.
+    /// Progress with all counts at zero.
     public init() {}
 
-    /// Takes one step in.
+    /// Adds an event to the counts.
     package mutating func advance(_ event: SyncEvent) {
         switch event.kind {
         case .pushStarted: pending = max(pending, event.pending ?? 0)
@@ -49,23 +49,23 @@ public struct SyncProgress: Sendable, Hashable {
     }
 }
 
-/// Why automatic sync cannot go on by waiting.
+/// The reason why automatic sync cannot continue by waiting.
 public enum SyncBlock: Sendable, Hashable {
     /// The server wants a sign-in.
     case signIn
-    /// The operations of these rows wait for the app; all else is synced.
+    /// The operations of these rows wait for the app; everything else is synced.
     ///
-    /// The server rejected them, they cannot be sent, or the app does not name their table.
+    /// The server rejected them, they cannot be sent, or the app does not declare their table.
     case rejectedOperations(UnacceptedRows)
-    /// The operations of these rows are not accepted; all else is synced.
+    /// The operations of these rows are not accepted; everything else is synced.
     ///
-    /// Those that are not parked are sent again by themselves; see ``FailingRow``. Parked ones wait for the app.
+    /// Those that are not parked are retried automatically; see ``FailingRow``. Parked ones wait for the app.
     case failingRows(UnacceptedRows)
-    /// The server was restored from a backup and lost so many rows that are on this device; all else
-    /// is synced.
+    /// The server was restored from a backup and lost this number of rows that are on this device;
+    /// everything else is synced.
     ///
     /// ``SyncContext/lostRows()`` has them: send them again or discard them.
     case lostRows(Int)
-    /// What the server or the store said; it is tried again on schedule.
+    /// Another error of the server or the store; sync is retried on schedule.
     case failure(code: SyncError.Code, message: String)
 }

@@ -1,9 +1,9 @@
-// SyncTurns: which push, pull or purge may run now.
+// SyncTurns: the order in which pushes, pulls and purges run.
 //
 // Pure. A push and a purge run alone; pulls of different tables run at the same time, up to a limit.
-// Jobs start in the order in which they came: a job never overtakes one that excludes it.
+// Jobs start in the order in which they were added: a job never overtakes one that it cannot run with.
 
-/// The order of the jobs of one store.
+/// The queue of the jobs of one store.
 package struct SyncTurns: Sendable {
     package enum Job: Sendable, Hashable {
         case push
@@ -25,7 +25,7 @@ package struct SyncTurns: Sendable {
     /// - Parameter pullsMax: How many pulls run at the same time.
     package init(pullsMax: Int = .max) { self.pullsMax = pullsMax }
 
-    /// Puts a job at the end of the line; it has to wait unless `starts`.
+    /// Adds a job to the end of the queue; it has to wait unless `starts`.
     package mutating func ask(_ job: Job) -> (id: Int, starts: Bool) {
         lastID += 1
         let id = lastID
@@ -33,7 +33,7 @@ package struct SyncTurns: Sendable {
         return (id, admit().contains(id))
     }
 
-    /// Takes a job out, whether it ran or waited; returns those that start now, in order.
+    /// Removes a job, whether it ran or waited; returns those that start now, in order.
     package mutating func end(_ id: Int) -> [Int] {
         running[id] = nil
         waiting.removeAll { $0.id == id }

@@ -1,10 +1,10 @@
-// TableCatalog: the synchronised tables of a client. Names are matched without regard to case, as a
-// server does.
+// TableCatalog: the synced tables of a client. Names are compared without regard to letter case, as on a
+// server.
 
 import TidelineCore
 
 extension TableSchema {
-    /// Why no store can have these columns; nil where it can.
+    /// The reason why no store can have these columns; nil if a store can.
     var columnFault: String? {
         var seen: Set<String> = []
         for column in columns {
@@ -28,22 +28,22 @@ extension TableSchema {
     }
 }
 
-/// The synchronised tables of a client, by name.
+/// The synced tables of a client, by name.
 struct TableCatalog: Sendable {
     let schemas: [String: TableSchema]
     /// The names by their lower case.
     private let names: [String: String]
-    /// Returns a row as the table's model encodes it: without what the model does not know.
+    /// Return a row as the table's model encodes it: without members that the model does not know.
     private var models: [String: @Sendable (Row) -> Row?] = [:]
 
     private init() { (schemas, names) = ([:], [:]) }
 
-    /// Of no table.
+    /// The catalog of no table.
     static let empty = TableCatalog()
 
-    /// Declared columns come first; those of a model that were not declared are added to them.
+    /// Declared columns come first, then the columns of a model that were not declared.
     ///
-    /// Where both name a column in different letter case, it is called as in the model.
+    /// If both name a column in different letter case, it has its name in the model.
     init(declared: [TableSchema], models: [TableSchema]) throws {
         var schemas: [String: TableSchema] = [:]
         var names: [String: String] = [:]
@@ -100,12 +100,12 @@ struct TableCatalog: Sendable {
         return { row in (try? coder.decode(row)).flatMap { try? coder.encode($0) } }
     }
 
-    /// The values of a table's model for columns without a value; nil if the table has no model.
+    /// The values that a table's model has for columns without a value; nil if the table has no model.
     func placeholders(of table: String) -> Row? { models[table]?(["id": ""]) }
 
     /// Returns `row` with the values of `item`.
     ///
-    /// A JSON object keeps members that the table's model does not know: an app makes its items from records.
+    /// A JSON object keeps members that the table's model does not know, because an app makes `item` from a record.
     func row(_ row: Row, of table: String, with item: Row) -> Row {
         let hasDocument = item.contains { name, value in
             if case .json = value, case .json? = row[name] { true } else { false }
@@ -119,7 +119,7 @@ struct TableCatalog: Sendable {
         return result
     }
 
-    /// Whether the app names the table of an entry of the queue, in just these letters: the store
-    /// knows it by them.
+    /// Returns whether the app declares the table of an operation, in exactly this letter case, which is how
+    /// the store knows it.
     func names(tableOf operation: QueuedOperation) -> Bool { schemas[operation.table] != nil }
 }

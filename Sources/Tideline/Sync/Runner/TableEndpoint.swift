@@ -1,6 +1,6 @@
-// TableEndpoint: the URLs of a table, and the requests to them.
+// TableEndpoint: the URLs of a table.
 //
-// Plain string work: an id or a filter is percent-encoded once, here.
+// It works on strings: an id or a filter is percent-encoded once, here.
 
 import Foundation
 import TidelineCore
@@ -8,7 +8,7 @@ import TidelineCore
 struct TableEndpoint: Sendable {
     private let root: String
     private let base: URL
-    /// The same for the same server and path: what cursors belong to.
+    /// The same for the same server and path; a cursor belongs to it.
     let key: String
     /// The origin, for messages.
     let name: String
@@ -27,7 +27,7 @@ struct TableEndpoint: Sendable {
         name = EndpointRules.name(of: endpoint)
     }
 
-    /// `query` is an encoded query with its question mark, or nothing.
+    /// `query` is an encoded query with its question mark, or empty.
     func url(_ table: String, id: String? = nil, query: String = "") throws -> URL {
         guard let url = URL(string: root + Self.path(table, id: id, query: query)) else {
             throw SyncError.badLink()
@@ -35,13 +35,13 @@ struct TableEndpoint: Sendable {
         return url
     }
 
-    /// The path and query of an address of the endpoint's origin, as a batch names them.
+    /// The path and query of a URL of the endpoint's origin, as a batch names them.
     func target(of url: URL) -> String {
         let text = url.absoluteString
         return Self.origin(text).map { String(text.dropFirst($0.count)) } ?? text
     }
 
-    /// Whether an address is of the endpoint's origin.
+    /// Returns whether a URL has the endpoint's origin.
     func isOrigin(of url: URL) -> Bool { EndpointRules.sameOrigin(url, base) }
 
     /// The path of the endpoint, without a slash at its end.
@@ -56,7 +56,7 @@ struct TableEndpoint: Sendable {
         return text + query
     }
 
-    /// Where batches go.
+    /// The URL for batches.
     func batchURL() throws -> URL {
         guard let url = URL(string: root + "/$batch") else { throw SyncError.badLink() }
         return url
@@ -71,7 +71,7 @@ struct TableEndpoint: Sendable {
         return url
     }
 
-    /// Where the server tells of changes to tables.
+    /// The URL of the events that report changes to tables.
     func events(of tables: [String]) throws -> URL {
         let names = tables.map(Self.encoded).joined(separator: ",")
         guard let url = URL(string: root + "/$events?tables=" + names) else {
@@ -80,7 +80,7 @@ struct TableEndpoint: Sendable {
         return url
     }
 
-    /// Where a next link leads: an absolute URL, a path with query, or a bare query string.
+    /// The URL of a next link: an absolute URL, a path with query, or a bare query string.
     func url(following link: String, table: String) throws -> URL {
         let text: String
         if link.hasPrefix("http://") || link.hasPrefix("https://") {
@@ -93,7 +93,7 @@ struct TableEndpoint: Sendable {
             text = root + "/tables/" + Self.encoded(table) + "?" + query
         }
         guard let url = URL(string: text) else { throw SyncError.badLink() }
-        // Tokens and ids go to the endpoint's origin only (CONTRACT.md, section 2).
+        // Tokens and ids are sent only to the endpoint's origin (docs/SYNC.md, Accounts).
         guard isOrigin(of: url) else { throw SyncError.foreignLink() }
         return url
     }

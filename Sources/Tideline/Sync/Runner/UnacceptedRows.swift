@@ -1,4 +1,4 @@
-// UnacceptedRows: which rows the server did not accept, as a sync status names them.
+// UnacceptedRows: the rows that the server did not accept, as a sync status names them.
 
 /// The rows whose operations were not accepted: how many operations, and the rows of the first of them.
 ///
@@ -13,15 +13,15 @@ public struct UnacceptedRows: Sendable, Hashable, CustomStringConvertible {
 
     /// How many operations were not accepted.
     public var count: Int
-    /// The rows of the first of them, at most ``rowsMax``: those that the server fails to process, then the
-    /// parked ones in the order of the queue, of a transaction first the row that was rejected.
+    /// The rows of the first operations, at most ``rowsMax``: rows that the server fails to process, then the
+    /// parked ones in the order of the queue; of a transaction, the row that was rejected comes first.
     public var rows: [UnacceptedRow]
 
-    /// Rows, for a test of an app.
+    /// Makes a value for a test of an app.
     ///
     /// - Parameters:
     ///   - rows: The rows; the first ``rowsMax`` are kept.
-    ///   - count: How many operations it were; nil for one for each row.
+    ///   - count: The number of operations; nil for one for each row.
     public init(_ rows: [UnacceptedRow] = [], count: Int? = nil) {
         self.count = count ?? rows.count
         self.rows = Array(rows.prefix(Self.rowsMax))
@@ -41,12 +41,12 @@ public struct UnacceptedRow: Sendable, Hashable {
     public var table: String
     /// The row's id.
     public var itemID: String
-    /// The status of the last answer; nil if no answer refused the operation.
+    /// The status of the last response; nil if no response rejected the operation.
     public var statusCode: Int?
     /// Whether the operation waits for the app, with a ``TableOperationError``; else it is sent again by itself.
     public var isParked: Bool
 
-    /// A row, for a test of an app.
+    /// Makes a row for a test of an app.
     public init(table: String, itemID: String, statusCode: Int? = nil, isParked: Bool) {
         self.table = table
         self.itemID = itemID
@@ -56,7 +56,7 @@ public struct UnacceptedRow: Sendable, Hashable {
 }
 
 extension UnacceptedRows {
-    /// The rows that are sent again by themselves, and the operations that wait for the app.
+    /// The rows that are retried automatically, and the operations that wait for the app.
     init(failing: [FailingRow] = [], parked: [TableOperationError]) {
         let failingRows = failing.lazy.map {
             UnacceptedRow(

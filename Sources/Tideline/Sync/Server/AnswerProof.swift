@@ -1,10 +1,10 @@
-// AnswerProof: whether an answer proves to be the server's, and not that of a proxy, a firewall or a
+// AnswerProof: whether a response is proven to be the server's, and not that of a proxy, a firewall or a
 // login page. Pure; the rules are in docs/SYNC.md.
 
 import Foundation
 import TidelineCore
 
-/// The signs that the server of an endpoint was seen to send: later answers are compared with them.
+/// The signs that the server of an endpoint has sent before; later responses are compared with them.
 package struct ServerSigns: OptionSet, Sendable, Hashable {
     package let rawValue: Int
 
@@ -12,13 +12,13 @@ package struct ServerSigns: OptionSet, Sendable, Hashable {
 
     /// Lists carry `Tideline-Epoch`.
     package static let epoch = ServerSigns(rawValue: 1)
-    /// Answers carry `x-zumo-server-version`, as those of the original Node and .NET servers do.
+    /// Responses carry `x-zumo-server-version`, as those of the original Node and .NET servers do.
     package static let zumoVersion = ServerSigns(rawValue: 2)
-    /// A batch was answered as one.
+    /// The server responded to a batch with a batch response.
     package static let batches = ServerSigns(rawValue: 4)
-    /// The server gave a stream of events.
+    /// The server sent a stream of events.
     package static let events = ServerSigns(rawValue: 8)
-    /// Answers carry a header field that only a Tideline server sends.
+    /// Responses carry a header field that only a Tideline server sends.
     package static let tideline = ServerSigns(rawValue: 16)
     /// The server is the original Node server.
     package static let node = ServerSigns(rawValue: 32)
@@ -28,7 +28,7 @@ package struct ServerSigns: OptionSet, Sendable, Hashable {
         (.events, "events"), (.tideline, "tideline"), (.node, "node"),
     ]
 
-    /// The signs as the store keeps them; unknown words are ignored.
+    /// The signs as the store contains them; unknown words are ignored.
     package init(text: String) {
         let words = Set(text.split(separator: " ").map(String.init))
         self = Self.names.reduce(into: []) { signs, pair in
@@ -41,7 +41,7 @@ package struct ServerSigns: OptionSet, Sendable, Hashable {
         Self.names.filter { contains($0.0) }.map(\.1).joined(separator: " ")
     }
 
-    /// The signs that an answer shows.
+    /// The signs that a response shows.
     package init(of response: TransportResponse) {
         self = []
         if response.headers["Tideline-Epoch"] != nil { insert(.epoch) }
@@ -52,25 +52,25 @@ package struct ServerSigns: OptionSet, Sendable, Hashable {
     }
 }
 
-/// Decides whether an answer proves to be the server's.
+/// Decides whether a response is proven to be the server's.
 package enum AnswerProof {
-    /// Returns whether an answer without a row certainly comes from the server.
+    /// Returns whether a response without a row certainly comes from the server.
     ///
     /// It has a header field that only a server of tables sends, or a problem body (RFC 9457) that
-    /// names the same status as the answer. An answer about a row proves itself by the row, its id
+    /// names the same status as the response. A response about a row is proven by the row, its id
     /// and its version.
     package static func isServers(_ response: TransportResponse) -> Bool {
         hasServerField(response.headers) || isProblem(response)
     }
 
-    /// Returns whether an answer wants a sign-in, and is not the 401 of a proxy or a login page.
+    /// Returns whether a response asks for a sign-in, and is not the 401 of a proxy or a login page.
     ///
-    /// The Datasync servers send nothing with a 401 but the challenge of RFC 6750.
+    /// The Datasync servers send only the challenge of RFC 6750 with a 401.
     package static func wantsSignIn(_ response: TransportResponse) -> Bool {
         response.status == 401 && (isServers(response) || hasBearerChallenge(response.headers))
     }
 
-    /// The same for an answer whose body is not read.
+    /// The same for a response whose body is not read.
     package static func wantsSignIn(status: Int, headers: HTTPFields) -> Bool {
         let type = headers["Content-Type"]?.lowercased() ?? ""
         return status == 401
@@ -78,11 +78,11 @@ package enum AnswerProof {
                 || type.hasPrefix("application/problem+json"))
     }
 
-    /// Returns whether a page of rows may be believed.
+    /// Returns whether a page of rows counts as the server's.
     ///
-    /// An empty page is easily made by a portal: it counts only if it carries the field that the
-    /// pages of this endpoint always carry. `hasRows`: a row of it has an id and a version; so has none of a
-    /// list that something else keeps. `hasEpoch`: pages of the same pull had an epoch.
+    /// A captive portal can easily send an empty page. It counts only if it carries the field that all
+    /// pages of this endpoint carry. `hasRows`: one of its rows has an id and a version, unlike those of
+    /// a list from another source. `hasEpoch`: pages of the same pull had an epoch.
     package static func isServersPage(
         headers: HTTPFields,
         hasRows: Bool,
@@ -93,13 +93,13 @@ package enum AnswerProof {
         return !hasEpoch && signs.isDisjoint(with: [.epoch, .zumoVersion])
     }
 
-    /// Whether `x-zumo-server-version` is there as the original servers are recorded to send it.
+    /// Returns whether `x-zumo-server-version` has a value that the original servers are known to send.
     package static func namesOriginalServer(_ headers: HTTPFields) -> Bool {
         let version = headers["x-zumo-server-version"]?.lowercased() ?? ""
         return version.hasPrefix("node-") || version.hasPrefix("net-")
     }
 
-    /// Whether a field is there that only a Tideline server sends.
+    /// Returns whether the response has a field that only a Tideline server sends.
     package static func namesTideline(_ headers: HTTPFields) -> Bool {
         headers["Tideline-Epoch"] != nil || headers["Tideline-Horizon"] != nil
             || headers[SharedSchema.field] != nil
@@ -114,10 +114,10 @@ package enum AnswerProof {
         headers["WWW-Authenticate"]?.lowercased().hasPrefix("bearer") ?? false
     }
 
-    /// Whether the body is a problem document with the status of the answer.
+    /// Returns whether the body is a problem document with the status of the response.
     ///
-    /// Gateways also write objects with a `status`; without the type of problem documents, one has
-    /// to have `title` or `detail`, too.
+    /// Gateways also write objects with a `status`. Without the media type of problem documents, the
+    /// object must therefore have `title` or `detail`, too.
     private static func isProblem(_ response: TransportResponse) -> Bool {
         guard let row = RowText.row(response.body, nil), let status = row["status"],
             case .integer(Int64(response.status)) = status

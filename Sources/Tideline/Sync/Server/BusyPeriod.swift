@@ -1,4 +1,4 @@
-// BusyPeriod: how long a server asked to be sent no requests (`Retry-After`). Pure; the rules are in
+// BusyPeriod: a wait that a server asked for (`Retry-After`). Pure; the rules are in
 // docs/SYNC.md.
 
 package import Foundation
@@ -6,13 +6,13 @@ import TidelineCore
 
 /// A wait that a server asked for: when the device received it, and its length.
 ///
-/// The end is not kept as a time. If the wall clock was wrong when the answer came, such an end could be
+/// The end is not stored as a time. If the wall clock was wrong when the response arrived, such an end could be
 /// years away.
 package struct BusyPeriod: Sendable, Hashable {
-    /// The device's wall clock when the answer came.
+    /// The device's wall clock when the response arrived.
     package let received: Date
     package let length: Duration
-    /// The time since some start when the answer came; changes of the wall clock do not affect it.
+    /// The uptime when the response arrived; changes of the wall clock do not affect it.
     package let uptime: Duration?
 
     /// Creates a period; a `length` that is longer than `lengthMax` is cut.
@@ -24,8 +24,8 @@ package struct BusyPeriod: Sendable, Hashable {
 
     /// Returns how much of the wait is left.
     ///
-    /// A wall clock that was set back to before the answer ends the wait, because it would only make it longer.
-    /// The clocks may disagree: then the shorter time counts.
+    /// A wall clock that was set back to before the response ends the wait, because it could only make it longer.
+    /// If wall clock and uptime disagree, the shorter time counts.
     package func remaining(at now: Date, uptime: Duration? = nil) -> Duration {
         let elapsed = now.timeIntervalSince(received)
         guard elapsed >= 0, elapsed < Self.seconds(length) else { return .zero }
@@ -41,7 +41,7 @@ package struct BusyPeriod: Sendable, Hashable {
 }
 
 extension BusyPeriod {
-    /// The period as the store keeps it: milliseconds since 1970, and milliseconds.
+    /// The period as the store contains it: milliseconds since 1970, and milliseconds.
     package var text: String {
         let milliseconds = length.components.seconds * 1000
         return "\(Timestamp(received).milliseconds) \(milliseconds)"
@@ -65,11 +65,11 @@ extension BusyPeriod {
     }
 }
 
-/// The field `Retry-After` (RFC 9110 section 10.2.3).
+/// A parser for the field `Retry-After` (RFC 9110 section 10.2.3).
 package enum RetryAfter {
     /// Returns the wait that a field asks for; nil if it cannot be read.
     ///
-    /// A date is measured from `date`, the field `Date` of the same answer, or else from `serverTime`, the
+    /// A date is measured from `date`, the field `Date` of the same response, or else from `serverTime`, the
     /// server's time as far as the device knows it.
     package static func wait(_ field: String, date: String?, serverTime: Date) -> Duration? {
         let text = field.trimmingCharacters(in: .whitespaces)
@@ -84,12 +84,12 @@ package enum RetryAfter {
         return .seconds(min(max(0, isTooLarge ? 0 : distance), secondsMax))
     }
 
-    /// A year: whatever asks for more is cut.
+    /// A year; longer waits are cut to it.
     private static let secondsMax: Int64 = 365 * 86_400
 }
 
 extension Int64 {
-    /// The whole seconds since 1970 of a date, also of one that no integer can hold.
+    /// The whole seconds since 1970 of a date, limited to the range of the integer.
     fileprivate init(clamping date: Date) {
         let seconds = date.timeIntervalSince1970.rounded(.down)
         self = Int64(exactly: seconds) ?? (seconds < 0 ? .min : .max)

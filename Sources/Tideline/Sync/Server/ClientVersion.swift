@@ -1,7 +1,7 @@
-// ClientVersion: which library this is, on which system: `X-ZUMO-VERSION`, in the form of the SDKs of
-// Azure Mobile Apps.
+// ClientVersion: the library and its system, as `X-ZUMO-VERSION`, in the format of the SDKs of Azure
+// Mobile Apps.
 //
-// It goes with the name of an installation, and nowhere without it.
+// It is sent only together with an installation id.
 
 import Foundation
 import TidelineCore

@@ -1,22 +1,22 @@
-// GenerationMemory: which generation of server answers, as far as its answers have told.
+// GenerationMemory: the generation of a server, as far as its responses have shown it.
 //
-// Pure: an answer goes in; what is known, and whether to ask again in the other dialect, comes out.
+// Pure: it takes a response, and returns whether to send the request again in the other dialect.
 
 import Foundation
 import TidelineCore
 
-/// What an answer shows of the generation that gave it.
+/// The signs of a server's generation in a response.
 package struct AnswerSigns: Sendable, Hashable {
     package var status: Int
-    /// Whether a refusal names `ZUMO-API-VERSION`: the caller's version is not spoken here.
+    /// Whether a rejection names `ZUMO-API-VERSION`: the server does not support the client's version.
     package var refusesVersion = false
     /// Whether `x-zumo-server-version` names an original server.
     package var namesClassicServer = false
-    /// Whether a header is there that only Tideline's own server sends.
+    /// Whether a header field is present that only Tideline's own server sends.
     package var namesTideline = false
     /// Whether the body is an envelope with `items`, which no classic server sends.
     package var isEnvelope = false
-    /// Whether the body is a bare array behind a `Link` without angle brackets, as the originals
+    /// Whether the body is a bare array with a `Link` without angle brackets, as the original servers
     /// write it.
     package var isClassicPage = false
 
@@ -40,17 +40,17 @@ package struct AnswerSigns: Sendable, Hashable {
 
     private static func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || (9...13).contains(byte) }
 
-    /// How much of a refusal is searched for the name of the header.
+    /// How many bytes of a rejection are searched for the name of the header field.
     private static let refusalBytesMax = 4096
 }
 
 /// The generation behind an endpoint.
 package struct GenerationMemory: Sendable, Hashable {
-    /// How sure a sign is.
+    /// The certainty of a sign.
     package enum Confidence: Int, Sendable, Comparable {
-        /// A server of the other generation could have given it through somebody else's settings.
+        /// A server of the other generation could have sent it with unusual settings.
         case likely
-        /// No server of the other generation gives it.
+        /// No server of the other generation sends it.
         case certain
 
         package static func < (left: Confidence, right: Confidence) -> Bool {
@@ -60,7 +60,7 @@ package struct GenerationMemory: Sendable, Hashable {
 
     private enum Knowledge: Sendable, Hashable {
         case nothing
-        /// From an earlier run of the app; the server may have been replaced since.
+        /// Learned in an earlier run of the app; the server may have been replaced since.
         case remembered(ServerDialect)
         case learned(ServerDialect, Confidence)
     }
@@ -70,7 +70,7 @@ package struct GenerationMemory: Sendable, Hashable {
 
     package init(_ setting: ServerGeneration) { self.setting = setting }
 
-    /// What the next request is written in.
+    /// The dialect of the next request.
     package var dialect: ServerDialect {
         switch (setting, knowledge) {
         case (.classic, _): .classic
@@ -79,31 +79,31 @@ package struct GenerationMemory: Sendable, Hashable {
         }
     }
 
-    /// Whether the app or an answer of this run told it.
+    /// Whether the app named it, or a response of this run showed it.
     package var isKnown: Bool {
         if setting != .automatic { return true }
         if case .learned(_, .certain) = knowledge { return true }
         return false
     }
 
-    /// What is worth remembering for later runs; nil where nothing was learned.
+    /// The dialect to store for later runs; nil if nothing was learned.
     package var learned: ServerDialect? {
         guard setting == .automatic, case .learned(let dialect, _) = knowledge else { return nil }
         return dialect
     }
 
-    /// Takes in what an earlier run learned; what this run has learned stays.
+    /// Takes the dialect that an earlier run learned; a dialect that this run has learned stays.
     package mutating func remember(_ dialect: ServerDialect?) {
         if case .nothing = knowledge, let dialect { knowledge = .remembered(dialect) }
     }
 
-    /// Learns from the answer to a request.
+    /// Learns from the response to a request.
     ///
     /// - Parameters:
-    ///   - signs: What the answer shows.
-    ///   - asked: What the request was written in.
-    /// - Returns: Whether the request had no effect and is to be asked again: it was refused for
-    ///   its version, or for words of a generation that was only remembered.
+    ///   - signs: The signs in the response.
+    ///   - asked: The dialect of the request.
+    /// - Returns: Whether the request had no effect and has to be sent again: it was rejected for
+    ///   its version, or for the syntax of a generation that was only remembered.
     package mutating func hear(_ signs: AnswerSigns, asked: ServerDialect) -> Bool {
         guard setting == .automatic else { return false }
         if let (dialect, confidence) = Self.meaning(signs, asked: asked) {
@@ -118,7 +118,7 @@ package struct GenerationMemory: Sendable, Hashable {
         return true
     }
 
-    /// The generation that an answer is of, and how sure that is; nil when it does not tell.
+    /// The generation that a response shows, and how certain that is; nil if it shows none.
     package static func meaning(
         _ signs: AnswerSigns,
         asked: ServerDialect
@@ -135,7 +135,7 @@ package struct GenerationMemory: Sendable, Hashable {
         case .nothing:
             knowledge = .learned(dialect, confidence)
         case .remembered(let known), .learned(let known, _):
-            // What is only likely overturns nothing.
+            // A likely sign does not override what is known.
             if known == dialect || confidence == .certain {
                 knowledge = .learned(dialect, confidence)
             }

@@ -7,10 +7,10 @@ import CZlib
 #endif
 
 enum Gzip {
-    /// Faster than the network nearly everywhere; higher levels cost more than they save.
+    /// Faster than the network almost everywhere; higher levels cost more time than they save.
     private static let level: Int32 = 1
 
-    /// The bytes as one member; nil where that would not be smaller by an eighth.
+    /// Returns the bytes as one member; nil if that would not be smaller by an eighth.
     static func member(of bytes: [UInt8]) -> [UInt8]? {
         guard bytes.count < Int(UInt32.max) else { return nil }
         var stream = z_stream()
@@ -31,7 +31,7 @@ enum Gzip {
         let capacity = bytes.count - bytes.count / 8
         let result = [UInt8](unsafeUninitializedCapacity: capacity) { buffer, count in
             bytes.withUnsafeBufferPointer { input in
-                // zlib does not write to its input; its type is older than const.
+                // zlib does not write to its input; its type is older than `const`.
                 stream.next_in = UnsafeMutablePointer(mutating: input.baseAddress)
                 stream.avail_in = UInt32(input.count)
                 stream.next_out = buffer.baseAddress

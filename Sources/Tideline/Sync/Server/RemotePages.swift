@@ -1,17 +1,17 @@
-// RemotePages: the pages of one query, asked for directly, whatever generation answers.
+// RemotePages: the pages of one query, read directly from a server of any generation.
 
 import Foundation
 import TidelineCore
 
-/// Where a read of a whole query stands.
+/// The position of a read of a whole query.
 struct RemotePages: Sendable {
     private let query: TableQuery
     private let schema: TableSchema?
     private let remote: RemoteService
     private let table: String
-    /// The link to follow; nil where the client asks in its own words.
+    /// The link to follow; nil if the client builds the request itself.
     private var link: URL?
-    /// How many rows came.
+    /// The number of rows received.
     private var rowCount = 0
 
     init(query: TableQuery, schema: TableSchema, remote: RemoteService) {
@@ -21,10 +21,10 @@ struct RemotePages: Sendable {
         table = schema.name
     }
 
-    /// How many rows of the limit are still to come.
+    /// How many rows of the limit are left.
     var rowsLeft: Int { query.limit.map { max(0, $0 - rowCount) } ?? .max }
 
-    /// The most rows that are asked for with `$top`; every server gives as many.
+    /// The most rows that are requested with `$top`; every server returns as many.
     private static let topMax = 50
 
     /// The request for the next page.
@@ -36,7 +36,7 @@ struct RemotePages: Sendable {
             let top = min(rows, dialect.pageRowsMax ?? rows)
             request.limit = min(top, rowsLeft)
         } else if let limit = query.limit, limit > Self.topMax {
-            // A server refuses a `$top` above its own limit; pages that are followed have none.
+            // A server rejects a `$top` above its own limit; pages with next links have no such limit.
             request.limit = nil
         }
         if rowCount > 0 {
@@ -47,7 +47,7 @@ struct RemotePages: Sendable {
         return .page(url, rows: rows)
     }
 
-    /// Takes a page in; false when it was the last.
+    /// Advances past a page; returns false if it was the last.
     mutating func advance(past page: PulledPage, _ dialect: ServerDialect) throws -> Bool {
         rowCount += page.rows.count
         guard !page.rows.isEmpty, rowsLeft > 0 else { return false }

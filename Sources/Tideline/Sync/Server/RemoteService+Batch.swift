@@ -1,21 +1,20 @@
-// RemoteService+Batch: single requests that travel inside `POST /$batch`, where headers, long queries
-// and unusual ids stand in the body: what is between client and server can drop or rewrite none of
-// them.
+// RemoteService+Batch: single requests that are sent inside `POST /$batch`. Headers, long queries and
+// unusual ids are in the body, where nothing between client and server can drop or rewrite them.
 
 import Foundation
 import TidelineCore
 
 extension RemoteService.Request {
-    /// The longest URL that is sent as one, in bytes.
+    /// The longest URL that is sent as a URL, in bytes.
     ///
-    /// Proxies and firewalls take 2 KB to 8 KB.
+    /// Proxies and firewalls accept 2 KB to 8 KB.
     static let urlBytesMax = 2 << 10
 
-    /// Whether the request is better off in a batch.
+    /// Whether the request should be sent in a batch.
     ///
-    /// - A condition may not hang on one header field that a proxy can drop.
-    /// - A long URL does not pass every proxy.
-    /// - An id with characters that gateways decode, fold or refuse does not pass unchanged.
+    /// - A condition must not depend on one header field that a proxy can drop.
+    /// - Some proxies reject a long URL.
+    /// - Some gateways decode, fold or reject an id with certain characters.
     var needsBatch: Bool {
         if headers["If-Match"] != nil { return true }
         let text = url.absoluteString
@@ -23,21 +22,21 @@ extension RemoteService.Request {
     }
 
     private static func hasUnusualPath(_ url: String) -> Bool {
-        // The path of the endpoint itself is the operator's choice, and works.
+        // The path of the endpoint itself was chosen by the operator, and works.
         guard let tables = url.range(of: "/tables/") else { return false }
         let path = url[tables.upperBound...].prefix { $0 != "?" }.utf8
         guard !path.contains(UInt8(ascii: "%")) else { return true }
-        // Gateways fold or refuse `..` and hidden names, cut a dot at the end, and refuse what looks like
-        // the name of a file.
+        // Gateways fold or reject `..` and hidden names, cut a dot at the end, and reject a name that looks
+        // like a file name.
         return path.contains(UInt8(ascii: "."))
     }
 }
 
 extension RemoteService {
-    /// Sends a request in a batch where that protects it.
+    /// Sends a request in a batch if that protects it.
     ///
-    /// - Returns: The answer; nil if the request is to be sent by itself, because it needs no batch or
-    ///   the server takes none.
+    /// - Returns: The response; nil if the request has to be sent by itself, because it needs no batch or
+    ///   the server accepts none.
     func inBatch(
         _ call: Request,
         _ dialect: ServerDialect
@@ -58,11 +57,11 @@ extension RemoteService {
         )
         if let answers = PushBatch.answers(outer, count: 1) {
             signs.learn(.batches)
-            // A request that is not answered was not done.
+            // A request without a response was not executed.
             let inner = answers[0] ?? TransportResponse(status: 503)
             signs.learn(ServerSigns(of: inner))
             _ = generation.hear(AnswerSigns(inner), asked: .datasync)
-            // The answer to the batch itself has ended a wait that was over.
+            // The response to the batch itself has ended a wait that was over.
             if !inner.isBeyondBatch { hear([inner], sentAt: max(number, busy.number)) }
             guard call.method != "GET" || !inner.isBeyondBatch else {
                 throw TransportError(
@@ -79,7 +78,7 @@ extension RemoteService {
         default:
             let isServers = AnswerProof.isServers(outer)
             if signs.known.contains(.batches) {
-                // The server takes batches: it refuses this one, or something else did.
+                // The server accepts batches: it rejected this one, or something else did.
                 return isServers ? nil : outer
             }
             let seconds = Double(limits.batchRetryTime.components.seconds)

@@ -1,13 +1,13 @@
-// RemoteService+Conditions: how the condition of a single write stays in force behind a proxy that drops
+// RemoteService+Conditions: keeps the condition of a single write in force behind a proxy that drops
 // `If-Match`.
 
 import Foundation
 import TidelineCore
 
 extension RemoteService {
-    /// Returns a request that goes by itself, with its condition in the URL as well.
+    /// Returns a request that is sent by itself, with its condition in the URL as well.
     ///
-    /// The original servers do not read the parameter and are not sent it.
+    /// The original servers do not read the parameter, so it is not sent to them.
     func withConditionInURL(_ call: Request) -> Request {
         guard let condition = call.headers["If-Match"], signs.known.contains(.tideline) else {
             return call
@@ -19,17 +19,17 @@ extension RemoteService {
         return call
     }
 
-    /// Reads the row of a write whose condition would stand in a header field only.
+    /// Reads the row of a write whose condition would be in a header field only.
     ///
-    /// The read has a condition that cannot hold. A server that refuses it has got the field, so the field is
-    /// not dropped on the way, and the client asks no more.
+    /// The read has a condition that cannot match. If the server rejects it, the field arrives at the server,
+    /// and the client stops reading rows first.
     ///
     /// - Parameters:
     ///   - call: The write.
-    ///   - dialect: What it is written in.
-    /// - Returns: The answer that counts in place of the write's, because the row has another version or the
-    ///   server did not answer; nil if the write is to be sent.
-    /// - Throws: As a request does.
+    ///   - dialect: The dialect of the request.
+    /// - Returns: The response that counts instead of the write's, because the row has another version or the
+    ///   server did not respond; nil if the write is to be sent.
+    /// - Throws: The errors of a request.
     func answerBefore(
         _ call: Request,
         _ dialect: ServerDialect
@@ -49,7 +49,7 @@ extension RemoteService {
             return nil
         case 200..<300:
             guard let version = response.item(nil)?.version else {
-                // A page of something in between is no row; any JSON is taken for a server's.
+                // A response from something between client and server has no row; any JSON counts as a server's.
                 if response.isJSON { return nil }
                 return (response, isToRepeat: false)
             }
@@ -65,7 +65,7 @@ extension RemoteService {
         }
     }
 
-    /// A tag of a version that no server gives.
+    /// The ETag of a version that no server uses.
     private static let impossible = "\"dGlkZWxpbmU=\""
 }
 

@@ -1,26 +1,27 @@
-// ServerClock: how far the clock of the device is from the server's, by the `Date` of its answers.
+// ServerClock: the difference between the device's wall clock and the server's, from the `Date` of its
+// responses.
 //
-// A server takes the name of a request only when it was first sent neither too long ago nor in the
-// future (docs/PROTOCOL.md), and the clock of a device may say anything.
+// A server accepts the idempotency key of a request only if it was first sent neither too long ago nor
+// in the future (docs/PROTOCOL.md), and the wall clock of a device may be wrong.
 
 import Foundation
 import Synchronization
 import TidelineCore
 
 final class ServerClock: Sendable {
-    /// Answers travel, and their dates have whole seconds: smaller distances say nothing.
+    /// The least difference that counts: responses take time, and their dates have whole seconds.
     private static let least: TimeInterval = 60
 
-    /// What is to be added to the device's time.
+    /// The seconds to add to the device's time.
     private let distance = Mutex<TimeInterval>(0)
 
-    /// Takes note of an answer that came at a time of the device.
+    /// Notes the `Date` of a response that arrived at `now`, by the device's wall clock.
     func hear(_ date: String?, at now: Date) {
         guard let date, let seconds = HTTPDate.seconds(date) else { return }
         let found = TimeInterval(seconds) - now.timeIntervalSince1970
         distance.withLock { $0 = abs(found) < Self.least ? 0 : found }
     }
 
-    /// The server's time at a time of the device.
+    /// Returns the server's time for a time of the device.
     func time(at now: Date) -> Date { now.addingTimeInterval(distance.withLock { $0 }) }
 }

@@ -1,10 +1,10 @@
 // ServerDialect: how requests are written for one generation of server.
 //
-// What is asked is the same for both; this says in which words. docs/SYNC.md has the table.
+// The requests are the same for both; only their syntax differs. docs/SYNC.md has the table.
 
 package import TidelineCore
 
-/// The words of one generation.
+/// The syntax of one generation's requests.
 package enum ServerDialect: String, Sendable, Hashable, CaseIterable {
     /// Azure Mobile Apps 2.x: bare arrays, OData v3, pages by `$skip`, 404 for deleted rows.
     case classic
@@ -29,12 +29,12 @@ package enum ServerDialect: String, Sendable, Hashable, CaseIterable {
 
     package var other: ServerDialect { self == .classic ? .datasync : .classic }
 
-    /// How many rows a page of a list may be asked to have; nil for no bound.
+    /// The most rows that may be requested for a page of a list; nil for no limit.
     ///
-    /// The original Node server refuses more than its `maxTop`, which is 1000 unless set.
+    /// The original Node server rejects more than its `maxTop`, which is 1000 by default.
     package var pageRowsMax: Int? { self == .classic ? 1000 : nil }
 
-    /// What a cursor belongs to: rows of one generation say nothing about those of another.
+    /// Returns the scope of a cursor: a cursor of one generation is not valid for the other.
     package func cursorScope(_ endpoint: String) -> String {
         self == .classic ? endpoint + " classic" : endpoint
     }

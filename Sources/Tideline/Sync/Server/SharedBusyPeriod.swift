@@ -7,13 +7,13 @@ import TidelineCore
 final class SharedBusyPeriod: Sendable {
     fileprivate struct State {
         var period: BusyPeriod?
-        /// Counts the periods: the answer to a request that was sent before a period does not end it.
+        /// Counts the periods: the response to a request that was sent before a period does not end it.
         var number = 0
-        /// The period that the store holds.
+        /// The period that the store contains.
         var stored: BusyPeriod?
     }
 
-    /// A period, or none, that is to be stored.
+    /// A change to store: a period, or none.
     struct Change: Sendable {
         var period: BusyPeriod?
     }
@@ -21,13 +21,13 @@ final class SharedBusyPeriod: Sendable {
     private let state = Mutex(State())
     private let hub = ChangeHub<Set<String>>()
 
-    /// The last period that no successful answer has ended, also if its time is over.
+    /// The last period that no successful response has ended, even if its time is over.
     var period: BusyPeriod? { state.withLock { $0.period } }
 
     /// The count that a request notes before it is sent.
     var number: Int { state.withLock { $0.number } }
 
-    /// Takes in the period that the store holds.
+    /// Takes the period from the store.
     func recall(_ period: BusyPeriod?) {
         update { state in
             state.stored = period
@@ -37,10 +37,10 @@ final class SharedBusyPeriod: Sendable {
         }
     }
 
-    /// Begins a period: the answer to a request that was sent when the count was `number` asked for it.
+    /// Starts a period; `number` was the count when the request whose response asked for it was sent.
     func begin(_ period: BusyPeriod, sentAt number: Int) {
         update { state in
-            // If the answers crossed each other, the longer wait counts.
+            // If the responses crossed each other, the longer wait counts.
             if number != state.number, let known = state.period {
                 let left = known.remaining(at: period.received, uptime: period.uptime)
                 guard left < period.length else { return false }

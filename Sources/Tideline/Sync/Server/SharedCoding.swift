@@ -1,9 +1,9 @@
-// SharedCoding: whether a server takes batches as gzip, and the sending of those that shrink.
+// SharedCoding: whether a server accepts batches as gzip; it sends those that become smaller compressed.
 //
-// A server says so in the answer to a batch: `Accept-Encoding: gzip` (RFC 9110 section 12.5.3). One
-// that does not gets none. What stands between may know less than the server: where a compressed
-// batch is refused for its coding, or cannot be read, it goes again as it was, and nothing is
-// compressed any more in this run of the app.
+// A server says so in the response to a batch: `Accept-Encoding: gzip` (RFC 9110 section 12.5.3). A
+// server that does not say so gets no compressed batch. Something between client and server may not
+// accept gzip although the server does. If a compressed batch is rejected for its coding, or cannot be
+// read, it is sent again uncompressed, and so are all later ones in this run of the app.
 
 import Synchronization
 import TidelineCore
@@ -12,13 +12,13 @@ final class SharedCoding: Sendable {
     private struct State {
         var takesGzip = false
         var isRefused = false
-        /// What the store holds.
+        /// The value in the store.
         var stored = false
     }
 
     private let state = Mutex(State())
 
-    /// Takes in what the store holds.
+    /// Takes the value from the store.
     func recall(_ takesGzip: Bool) {
         state.withLock { state in
             state.stored = takesGzip
@@ -26,17 +26,17 @@ final class SharedCoding: Sendable {
         }
     }
 
-    /// What was learned and is not in the store.
+    /// The value that was learned and is not in the store; nil if there is none.
     var unstored: Bool? {
         state.withLock { $0.takesGzip == $0.stored ? nil : $0.takesGzip }
     }
 
     func markStored(_ takesGzip: Bool) { state.withLock { $0.stored = takesGzip } }
 
-    /// Sends a request, compressed where the server takes that and it pays, and learns from the
-    /// answer.
+    /// Sends a request, compressed if the server accepts that and it saves enough, and learns from the
+    /// response.
     ///
-    /// `bytesMin` is the size from which on it pays; nil for requests that no server takes compressed.
+    /// `bytesMin` is the least size that is compressed; nil for requests that no server accepts compressed.
     func send(
         _ request: TransportRequest,
         fromBytes bytesMin: Int?,
@@ -51,7 +51,7 @@ final class SharedCoding: Sendable {
             coded.headers["Content-Encoding"] = "gzip"
             let response = try await send(coded)
             guard response.status == 415 || response.status == 400 else { return response }
-            // Of a request that is refused nothing was done.
+            // The server did not execute a request that it rejected.
             state.withLock { ($0.takesGzip, $0.isRefused) = (false, true) }
         }
         let response = try await send(request)
@@ -61,7 +61,7 @@ final class SharedCoding: Sendable {
         return response
     }
 
-    /// Whether a list of codings has gzip with a weight over 0.
+    /// Returns whether a list of codings has gzip with a weight above 0.
     static func takesGzip(_ field: String?) -> Bool {
         (field ?? "").split(separator: ",").contains { part in
             let words = part.split(separator: ";").map { $0.filter { $0 != " " && $0 != "\t" } }
@@ -71,7 +71,7 @@ final class SharedCoding: Sendable {
         }
     }
 
-    /// Never on the caller's actor: a large batch takes some 20 ms.
+    /// Compresses a body, never on the caller's actor: a large batch takes about 20 ms.
     @concurrent
     private static func compressed(_ body: [UInt8]) async -> [UInt8]? { Gzip.member(of: body) }
 }

@@ -1,11 +1,11 @@
-// SharedGeneration: the generation memory of one client, for all that send.
+// SharedGeneration: the generation memory of one client, shared by all its requests.
 
 import Synchronization
 
 final class SharedGeneration: Sendable {
     private struct State {
         var memory: GenerationMemory
-        /// What the store holds.
+        /// The dialect in the store.
         var stored: ServerDialect?
     }
 
@@ -15,17 +15,17 @@ final class SharedGeneration: Sendable {
 
     var dialect: ServerDialect { state.withLock { $0.memory.dialect } }
 
-    /// Whether the app or an answer of this run told it.
+    /// Whether the app named it, or a response of this run showed it.
     var isKnown: Bool { state.withLock { $0.memory.isKnown } }
 
-    /// What was learned and is not in the store; that nothing is there means datasync.
+    /// The dialect that was learned and is not in the store; a store without one means datasync.
     var unstored: ServerDialect? {
         state.withLock { state in
             state.memory.learned.flatMap { $0 == state.stored ?? .datasync ? nil : $0 }
         }
     }
 
-    /// Takes in what the store holds.
+    /// Takes the dialect from the store.
     func recall(_ dialect: ServerDialect?) {
         state.withLock { state in
             state.stored = dialect

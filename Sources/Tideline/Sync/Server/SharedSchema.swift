@@ -1,4 +1,4 @@
-// SharedSchema: the tables, columns and permissions that the server has, as its last answer named them.
+// SharedSchema: the schema that the server has, by the name in its last response.
 
 import Synchronization
 import TidelineCore
@@ -6,7 +6,7 @@ import TidelineCore
 final class SharedSchema: Sendable {
     private let state = Mutex<String?>(nil)
 
-    /// The `Tideline-Schema` of the last answer; nil before the first one, and of servers that send none.
+    /// The `Tideline-Schema` of the last response; nil before the first one, and for servers that send none.
     var name: String? { state.withLock { $0 } }
 
     func learn(_ response: TransportResponse) {

@@ -1,4 +1,4 @@
-// SharedSigns: the signs that one client has seen of the server of its endpoint, for all requests.
+// SharedSigns: the signs that a client has seen of the server of its endpoint, shared by all requests.
 
 import Foundation
 import Synchronization
@@ -7,13 +7,13 @@ import TidelineCore
 final class SharedSigns: Sendable {
     private struct State {
         var known: ServerSigns = []
-        /// The signs that the store holds.
+        /// The signs that the store contains.
         var stored: ServerSigns = []
-        /// Until when the server is not asked to take a batch.
+        /// The time before which no batch is sent to the server.
         var batchesRefused: Date?
-        /// Whether the server was seen to get `If-Match`.
+        /// Whether a response has shown that `If-Match` arrives at the server.
         var passesConditions = false
-        /// Whether a 401 came that did not prove to be the server's, and a new token did not help.
+        /// Whether a 401 arrived that is not proven to be the server's, and a new token did not help.
         var hasRenewedInVain = false
     }
 
@@ -21,7 +21,7 @@ final class SharedSigns: Sendable {
 
     var known: ServerSigns { state.withLock { $0.known } }
 
-    /// Adds the signs that the store holds.
+    /// Adds the signs from the store.
     func recall(_ signs: ServerSigns, batchesRefused: Date?) {
         state.withLock { state in
             state.stored = signs
@@ -40,10 +40,10 @@ final class SharedSigns: Sendable {
         state.withLock { $0.known.formUnion(signs) }
     }
 
-    /// Whether a request may go in a batch.
+    /// Returns whether a request may be sent in a batch.
     ///
-    /// A clock that was wrong when the refusal was noted does not keep batches away for longer than
-    /// `retryTime`.
+    /// If the wall clock was wrong when the rejection was noted, batches are still not avoided for longer
+    /// than `retryTime`.
     func mayBatch(at now: Date, retryTime: Duration) -> Bool {
         state.withLock { state in
             guard let until = state.batchesRefused else { return true }
@@ -54,12 +54,12 @@ final class SharedSigns: Sendable {
 
     func refuseBatches(until: Date) { state.withLock { $0.batchesRefused = until } }
 
-    /// Whether the server was seen to get `If-Match`: nothing in between drops it.
+    /// Whether a response has shown that `If-Match` arrives at the server: nothing in between drops it.
     var passesConditions: Bool { state.withLock { $0.passesConditions } }
 
     func notePassesConditions() { state.withLock { $0.passesConditions = true } }
 
-    /// Whether a 401 that does not prove to be the server's is worth a new token.
+    /// Whether to request a new token for a 401 that is not proven to be the server's.
     var mayRenew: Bool { state.withLock { !$0.hasRenewedInVain } }
 
     func note(isRenewedInVain: Bool) { state.withLock { $0.hasRenewedInVain = isRenewedInVain } }

@@ -1,28 +1,28 @@
-// Waits that the server asked for with `Retry-After`: what they hold back, and where they are kept.
+// The waits that the server asks for with `Retry-After`: what they delay, and where they are stored.
 
 import Foundation
 import TidelineCore
 
 extension RemoteService {
-    /// The server's time, as far as its answers tell it.
+    /// The server's time, according to its responses.
     var serverTime: Date { clock.time(at: environment.now()) }
 
-    /// How much is left of the wait that the server asked for.
+    /// How much of the wait that the server asked for is left.
     var busyTime: Duration {
         busy.period?.remaining(at: environment.now(), uptime: environment.uptime()) ?? .zero
     }
 
-    /// Until when the server asked to be sent no requests; nil if it did not, or if that time is over.
+    /// The end of the wait that the server asked for; nil if it asked for none, or if that time is over.
     var busyUntil: Date? {
         let time = busyTime
         guard time > .zero else { return nil }
         return environment.now().addingTimeInterval(TimeInterval(time.components.seconds))
     }
 
-    /// Takes note of an answer: it may ask for a wait, or end one.
+    /// Notes a response: it may ask for a wait, or end one.
     ///
-    /// `number` is the count of ``SharedBusyPeriod`` when the request was sent; `isSuccess` is whether the answer
-    /// shows that the server does its work.
+    /// `number` is the count of ``SharedBusyPeriod`` when the request was sent; `isSuccess` is whether the response
+    /// shows that the server works.
     func hear(status: Int, headers: HTTPFields, sentAt number: Int, isSuccess: Bool) {
         if let wait = Self.asked(status: status, headers, serverTime), wait > .zero {
             guard heedsRetryAfter else { return }
@@ -40,7 +40,7 @@ extension RemoteService {
         }
     }
 
-    /// Takes note of the answer to a whole request.
+    /// Notes the response to a whole request.
     func hear(_ response: TransportResponse, sentAt number: Int) {
         hear(
             status: response.status,
@@ -50,9 +50,9 @@ extension RemoteService {
         )
     }
 
-    /// Takes note of the answers inside a batch: a wait holds for the server only if each of them asks for one.
+    /// Notes the responses inside a batch: a wait applies to the server only if each of them asks for one.
     ///
-    /// A 429 is said of the caller, so one of them is enough.
+    /// A 429 concerns the caller, so one of them is enough.
     func hear(_ answers: [TransportResponse], sentAt number: Int) {
         let all = answers.map { ($0, Self.asked(status: $0.status, $0.headers, serverTime)) }
         let isOfAll = all.allSatisfy { ($0.1 ?? .zero) > .zero }
@@ -61,7 +61,7 @@ extension RemoteService {
         hear(longest.0, sentAt: number)
     }
 
-    /// The wait that an answer asks for, if it is one of a busy server or of something in front of it.
+    /// The wait that a response asks for, if a busy server or something in front of it sent it.
     private static func asked(
         status: Int,
         _ headers: HTTPFields,
@@ -75,7 +75,7 @@ extension RemoteService {
 }
 
 extension TransportResponse {
-    /// Whether the server did its work, whatever it decided; not a page of something in between.
+    /// Whether the server processed the request, with any outcome; false for a response from something in between.
     fileprivate var showsWork: Bool {
         guard status < 500, status != 408, status != 429 else { return false }
         if AnswerProof.isServers(self) { return true }
@@ -86,24 +86,24 @@ extension TransportResponse {
 }
 
 extension SyncEngine {
-    /// How much is left of the wait that the server asked for.
+    /// How much of the wait that the server asked for is left.
     var busyTime: Duration { (try? remote.get().busyTime) ?? .zero }
 
-    /// Until when the server asked to be sent no requests.
+    /// The end of the wait that the server asked for.
     var busyUntil: Date? { try? remote.get().busyUntil }
 
-    /// Whether the time that the server asked for is over, and no answer has come since.
+    /// Whether the wait that the server asked for is over, and no response has arrived since.
     var wasBusy: Bool {
         guard let remote = try? remote.get() else { return false }
         return remote.busy.period != nil && remote.busyTime == .zero
     }
 
-    /// - Throws: ``SyncError`` with code `offline` while the server asks to be sent no requests.
+    /// - Throws: ``SyncError`` with code `offline` during a wait that the server asked for.
     func checkBusy() throws {
         if let until = busyUntil { throw SyncError.busy(until: until) }
     }
 
-    /// Holds a request back while the server asks for a wait: a short one is waited out.
+    /// Delays a request during a wait that the server asked for, if the wait is short.
     ///
     /// - Throws: ``SyncError`` with code `offline`.
     func awaitEndOfBusy() async throws {
@@ -113,7 +113,7 @@ extension SyncEngine {
         try await calls.sleep(time)
     }
 
-    /// Holds a push with something to send back.
+    /// Delays a push that has something to send.
     ///
     /// - Throws: ``SyncError`` with code `offline`.
     func awaitEndOfBusyBeforePush() async throws {
@@ -123,8 +123,8 @@ extension SyncEngine {
 
     /// Returns the service for the request of one operation.
     ///
-    /// If the server failed an operation in earlier pushes while it did other work, its `Retry-After` says
-    /// nothing about other requests.
+    /// If the server failed an operation in earlier pushes while it processed other requests, its `Retry-After`
+    /// does not apply to other requests.
     func service(for operations: [QueuedOperation]) throws -> RemoteService {
         var service = try remote.get()
         service.heedsRetryAfter = operations.contains { $0.failedPushes == 0 }
@@ -133,7 +133,7 @@ extension SyncEngine {
 }
 
 extension SyncError {
-    /// The server asked to be sent no requests.
+    /// The server asked for a wait.
     static func busy(until: Date) -> SyncError {
         SyncError(
             .offline,
@@ -148,7 +148,7 @@ extension SyncError {
 extension QueueReader {
     fileprivate static func busyID(_ endpoint: String) -> Value { .string("busy|\(endpoint)") }
 
-    /// The wait that the server behind an endpoint asked for, as it is stored.
+    /// The wait that the server of an endpoint asked for, as it is stored.
     func busyPeriod(_ endpoint: String) throws -> String? {
         try store.row(id: Self.busyID(endpoint), in: SystemTables.config)?["value"]?.text
     }

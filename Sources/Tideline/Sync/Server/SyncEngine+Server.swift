@@ -1,12 +1,12 @@
-// What the store keeps of the server behind an endpoint, and the name that the store has there.
+// The facts about an endpoint's server that the store contains, and the installation id of the store.
 
 import TidelineCore
 
 extension SyncEngine {
-    /// Takes in what earlier runs learned of the server at this endpoint, and the store's own name.
+    /// Reads from the store what earlier runs learned of the endpoint's server, and the installation id.
     ///
-    /// Where the store fails, the first is learned anew and requests have no name: what the app asks
-    /// for next tells of the failure.
+    /// If the store fails, the client learns the facts again and requests have no installation id; the next
+    /// call of the app throws the error.
     func recallServer() async {
         await noteFile()
         guard let service = try? remote.get() else { return }
@@ -37,8 +37,8 @@ extension SyncEngine {
 
     /// Finds out whether the file of the store is a copy.
     ///
-    /// A copy gets a name of its own, and the operations in its queue are marked: the original may have sent
-    /// them, and newer edits of their rows since.
+    /// A copy gets an installation id of its own, and the operations in its queue are flagged as inherited: the
+    /// original may have sent them, and newer edits of their rows since.
     private func noteFile() async {
         guard let identity = store.fileIdentity,
             let known = try? await read({ try $0.fileIdentity() ?? "" }), known != identity
@@ -59,14 +59,14 @@ extension SyncEngine {
         )
     }
 
-    /// Names the requests of the client by its store, which has a name from now on.
+    /// Puts the installation id of the store into the requests of the client, and makes one if there is none.
     private func name(_ service: RemoteService, _ known: String?) async {
         guard let make = environment.makeInstallationID else { return }
         if let known {
             service.installation.id = known
             return
         }
-        // Another process may have named the file meanwhile.
+        // Another process may have stored an id in the meantime.
         service.installation.id = try? await transaction { queue in
             if let known = try queue.reader.installation() { return known }
             let id = make()
@@ -75,7 +75,7 @@ extension SyncEngine {
         }
     }
 
-    /// Keeps what was learned of the server for later runs.
+    /// Stores what was learned of the server for later runs.
     func keepServer() async throws {
         guard let service = try? remote.get() else { return }
         let key = service.endpoint.key
@@ -99,28 +99,28 @@ extension QueueReader {
     fileprivate static let installationKey = "installation"
     fileprivate static let fileKey = "file"
 
-    /// The identifier of the store's file when it was opened last.
+    /// The identifier of the store's file when it was last opened.
     fileprivate func fileIdentity() throws -> String? {
         try config("", Self.fileKey, PullCursor.fileIdentityType)
     }
 
     fileprivate static func gzipID(_ endpoint: String) -> Value { .string("gzip|\(endpoint)") }
 
-    /// Whether the server behind an endpoint takes bodies as gzip.
+    /// Whether the server of an endpoint accepts bodies as gzip.
     fileprivate func takesGzip(_ endpoint: String) throws -> Bool {
         try store.row(id: Self.gzipID(endpoint), in: SystemTables.config) != nil
     }
 
     fileprivate static func signsID(_ endpoint: String) -> Value { .string("signs|\(endpoint)") }
 
-    /// What was seen of the server behind an endpoint.
+    /// The signs of the server of an endpoint.
     fileprivate func signs(_ endpoint: String) throws -> ServerSigns {
         let row = try store.row(id: Self.signsID(endpoint), in: SystemTables.config)
         return ServerSigns(text: row?["value"]?.text ?? "")
             .union(try isNoted("batchTaken", endpoint) ? .batches : [])
     }
 
-    /// The name of this store, where it has one that can be sent.
+    /// The installation id of this store, if it has one that can be sent.
     fileprivate func installation() throws -> String? {
         let row = try store.row(id: .string(Self.installationKey), in: SystemTables.config)
         return row?["value"]?.text.flatMap { SharedInstallation.isName($0) ? $0 : nil }
@@ -128,7 +128,7 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// The store turned out to be a copy: it forgets its name, and marks its operations.
+    /// Removes the installation id of a store that is a copy, and flags its operations as inherited.
     ///
     /// - Returns: How many operations are in the queue.
     fileprivate func becomeAnotherInstallation() throws -> Int {

@@ -18,7 +18,7 @@ package enum UserAgent {
         return "Tideline/\(ReleaseVersion.text)" + (name.isEmpty ? "" : " (\(name))")
     }
 
-    /// Returns the name without what a comment of a header field cannot hold.
+    /// Returns the name without characters that a comment of a header field cannot contain.
     package static func safe(_ name: String) -> String {
         let bytes = name.utf8.prefix(nameBytesMax).map { byte -> UInt8 in
             switch byte {

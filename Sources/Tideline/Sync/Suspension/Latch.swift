@@ -1,4 +1,4 @@
-// Latch: a flag that tasks wait for, at most for a while.
+// Latch: a flag that tasks wait for, up to a time limit.
 
 import Synchronization
 

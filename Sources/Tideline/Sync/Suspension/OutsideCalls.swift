@@ -1,4 +1,4 @@
-// OutsideCalls: the waits of a client for something outside (an answer, a token, a timer), all of which
+// OutsideCalls: the waits of a client for something outside (a response, a token, a timer), all of which
 // end when the client is suspended.
 
 import Synchronization
@@ -6,14 +6,14 @@ import TidelineCore
 
 /// The calls of one client that wait for something outside.
 ///
-/// Each runs in a task of its own, so that its caller can go on even if the call ignores its cancellation. A
+/// Each runs in a task of its own, so that its caller can continue even if the call ignores its cancellation. A
 /// task on an executor of its own, such as simulated time, has child tasks instead: other tasks would run
 /// elsewhere.
 final class OutsideCalls: Sendable {
     private struct State {
         var isSuspended = false
         var last = 0
-        /// How to end each call that runs.
+        /// The closures that end the running calls.
         var running: [Int: @Sendable () -> Void] = [:]
     }
 
@@ -117,7 +117,7 @@ final class OutsideCalls: Sendable {
         }
     }
 
-    /// Ends all calls; from now on each one throws at once.
+    /// Ends all calls; from now on each one throws immediately.
     func suspend() {
         let running = state.withLock { state in
             state.isSuspended = true
@@ -154,7 +154,7 @@ private final class OutsideCall<Value: Sendable>: Sendable {
         self.isAbandonedWhenCancelled = isAbandonedWhenCancelled
     }
 
-    /// Takes in how to cancel a task of the call.
+    /// Adds a closure that cancels a task of the call.
     func add(_ cancel: @escaping @Sendable () -> Void) {
         let isOver = state.withLock { state in
             let isOver = state.result != nil || state.isCancelled
@@ -185,7 +185,7 @@ private final class OutsideCall<Value: Sendable>: Sendable {
         caller?.resume(with: result)
     }
 
-    /// Passes on that the caller's task was cancelled.
+    /// Handles the cancellation of the caller's task.
     func cancel() {
         if isAbandonedWhenCancelled { return end(.failure(CancellationError())) }
         let cancels = state.withLock { state in

@@ -1,11 +1,11 @@
-// SyncClient: ending all work before the app is suspended, and going on afterwards.
+// SyncClient+Suspension: ends all work before the app is suspended, and continues afterwards.
 
 extension SyncClient {
     /// Ends all work within 200 ms and releases every lock on a file, because the app is about to be suspended.
     ///
     /// Requests that run are cancelled, and pushes, pulls and calls of ``RemoteTable`` throw
     /// ``SyncError/Code/suspended`` or a ``PushError`` with the status `cancelled`, whatever a transport or an
-    /// authentication does with its cancellation. Nothing is lost: a request whose answer did not come is sent
+    /// authentication does with its cancellation. Nothing is lost: a request whose response did not arrive is sent
     /// again unchanged. Automatic sync rests.
     ///
     /// Local reads and changes still work. Each opens the file for itself and holds nothing when it is done. A
@@ -16,7 +16,7 @@ extension SyncClient {
     /// await client.suspend()
     /// ```
     ///
-    /// A second call does nothing more. ``resume()`` goes on.
+    /// A second call does nothing. ``resume()`` continues.
     public func suspend() async {
         automatic.suspend()
         calls.suspend()
@@ -24,7 +24,7 @@ extension SyncClient {
         let (store, environment) = (engine.store, engine.environment)
         let idle = engine.gate.whenIdle()
         let done = Latch()
-        // In simulated time all of it takes none.
+        // In simulated time none of this takes time.
         if Task.hasOwnExecutor { return await store.suspend() }
         Task {
             _ = await idle.wait(Self.workTime, environment)
@@ -36,7 +36,7 @@ extension SyncClient {
         _ = await done.wait(Self.interruptTime, environment)
     }
 
-    /// Goes on after ``suspend()``: automatic sync starts again if it ran before.
+    /// Continues after ``suspend()``: automatic sync starts again if it ran before.
     public func resume() {
         if let engine = try? syncContext.engine() { engine.store.resume() }
         calls.resume()

@@ -1,16 +1,16 @@
-// Verify: the runner of VerifyMachine: digests of the server against those of the device, and the
-// rows of the ranges that differ.
+// Verify: the runner of VerifyMachine: it compares digests of the server with those of the device, and
+// the rows of the ranges that differ.
 
 import Foundation
 import TidelineCore
 
-/// What a comparison of device and server found.
+/// The result of a comparison of device and server.
 public struct VerifyResult: Sendable, Hashable {
-    /// Rows of the server that are not here.
+    /// How many rows of the server are not on the device.
     public var missing = 0
-    /// Rows that are here in another state.
+    /// How many rows on the device differ from the server's.
     public var different = 0
-    /// Rows that are here and that the server does not have for this query.
+    /// How many rows are on the device, and not on the server for this query.
     public var surplus = 0
     /// Rows that are here, and that the server lost when it was restored; they are neither different nor
     /// surplus, and never repaired.
@@ -20,7 +20,7 @@ public struct VerifyResult: Sendable, Hashable {
     /// How many requests it took.
     public var requests = 0
 
-    /// A result, for a test of an app.
+    /// Makes a result for a test of an app.
     public init(
         missing: Int = 0,
         different: Int = 0,
@@ -62,7 +62,7 @@ extension SyncEngine {
         repair: Bool,
         _ table: String
     ) async throws -> VerifyResult {
-        // What the query holds may be another by the time of its turn.
+        // The query may hold other rows when its turn comes.
         let steps = try await VerifySteps(self, queryID, repair: repair, table: table)
         var machine = VerifyMachine()
         var result = VerifyResult()
@@ -135,7 +135,7 @@ private struct VerifySteps: Sendable {
         return page
     }
 
-    /// Marks the rows of a former epoch if the server was restored since the last pull, so that none is removed.
+    /// Flags the rows of a former epoch if the server was restored since the last pull, so that none is removed.
     private func meet(_ epoch: String?) async throws {
         let endpoint = ServerDialect.datasync.cursorScope(remote.endpoint.key)
         let known = try await engine.read { [table] in
@@ -164,7 +164,7 @@ private struct VerifySteps: Sendable {
             for row in local.rows { here[ItemKey(row.id)] = row }
             var found = VerifyResult()
             var wrong: [Row] = []
-            // Uncertain and equal: stored anew, they are certain.
+            // Rows without a checksum that are equal: storing them again gives them one.
             var proven: [Row] = []
             for row in rows where !local.pending.contains(ItemKey(row.id)) {
                 guard let known = here.removeValue(forKey: ItemKey(row.id)) else {
@@ -181,14 +181,14 @@ private struct VerifySteps: Sendable {
                     proven.append(row)
                 }
             }
-            // Whether the server lost those of a former epoch, the next pull finds out.
+            // The next pull finds out whether the server lost those of a former epoch.
             let left = local.rows.filter {
                 here.keys.contains(ItemKey($0.id)) && !local.pending.contains(ItemKey($0.id))
             }
             let surplus = left.filter { !$0.isOfFormerEpoch }.map(\.id)
             found.lost += left.count - surplus.count
             found.surplus = surplus.count
-            // What the server never gave a version may be the only copy: it stays.
+            // A row without a version from the server may be the only copy: it stays.
             let known = Set(local.rows.filter { $0.version != nil }.map { ItemKey($0.id) })
             let leaving = surplus.filter { known.contains(ItemKey($0)) }
             guard repair, !wrong.isEmpty || !proven.isEmpty || !leaving.isEmpty else {
@@ -213,7 +213,7 @@ private struct VerifySteps: Sendable {
         return try queue.reader.former(table)?.restore.hasLost(stored, server: row) ?? false
     }
 
-    /// Whether a row of the same version holds something else here: a file that was damaged.
+    /// Returns whether a row with the same version has other values here, because the file was damaged.
     private func isOther(_ row: Row, _ queue: QueueTransaction) throws -> Bool {
         guard let stored = try queue.store.row(id: .string(row.id), in: table) else { return true }
         let others: Set = [SystemColumn.deleted, HeldMask.name]
@@ -276,7 +276,7 @@ private struct VerifySteps: Sendable {
         switch response.status {
         case 401 where AnswerProof.wantsSignIn(response): failure = .unauthorized
         case 200: failure = .badPage
-        // A server without digests does not say so in words that would prove anything.
+        // The response of a server without digests is not proven to be its own.
         case 404, 405, 501: failure = .rejected(status: response.status)
         case let status where AnswerProof.isServers(response): failure = .rejected(status: status)
         case let status: failure = .unproven(status: status)

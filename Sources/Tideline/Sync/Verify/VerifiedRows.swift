@@ -1,28 +1,28 @@
-// VerifiedRows: what a device holds of a query, as ids and versions, and the hashes of it.
+// VerifiedRows: the rows of a query on the device, as ids and versions, and their hashes.
 
 import TidelineCore
 
-/// One row: its id, and the version that the server gave.
+/// One row: its id, and the version that the server sent.
 struct VerifiedRow: Hashable {
     var id: String
     var version: String?
-    /// Whether its values may not be those that the server gave under the version.
+    /// Whether its values may differ from those that the server sent with the version.
     var isUncertain = false
-    /// Whether it was pulled before the server was restored, and not looked for since.
+    /// Whether it was pulled before the server was restored, and not checked since.
     var isOfFormerEpoch = false
 }
 
 /// The rows of a range in the byte order of their ids.
 struct VerifiedRows {
     private(set) var rows: [VerifiedRow] = []
-    /// The ids with pending operations: their local state is not the server's to judge.
+    /// The ids with pending operations: their local state is not compared with the server's.
     private(set) var pending: Set<ItemKey> = []
     /// The rows that a restored server lost; they are among the pending ones, too.
     private(set) var lost: Set<ItemKey> = []
 
     /// Reads the rows of a range that a query holds.
     ///
-    /// A row with pending operations counts with the state that the server gave last.
+    /// A row with pending operations counts with the last state that the server sent.
     init(_ reader: QueueReader, _ table: String, bit: Int64?, _ range: IDRange) throws {
         let records = try reader.lostRecords(table).filter { range.contains($0.itemID) }
         lost = Set(records.map { ItemKey($0.itemID) })
@@ -46,7 +46,7 @@ struct VerifiedRows {
             )
         }
         for record in records {
-            // It counts with what the server has, where the query holds that.
+            // It counts with the server's state, if the query holds that.
             guard let server = record.server?.row,
                 let stored = try reader.maskedRow(record.itemID, table)
             else { continue }
@@ -54,7 +54,7 @@ struct VerifiedRows {
             rows.append(VerifiedRow(id: record.itemID, version: server.version))
         }
         guard !pending.isEmpty else { return }
-        // The first operation of a row has what is known of it.
+        // The server state of a row is stored with its first operation.
         var met: Set<ItemKey> = []
         for operation in try reader.operations() where operation.table == table {
             guard range.contains(operation.itemID), met.insert(ItemKey(operation.itemID)).inserted,
@@ -125,13 +125,13 @@ extension IDRange {
     }
 }
 
-/// The answer to a request for digests.
+/// The response to a request for digests.
 struct DigestPage {
     var count: Int
     var digest: String
     var ranges: [RangeDigest] = []
 
-    /// Nil when the body is none.
+    /// Returns nil if the body does not contain digests.
     init?(_ response: TransportResponse) {
         guard response.status == 200, let row = RowText.row(response.body, nil),
             case .integer(let count) = row["count"], let digest = row["digest"]?.text,

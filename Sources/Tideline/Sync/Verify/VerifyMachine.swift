@@ -1,4 +1,4 @@
-// VerifyMachine: which ranges of ids are looked at next while device and server are compared.
+// VerifyMachine: the state machine that divides ranges of ids to compare device and server.
 //
 // Pure. The order of calls:
 //
@@ -7,7 +7,7 @@
 // The server hashes a range and up to sixteen parts of it. A part that differs is asked for in its
 // turn, until so few rows are in it that they are fetched.
 
-/// The ids behind `after`, up to `upTo`; nil for open.
+/// The ids after `after`, up to `upTo`; nil for open.
 package struct IDRange: Sendable, Hashable {
     package var after: String?
     package var upTo: String?
@@ -66,7 +66,7 @@ package struct VerifyMachine: Sendable {
         for (theirs, ours) in zip(server, local) {
             guard theirs.count != ours.count || theirs.digest != ours.digest else { continue }
             let isSmall = max(theirs.count, ours.count) <= fetchRowsMax
-            // A server that does not divide a range gives it back for ever.
+            // A server that does not divide a range would return it forever.
             if isSmall || theirs.range == current || server.count < 2 {
                 toFetch.append(theirs.range)
             } else {

@@ -1,4 +1,4 @@
-// EdmType: the primitive types of OData that `cast` and `isof` name, and what they are here.
+// EdmType: the primitive OData types that `cast` and `isof` name, and their types here.
 
 package enum EdmType: String, Hashable, Sendable, CaseIterable {
     case boolean = "Edm.Boolean"
@@ -37,7 +37,7 @@ package enum EdmType: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// What a whole number of this type may be; nil for other types.
+    /// The range of whole numbers of this type; nil for other types.
     package var range: ClosedRange<Int64>? {
         switch self {
         case .byte: 0...255

@@ -1,4 +1,4 @@
-// ExpressionType: what an expression yields, for FilterChecker and FilterRenderer.
+// ExpressionType: the type of an expression's result, for FilterChecker and FilterRenderer.
 
 package enum ExpressionType: Hashable, Sendable {
     /// The literal null, which fits anywhere.
@@ -15,7 +15,7 @@ package enum ExpressionType: Hashable, Sendable {
     case binary
     case json
     case enumeration([String])
-    /// Not known: rows without a schema.
+    /// Unknown: rows without a schema.
     case any
 
     package init(_ type: ColumnType) {
@@ -53,7 +53,7 @@ package enum ExpressionType: Hashable, Sendable {
 
     package var isEnumeration: Bool { if case .enumeration = self { true } else { false } }
 
-    /// Whether text functions take it.
+    /// Whether text functions accept it.
     package var isText: Bool { self == .string || self == .guid || isEnumeration }
 
     /// For messages.
@@ -78,7 +78,8 @@ package enum ExpressionType: Hashable, Sendable {
 }
 
 extension QueryExpression {
-    /// What the expression yields, in the columns of a table; `any` for a column without one.
+    /// Returns the type of the expression, with the columns of a table; `any` for an undeclared
+    /// column.
     package func type(in schema: TableSchema?) -> ExpressionType {
         switch kind {
         case .field(let name):
@@ -112,7 +113,7 @@ extension QueryExpression {
 }
 
 extension Function {
-    /// What it yields; nil when that is the type of its argument.
+    /// The type of the result; nil when that is the type of its argument.
     var resultType: ExpressionType? {
         switch self {
         case .contains, .localizedContains, .startswith, .endswith, .matchesPattern, .isof, .has:

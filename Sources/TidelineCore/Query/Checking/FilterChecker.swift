@@ -1,17 +1,17 @@
 // FilterChecker: gives the names and literals of a parsed query the columns' names and kinds.
 //
-// What it lets through, FilterRenderer and FilterEvaluator can rely on: every column exists under
-// that name, every literal is of the kind that its column holds, every operand fits its operator.
-// Without a schema it checks the shape only: conditions where conditions belong.
+// FilterRenderer and FilterEvaluator can rely on its result: every column exists under that name,
+// every literal is of the kind that its column stores, every operand fits its operator. Without a
+// schema it checks only the structure: conditions are where conditions belong.
 
 package import Foundation
 
 package struct FilterChecker {
     /// The table; nil for rows without declared columns.
     package let schema: TableSchema?
-    /// What `now()` means; without it the function is refused.
+    /// The value of `now()`; without it the function is rejected.
     package let now: Date?
-    /// Whether the rows are those of a device, which keeps none that is deleted: `deleted` is false.
+    /// Whether the rows are those of a device, which keeps no deleted rows: `deleted` is false.
     let isOnDevice: Bool
 
     package init(schema: TableSchema?, now: Date? = nil) {
@@ -20,7 +20,7 @@ package struct FilterChecker {
         isOnDevice = false
     }
 
-    /// Checks what a device is asked of its own rows.
+    /// Checks queries of a device on its own rows.
     package init(onDevice schema: TableSchema) {
         self.schema = schema
         now = nil
@@ -74,7 +74,7 @@ package struct FilterChecker {
         return result
     }
 
-    /// What a checked expression yields.
+    /// Returns the type of a checked expression.
     package func type(of expression: QueryExpression) -> ExpressionType {
         expression.type(in: schema)
     }
@@ -110,14 +110,14 @@ package struct FilterChecker {
         return checked
     }
 
-    /// Of a row without a schema, a member may be a boolean, a sum may not.
+    /// Whether it may be a condition: without a schema a member may be a boolean, a sum may not.
     private func mayBeCondition(_ expression: QueryExpression, _ type: ExpressionType) -> Bool {
         guard type == .any else { return type == .boolean || type == .null }
         if case .field = expression.kind { return true }
         return false
     }
 
-    /// What a part becomes, and its type.
+    /// Returns a checked part of the expression, and its type.
     ///
     /// Calls itself for each level of the tree: it keeps nothing of its own on the stack.
     func check(_ expression: QueryExpression) throws(ODataError) -> Checked {

@@ -1,4 +1,4 @@
-// The comparisons of FilterChecker: which types meet, and what literals become.
+// Checks the comparisons of a filter: the types of both sides, and the values of literals.
 
 extension FilterChecker {
     func compare(
@@ -46,8 +46,8 @@ extension FilterChecker {
 
     /// Whether an operand is a UUID column of a device.
     ///
-    /// UUIDs are written in lower case, but the column may hold texts in upper case that came when it was a column
-    /// of texts. A list of both cases uses an index, which a function does not.
+    /// UUIDs are written in lower case, but the column may contain texts in upper case from when it
+    /// was a text column. A list of both cases uses an index, which a function does not.
     private func mayHoldUpperCase(_ operand: Checked) -> Bool {
         guard isOnDevice, operand.type == .guid, case .field = operand.expression.kind else {
             return false
@@ -77,7 +77,7 @@ extension FilterChecker {
         return comparison == .eq ? isEither : column.expression.with(.not(isEither))
     }
 
-    /// A literal takes the kind of what it is compared with.
+    /// Gives a literal the kind of the value that it is compared with.
     private func coerced(_ operand: Checked, to type: ExpressionType) throws(ODataError) -> Checked
     {
         guard case .value(let value) = operand.expression.kind, !value.isNull, type != .null,
@@ -88,7 +88,7 @@ extension FilterChecker {
         }
         var expression = operand.expression
         expression.kind = .value(fitting)
-        // A text that was read as a date is a date, though its value is a text still.
+        // A text that was read as a date counts as a date, although its value is still a text.
         guard case .string = fitting else { return (expression, ExpressionType(of: fitting)) }
         return (expression, type)
     }
@@ -107,7 +107,7 @@ extension FilterChecker {
         }
     }
 
-    /// Refuses two types that have no comparison.
+    /// Rejects two types that cannot be compared.
     private func meet(
         _ one: ExpressionType,
         _ two: ExpressionType,
@@ -134,7 +134,7 @@ extension FilterChecker {
         }
     }
 
-    /// Enumerations compare by position: with a literal that is a list of members.
+    /// Compares enumerations by position: with a literal that is a list of members.
     private func byPosition(
         _ comparison: Comparison,
         _ one: Checked,

@@ -1,4 +1,4 @@
-// The functions of FilterChecker: which arguments each one takes.
+// Checks the functions of a filter and their arguments.
 
 extension FilterChecker {
     func call(
@@ -44,7 +44,8 @@ extension FilterChecker {
         return (whole.with(.call(.cast, [checked, arguments[1]])), target.type)
     }
 
-    /// What the type of a column decides is decided here; the range of a whole number is not.
+    /// Decides as much as the type of a column allows; the range of a whole number is checked per
+    /// row.
     private func isOf(
         _ arguments: [QueryExpression],
         _ whole: QueryExpression
@@ -59,7 +60,7 @@ extension FilterChecker {
         return (whole.with(.compare(.ne, checked, null)), .boolean)
     }
 
-    /// A column holds one member, so that it has what it equals.
+    /// Turns `has` into `eq`: a column contains a single member.
     private func has(
         _ arguments: [QueryExpression],
         _ whole: QueryExpression

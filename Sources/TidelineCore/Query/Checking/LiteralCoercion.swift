@@ -1,13 +1,13 @@
-// LiteralCoercion: a literal of a query -> a value of the kind that a column holds.
+// LiteralCoercion: converts a literal of a query to a value of a column's kind.
 //
 // `Value` has a nil literal of its own: each nil here is written where only an Optional fits.
 
 import Foundation
 
 package enum LiteralCoercion {
-    /// The value as the type keeps it; nil when it can be no value of that type.
+    /// Returns the value as the type stores it; nil if it cannot be a value of that type.
     ///
-    /// A number that the type cannot hold exactly stays as it is: it still compares exactly.
+    /// A number that the type cannot store exactly stays as it is: it still compares exactly.
     package static func value(_ value: Value, as type: ExpressionType) -> Value? {
         if value.isNull { return value }
         switch type {

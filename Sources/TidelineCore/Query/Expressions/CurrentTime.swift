@@ -1,9 +1,9 @@
-// CurrentTime: `now()` becomes an instant, once for a whole query.
+// CurrentTime: replaces `now()` with an instant, once for a whole query.
 
 package import Foundation
 
 extension TableQuery {
-    /// The query as it is meant at this moment.
+    /// Returns the query with `now()` fixed to this moment.
     package func bound(now: Date) -> TableQuery {
         var result = self
         result.filter = filter.map { $0.bound(now: now) }
@@ -15,12 +15,12 @@ extension TableQuery {
 }
 
 extension Filter {
-    /// The condition as it is meant at this moment.
+    /// Returns the condition with `now()` fixed to this moment.
     package func bound(now: Date) -> Filter { Filter(expression.bound(now: now)) }
 }
 
 extension QueryExpression {
-    /// The expression with an instant in place of `now()`.
+    /// Returns the expression with an instant instead of `now()`.
     package func bound(now: Date) -> QueryExpression {
         guard calls(.now) else { return self }
         return replacing { if case .call(.now, _) = $0 { .value(.date(now)) } else { nil } }

@@ -1,16 +1,16 @@
-// FilterEvaluator: the meaning of an expression for one row, in memory.
+// FilterEvaluator: evaluates an expression for one row, in memory.
 //
 // It agrees with FilterRenderer's SQL: CONTRACT.md, "What a filter means".
 
 package struct FilterEvaluator {
     private let value: (String) -> Value
     private let watch: EvaluationWatch?
-    /// By their bytes: Swift takes texts for equal that are not the same pattern.
+    /// By their bytes: Swift's `==` treats some different patterns as equal.
     private let patterns: [[UInt8]: TextPattern]
 
-    /// `value` gives a column's value, null for a column that the row does not have.
+    /// `value` returns a column's value, null for a column that the row does not have.
     ///
-    /// `patterns` are those that were made already.
+    /// `patterns` are those that are already compiled.
     package init(
         watch: EvaluationWatch? = nil,
         patterns: [[UInt8]: TextPattern] = [:],

@@ -1,7 +1,7 @@
-// What a query means for rows in memory: which of them, in what order, how much of each.
+// Applies a query to rows in memory: filters, sorts, pages and selects columns.
 
 extension Filter {
-    /// Whether the row fits.
+    /// Whether the row matches.
     ///
     /// A member that the row does not have counts as null, and so does `now()`.
     public func matches(_ row: Row) -> Bool {
@@ -9,7 +9,7 @@ extension Filter {
     }
 }
 
-/// The order of rows by the keys of a query; ties go by id, ascending, byte by byte.
+/// The order of rows by the keys of a query; ties are ordered by id, ascending, byte by byte.
 package struct RowOrder {
     private let keys: [SortKey]
 
@@ -18,7 +18,7 @@ package struct RowOrder {
         self.keys = keys
     }
 
-    /// The values that decide a row's place.
+    /// Returns the values that determine a row's position.
     package func values(of row: Row) -> [Value] {
         let evaluator = FilterEvaluator(row: row)
         return keys.map { evaluator.evaluate($0.expression) }

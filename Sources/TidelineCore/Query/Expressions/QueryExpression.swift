@@ -1,8 +1,8 @@
-// QueryExpression: the one tree that a filter is, whichever way it came in.
+// QueryExpression: the tree of a filter, the same one for every source.
 //
-// It has four meanings that agree: OData text (ODataWriter, ODataParser), SQL (FilterRenderer),
-// evaluation in memory (FilterEvaluator), and the Swift that built it (Columns, Predicate).
-// What null, division, rounding and text order mean: CONTRACT.md, "What a filter means".
+// It has four forms that agree: OData text (ODataWriter, ODataParser), SQL (FilterRenderer),
+// evaluation in memory (FilterEvaluator), and the Swift that built it (Columns, Predicate). The
+// rules for null, division, rounding and text order are in CONTRACT.md, "What a filter means".
 
 package struct QueryExpression: Sendable {
     package indirect enum Kind: Hashable, Sendable {
@@ -15,10 +15,10 @@ package struct QueryExpression: Sendable {
         /// A comparison, two-valued. OData: `a eq b`. SQL: `a IS b`, `ifnull(a < b, 0)`.
         case compare(Comparison, QueryExpression, QueryExpression)
 
-        /// Every part holds. OData: `a and b and c`. Precondition: two parts or more.
+        /// All parts hold. OData: `a and b and c`. Precondition: two parts or more.
         case all([QueryExpression])
 
-        /// One part holds at least. OData: `a or b or c`. Precondition: two parts or more.
+        /// At least one part holds. OData: `a or b or c`. Precondition: two parts or more.
         case any([QueryExpression])
 
         /// The plain complement. OData: `not (a)`.
@@ -36,11 +36,11 @@ package struct QueryExpression: Sendable {
         /// A chain of `eq`. OData v4: `a in (b,c)`, v3: `(a eq b or a eq c)`; empty: `false`.
         case isIn(QueryExpression, [QueryExpression])
 
-        /// The place of a text among the members of an enumeration; their count for any other
-        /// text. Only FilterChecker makes it. OData: as `a`. SQL: `CASE "a" WHEN … END`.
+        /// The position of a text among the members of an enumeration; their count for any other
+        /// text. Only FilterChecker creates it. OData: as `a`. SQL: `CASE "a" WHEN … END`.
         case position(QueryExpression, [String])
 
-        /// An operand, or a value where that is null. Only a device makes it, for a column that its
+        /// An operand, or a value if that is null. Only a device creates it, for a column that its
         /// records read as that value. OData: as `a`. SQL: `ifnull("a", 0)`.
         case orElse(QueryExpression, Value)
     }
@@ -76,7 +76,7 @@ package enum Arithmetic: String, Hashable, Sendable, CaseIterable {
     case add
     case sub
     case mul
-    /// Cuts the fraction when both operands are whole.
+    /// Truncates the fraction if both operands are whole.
     case div
     /// Keeps the fraction.
     case divby
@@ -86,8 +86,8 @@ package enum Arithmetic: String, Hashable, Sendable, CaseIterable {
 /// The functions of both protocol generations, under their v4 names.
 package enum Function: String, Hashable, Sendable, CaseIterable {
     case contains
-    /// Whether a text contains another one as people search: letter case, accents and widths aside, by the
-    /// rules of the device's language. Only a device has it.
+    /// Whether a text contains another one as users search: ignoring letter case, accents and
+    /// widths, by the rules of the device's language. Only a device has it.
     case localizedContains
     case startswith
     case endswith
@@ -117,17 +117,17 @@ package enum Function: String, Hashable, Sendable, CaseIterable {
     case time
     case floor
     case ceiling
-    /// Half to even: what `round` means in v4.
+    /// Half to even: `round` in v4.
     case round
-    /// Half away from zero: what `round` means in 2.x.
+    /// Half away from zero: `round` in 2.x.
     case roundAway
-    /// The moment of the request; FilterChecker puts it in.
+    /// The moment of the request; FilterChecker inserts it.
     case now
     /// A value in another type; the second argument is the name of an ``EdmType``.
     case cast
-    /// Whether a value is of a type; arguments as of `cast`.
+    /// Whether a value is of a type; arguments like those of `cast`.
     case isof
-    /// Whether an enumeration has a member: an operator in OData. FilterChecker makes it `eq`.
+    /// Whether an enumeration has a member: an operator in OData. FilterChecker turns it into `eq`.
     case has
 }
 
@@ -137,7 +137,7 @@ extension QueryExpression {
         contains { if case .call(function, _) = $0 { true } else { false } }
     }
 
-    /// Whether it, or a part of it at any depth, is of such a kind.
+    /// Whether the expression, or a part of it at any depth, is of a wanted kind.
     package func contains(_ isWanted: (Kind) -> Bool) -> Bool {
         if isWanted(kind) { return true }
         switch kind {
@@ -154,7 +154,8 @@ extension QueryExpression {
         }
     }
 
-    /// The expression with other parts in it, at any depth; `change` gives nil for a part that stays.
+    /// Returns the expression with parts replaced, at any depth; `change` returns nil for a part
+    /// that stays.
     package func replacing(_ change: (Kind) -> Kind?) -> QueryExpression {
         if let changed = change(kind) { return with(changed) }
         switch kind {

@@ -2,8 +2,8 @@
 
 /// A condition on rows.
 ///
-/// Made by a closure over columns, a `Predicate`, or OData text; a store asks it of a row with
-/// ``matches(_:)`` or reads it as SQL.
+/// Created from a closure over columns, a `Predicate`, or OData text; a store evaluates it for a
+/// row with ``matches(_:)`` or renders it as SQL.
 public struct Filter: Hashable, Sendable {
     package var expression: QueryExpression
 
@@ -36,15 +36,15 @@ public struct SortKey: Hashable, Sendable {
 
 /// A query over one table.
 public struct TableQuery: Hashable, Sendable {
-    /// Which rows; nil for all.
+    /// The rows to return; nil for all.
     public var filter: Filter?
-    /// In what order; ties go by `id`, ascending.
+    /// The order of the result; ties are ordered by `id`, ascending.
     public var order: [SortKey] = []
-    /// At most so many rows.
+    /// The most rows to return.
     public var limit: Int?
-    /// How many rows of the result to leave out first.
+    /// The number of rows of the result to skip first.
     public var offset = 0
-    /// Which columns; nil for all.
+    /// The columns to return; nil for all.
     public var select: [String]?
     /// Whether to count all rows of the filter, whatever the window.
     public var includesTotalCount = false

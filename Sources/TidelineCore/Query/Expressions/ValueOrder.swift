@@ -1,9 +1,9 @@
-// ValueOrder: how two values compare, in memory. SQL compares the stored forms the same way.
+// ValueOrder: compares two values, in memory. SQL compares the stored forms the same way.
 
 import Foundation
 
 package enum ValueOrder {
-    /// -1, 0 or 1; nil when a side is null or the kinds have no common order.
+    /// Returns -1, 0 or 1; nil if a side is null or the kinds have no common order.
     package static func compare(_ left: Value, _ right: Value) -> Int? {
         switch (left, right) {
         case (.null, _), (_, .null): nil
@@ -21,7 +21,7 @@ package enum ValueOrder {
         case (.bool(let one), .bool(let two)): order(one ? 1 : 0, two ? 1 : 0)
         case (.data(let one), .data(let two)): bytes(one, two)
         case (.json(let one), .json(let two)): text(one.text, two.text)
-        // Rows without a schema hold instants as text.
+        // Rows without a schema store instants as text.
         case (.date(let one), .string(let two)):
             Timestamp(two).map { order(Timestamp(one), $0) }
         case (.string(let one), .date(let two)):
@@ -36,7 +36,7 @@ package enum ValueOrder {
         return compare(left, right) == 0
     }
 
-    /// The order of rows: null first, then by kind where kinds are mixed.
+    /// Returns the order of rows: null first, then by kind if kinds are mixed.
     package static func sort(_ left: Value, _ right: Value) -> Int {
         if let order = compare(left, right) { return order }
         return order(rank(left), rank(right))
@@ -54,7 +54,7 @@ package enum ValueOrder {
         }
     }
 
-    /// The order of two texts by Unicode scalar value, which is that of their UTF-8.
+    /// Returns the order of two texts by Unicode scalar value, which is that of their UTF-8.
     package static func text(_ one: String, _ two: String) -> Int {
         let fast = one.utf8.withContiguousStorageIfAvailable { first in
             two.utf8.withContiguousStorageIfAvailable { bytes($0, after: first) }
@@ -84,7 +84,7 @@ package enum ValueOrder {
         one < two ? -1 : one > two ? 1 : 0
     }
 
-    /// Exact, where `Double(whole)` would round.
+    /// Exact, whereas `Double(whole)` would round.
     private static func order(_ whole: Int64, _ number: Double) -> Int {
         if number >= 9_223_372_036_854_775_808 { return -1 }
         guard number >= -9_223_372_036_854_775_808 else { return 1 }

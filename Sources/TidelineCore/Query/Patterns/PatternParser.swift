@@ -1,10 +1,10 @@
-// PatternParser: the text of a regular expression -> its tree.
+// PatternParser: parses the text of a regular expression into its tree.
 //
 //     whole = part ('|' part)*     part = (atom (('*' | '+' | '?' | '{m}' | '{m,}' | '{m,n}') '?'?)?)*
 //     atom = '.' | '^' | '$' | '(' whole ')' | '(?:' whole ')' | '[' class ']' | '\' escape | scalar
 //
 // Escapes: \d \D \w \W \s \S \b \B (ASCII), \t \n \r \f \v \xHH \uHHHH, and `\` before punctuation.
-// What is repeated as seldom as possible matches the same texts.
+// Lazy repetition matches the same texts.
 
 indirect enum PatternNode {
     case scalar(ScalarSet)
@@ -13,7 +13,7 @@ indirect enum PatternNode {
     case boundary(Bool)
     case sequence([PatternNode])
     case choice([PatternNode])
-    /// Nil for no upper bound.
+    /// Nil for no upper limit.
     case repeated(PatternNode, Int, Int?)
 }
 
@@ -22,7 +22,7 @@ struct PatternParser {
     private static let repeatMax = 500
 
     private let scalars: [Unicode.Scalar]
-    /// What `.` means.
+    /// The scalars that `.` matches.
     private let any: ScalarSet
     private var index = 0
     private var depth = 0
@@ -149,7 +149,7 @@ struct PatternParser {
         return .boundary(letter == "b")
     }
 
-    /// The scalar of `\xHH` or `\uHHHH`.
+    /// Reads the scalar of `\xHH` or `\uHHHH`.
     private mutating func hex(_ count: Int) throws(TextPattern.Fault) -> [ClosedRange<UInt32>] {
         var value: UInt32 = 0
         for _ in 0..<count {

@@ -1,8 +1,8 @@
 // TextPattern: regular expressions in bounded time.
 //
 // Thompson's construction, run on all states at once: the time is at most the length of the text
-// times the size of the pattern, whatever either holds. So there is no back-reference and no
-// look-around.
+// times the size of the pattern, whatever either contains. For that reason back-references and
+// look-around are not supported.
 
 package struct TextPattern: Sendable {
     /// Why a pattern cannot be read.
@@ -32,12 +32,13 @@ package struct TextPattern: Sendable {
         self.program = program
     }
 
-    /// Reads the pattern of a column, which a whole text matches; `.` is any scalar.
+    /// Compiles the pattern of a column, which has to match a whole text; `.` is any scalar.
     package init(_ pattern: String) throws(Fault) {
         try self.init(PatternParser(pattern))
     }
 
-    /// Reads the pattern of `matchesPattern`, which a part of a text matches; `.` ends no line.
+    /// Compiles the pattern of `matchesPattern`, which matches a part of a text; `.` matches no
+    /// line end.
     package init(searching pattern: String) throws(Fault) {
         try self.init(PatternParser(pattern, any: .line))
     }
@@ -56,14 +57,15 @@ package struct TextPattern: Sendable {
         run(Array(text.unicodeScalars), isSearch: false, nil)
     }
 
-    /// Whether a part of the text matches; any answer when the time of the watch is over.
+    /// Whether a part of the text matches; the answer is arbitrary once the time of the watch is
+    /// over.
     package func isFound(in text: String, _ watch: EvaluationWatch? = nil) -> Bool {
         run(Array(text.unicodeScalars), isSearch: true, watch)
     }
 
-    /// How many visits of states pass between two looks at the watch.
+    /// The number of visits of states between two checks of the watch.
     private static let visitsBetweenLooks = 4096
-    /// A visit takes as long as the reading of so many bytes.
+    /// A visit takes as long as reading this many bytes.
     private static let bytesPerVisit = 8
 
     private func run(
@@ -100,7 +102,7 @@ package struct TextPattern: Sendable {
         return current.hasMatch
     }
 
-    /// Adds a state and all that it leads to without a scalar.
+    /// Adds a state and all states that it leads to without a scalar.
     private func follow(
         _ start: Int,
         _ index: Int,
@@ -134,7 +136,7 @@ package struct TextPattern: Sendable {
     private struct States {
         var list: [Int] = []
         var hasMatch = false
-        /// States to follow still; empty between two calls.
+        /// States that are still to be followed; empty between two calls.
         var open: [Int] = []
         private var known: [Bool]
 
@@ -156,7 +158,7 @@ package struct TextPattern: Sendable {
 }
 
 extension TextPattern {
-    /// The pattern of a `matchesPattern`; one that cannot be read matches nothing.
+    /// Returns the pattern of a `matchesPattern`; an invalid one matches nothing.
     package static func search(_ pattern: String) -> TextPattern {
         (try? TextPattern(searching: pattern)) ?? .nothing
     }

@@ -7,7 +7,8 @@ import Foundation
 /// A text to look for, as UTF-8.
 package struct TextSearch {
     package let needle: [UInt8]
-    /// For each beginning of the needle: the length of the longest shorter beginning that ends it.
+    /// For each prefix of the needle: the length of its longest proper suffix that is also a
+    /// prefix.
     private let borders: [Int]
 
     package init(_ needle: String) {
@@ -35,7 +36,7 @@ package struct TextSearch {
         return borders
     }
 
-    /// The offset of the first match that begins at `start` or later.
+    /// Returns the offset of the first match that begins at `start` or later.
     ///
     /// The needle must not be empty.
     package func first(in text: UnsafeBufferPointer<UInt8>, from start: Int) -> Int? {

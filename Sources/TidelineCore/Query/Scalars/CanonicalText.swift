@@ -1,11 +1,11 @@
-// The one spelling of each value that is kept as text: decimals, UUIDs, days, times of day.
+// Converts values that are stored as text to one spelling: decimals, UUIDs, days, times of day.
 //
 // Equal values have equal texts, so that a database compares them with plain `=`.
 
 package import Foundation
 
 package enum DecimalText {
-    /// The most significant digits that a `Decimal` holds without loss.
+    /// The most significant digits that a `Decimal` stores without loss.
     package static let digitsMax = 38
 
     /// Plain digits: no exponent, no superfluous zero, no minus before zero.
@@ -20,7 +20,7 @@ package enum DecimalText {
         return result == "-0" ? "0" : result
     }
 
-    /// Reads `-12.50` or `1e3`; nil for other text and for more digits than a decimal holds.
+    /// Reads `-12.50` or `1e3`; nil for other text and for more digits than a decimal can store.
     package static func parse(_ text: some StringProtocol) -> Decimal? {
         var digits = 0
         var isLeading = true
@@ -54,7 +54,7 @@ package enum DecimalText {
         return count
     }
 
-    /// The digits of a number without sign, point, exponent and the zeros at both ends.
+    /// Returns the digits of a number without sign, point, exponent and the zeros at both ends.
     package static func significant(_ text: String) -> [UInt8] {
         let zero = UInt8(ascii: "0")
         let mantissa = text.utf8.prefix { $0 != UInt8(ascii: "e") }
@@ -72,7 +72,8 @@ package enum DecimalText {
         Double(canonical(value)) ?? 0
     }
 
-    /// The decimal with the shortest digits that mean this double; nil beyond a decimal's range.
+    /// Returns the decimal with the shortest digits that mean this double; nil beyond a decimal's
+    /// range.
     package static func decimal(_ value: Double) -> Decimal? {
         guard value.isFinite, abs(value) < 1e38, value == 0 || abs(value) > 1e-38 else {
             return nil
@@ -107,7 +108,7 @@ package enum DecimalText {
 }
 
 package enum GuidText {
-    /// Lower case with hyphens; nil when the text is no UUID.
+    /// Returns it in lower case with hyphens; nil if the text is not a UUID.
     ///
     /// Braces are not read.
     package static func canonical(_ text: some StringProtocol) -> String? {
@@ -140,7 +141,7 @@ package enum GuidText {
 }
 
 package enum DayText {
-    /// `1994-10-14` when it is a day of the calendar, else nil.
+    /// Returns `1994-10-14` if it is a day of the calendar, otherwise nil.
     package static func canonical(_ text: some StringProtocol) -> String? {
         parts(text) == nil ? nil : String(text)
     }
@@ -177,9 +178,10 @@ package enum DayText {
 }
 
 package enum TimeText {
-    /// `07:14:00.000`: three decimals, six when there are microseconds; nil for other text.
+    /// Returns `07:14:00.000`: three decimals, or six if there are microseconds; nil for other
+    /// text.
     ///
-    /// Reads `07:14`, `07:14:00` and up to nine decimals, cut to microseconds.
+    /// Reads `07:14`, `07:14:00` and up to nine decimals, truncated to microseconds.
     package static func canonical(_ text: some StringProtocol) -> String? {
         microseconds(text).map(self.text)
     }

@@ -1,7 +1,7 @@
 // ScalarCasts: `cast` and `isof`, in memory and, registered as tl_*, in SQLite.
 //
-// A cast that fails is null. Numbers lose their fraction on the way to whole ones; a text is read
-// as a literal of the type, and any value becomes the text that it is in an answer.
+// A cast that fails returns null. Numbers lose their fraction when cast to whole ones; a text is
+// read as a literal of the type, and any value can be cast to its text in an answer.
 
 import Foundation
 
@@ -21,7 +21,7 @@ package enum ScalarCasts {
         }
     }
 
-    /// Whether the value is of the type; null is of none.
+    /// Whether the value is of the type; null has no type.
     package static func isOf(_ value: Value, _ target: EdmType) -> Bool {
         switch value {
         case .null, .json: false
@@ -31,7 +31,7 @@ package enum ScalarCasts {
         case .decimal: target == .decimal
         case .date: target.type == .dateTime
         case .data: target == .binary
-        // Rows without a schema hold UUIDs, days and times of day as text.
+        // Rows without a schema store UUIDs, days and times of day as text.
         case .string(let text):
             switch target.type {
             case .string: true
@@ -95,7 +95,7 @@ package enum ScalarCasts {
         case .number: return value
         case .decimal(let number): return .number(DecimalText.double(number))
         case .string(let text):
-            // A double is also read from hexadecimal digits and from words.
+            // `Double` would also read hexadecimal digits and words.
             guard text.utf8.allSatisfy({ DecimalText.isDigit($0) || "+-.eE".utf8.contains($0) }),
                 let number = Double(text), number.isFinite
             else { return .null }

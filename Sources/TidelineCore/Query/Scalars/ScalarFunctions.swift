@@ -1,12 +1,12 @@
-// ScalarFunctions: one meaning of each function of a query, used by FilterEvaluator and, through
+// ScalarFunctions: one implementation of each query function, used by FilterEvaluator and, through
 // SQLFunctions, by the database.
 
 import Foundation
 
 package enum ScalarFunctions {
-    /// Conditions on null are false, other functions of null are null.
+    /// Applies a function: conditions on null are false, other functions of null are null.
     ///
-    /// `now` has no value here. `pattern` is that of a `matchesPattern`, if it is made already.
+    /// `now` has no value here. `pattern` is that of a `matchesPattern`, if it is already compiled.
     package static func apply(
         _ function: Function,
         _ arguments: [Value],

@@ -1,7 +1,7 @@
 // ScalarNumbers: the arithmetic of queries, in memory and, registered as tl_*, in SQLite.
 //
 // Integers stay integers, decimals with decimals and integers stay exact, everything else is a
-// double. What has no result is null: a null operand, division by zero, overflow.
+// double. An operation without a result returns null: a null operand, division by zero, overflow.
 
 import Foundation
 
@@ -80,7 +80,7 @@ package enum ScalarNumbers {
         case .div: (result, isOverflow) = one.dividedReportingOverflow(by: two)
         case .divby: return real(.div, Double(one), Double(two))
         case .mod:
-            // Of the least integer and -1 the quotient overflows, the remainder does not.
+            // For the least integer and -1 the quotient overflows, the remainder does not.
             if two == -1 { return .integer(0) }
             (result, isOverflow) = one.remainderReportingOverflow(dividingBy: two)
         }
@@ -117,17 +117,17 @@ package enum ScalarNumbers {
         return result.isNaN ? .null : .decimal(fitted(result))
     }
 
-    /// The product; none is kept that is less than 1e-38, see `fitted(_:)`.
+    /// Returns the product; one below 1e-38 is not kept, see `fitted(_:)`.
     ///
-    /// Foundation ends the process when the sum of the exponents is less than the least exponent.
+    /// Foundation ends the process if the sum of the exponents is less than the least exponent.
     private static func product(_ one: Decimal, _ two: Decimal) -> Decimal {
         one.exponent + two.exponent < leastExponent ? 0 : one * two
     }
 
-    /// The exponent of the last place of a decimal.
+    /// The exponent of the last digit of a decimal.
     private static let leastExponent = -128
 
-    /// Rounded to the digits that a decimal keeps as text: 7 / 3 has one more.
+    /// Rounds to the digits that a decimal keeps as text: 7 / 3 has one more.
     private static func fitted(_ value: Decimal) -> Decimal {
         let text = DecimalText.canonical(value.magnitude)
         let whole = text.utf8.prefix { $0 != UInt8(ascii: ".") }

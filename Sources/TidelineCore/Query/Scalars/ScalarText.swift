@@ -4,7 +4,7 @@
 // counts of Unicode scalars.
 
 package enum ScalarText {
-    /// The most bytes of a text that `concat` and `replace` make; longer ones are null.
+    /// The most bytes of a text that `concat` and `replace` build; longer ones are null.
     ///
     /// Calls nest, and each could make its text a hundred times as long.
     package static let bytesMax = 8 << 20
@@ -25,13 +25,14 @@ package enum ScalarText {
         Int64(text.unicodeScalars.count)
     }
 
-    /// The count of scalars before the first match, -1 without one.
+    /// Returns the count of scalars before the first match, -1 without one.
     package static func index(of part: String, in text: String) -> Int64 {
         guard let offset = offset(of: part, in: text) else { return -1 }
         return Int64(text.utf8.prefix(offset).count { $0 & 0xC0 != 0x80 })
     }
 
-    /// From the 0-based scalar `start`, at most `count` of them; what lies outside is left out.
+    /// Returns at most `count` scalars from the 0-based `start`; scalars outside the text are
+    /// ignored.
     package static func substring(_ text: String, from start: Int64, count: Int64?) -> String {
         let scalars = text.unicodeScalars
         let rest = scalars.dropFirst(Int(clamping: max(0, start)))
@@ -39,14 +40,14 @@ package enum ScalarText {
         return String(rest.prefix(Int(clamping: max(0, count))))
     }
 
-    /// One text behind the other; nil when that is too long.
+    /// Concatenates two texts; nil if the result is too long.
     package static func concat(_ text: String, _ other: String) -> String? {
         text.utf8.count + other.utf8.count > bytesMax ? nil : text + other
     }
 
-    /// Every match from left to right; an empty `part` matches nowhere.
+    /// Replaces every match from left to right; an empty `part` matches nowhere.
     ///
-    /// Nil when the result is too long.
+    /// Returns nil if the result is too long.
     package static func replace(_ text: String, _ part: String, by other: String) -> String? {
         guard !part.isEmpty, part.utf8.count <= text.utf8.count else { return text }
         let search = TextSearch(part)
@@ -74,7 +75,7 @@ package enum ScalarText {
     /// Full Unicode, the same in every locale.
     package static func upper(_ text: String) -> String { text.uppercased() }
 
-    /// Without the white space of Unicode at both ends.
+    /// Removes Unicode white space at both ends.
     package static func trim(_ text: String) -> String {
         let scalars = text.unicodeScalars
         let head = scalars.drop { $0.properties.isWhitespace }
@@ -82,7 +83,7 @@ package enum ScalarText {
         return String(String.UnicodeScalarView(tail.reversed()))
     }
 
-    /// The offset of the first match in UTF-8.
+    /// Returns the offset of the first match in UTF-8.
     private static func offset(of part: String, in text: String) -> Int? {
         if part.isEmpty { return 0 }
         guard part.utf8.count <= text.utf8.count else { return nil }

@@ -2,7 +2,7 @@
 //
 // A row without an owner, as others than devices may write one, belongs to the owner with the empty name.
 
-/// Owners are told apart by their bytes, as the database does; texts of Swift that look the same are the same.
+/// Owners are compared by their bytes, as in the database; Swift considers canonically equivalent strings equal.
 struct ClockKey: Hashable, Comparable, Sendable {
     /// The table's name in lower case.
     let table: String

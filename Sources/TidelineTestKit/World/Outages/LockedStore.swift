@@ -1,4 +1,4 @@
-// LockedStore: a store that cannot be used for a while, as a protected file of a locked phone.
+// LockedStore: a store that cannot be used for a while, like a protected file on a locked phone.
 
 import Foundation
 import Synchronization
@@ -7,7 +7,7 @@ import Tideline
 final class LockedStore: SharedStore {
     private let inner: any LocalStore
     private let isLocked: @Sendable () -> Bool
-    /// How many transactions failed.
+    /// The number of failed transactions.
     private let failures = Mutex(0)
 
     /// `isLocked`: whether transactions fail at this moment.
@@ -18,7 +18,8 @@ final class LockedStore: SharedStore {
 
     private func check() throws { if isLocked() { throw POSIXError(.EPERM) } }
 
-    /// Whether a transaction fails at its begin; every second one does so at its end, and is undone.
+    /// Checks whether a transaction fails at its start; every second one fails at its end, and is
+    /// rolled back.
     private func checkBegin() throws {
         guard isLocked() else { return }
         let count = failures.withLock { failures in

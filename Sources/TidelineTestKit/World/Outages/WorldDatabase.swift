@@ -56,7 +56,7 @@ final class WorldDatabase: Transport {
         }
     }
 
-    /// Goes on with the backup, as after `tideline restore`.
+    /// Continues with the backup, as after `tideline restore`.
     func restore() async throws {
         let file = try state.withLock { state -> String? in
             guard let backup = state.backup else { return nil }

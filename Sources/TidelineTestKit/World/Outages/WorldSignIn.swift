@@ -4,7 +4,7 @@ import Foundation
 import Synchronization
 import Tideline
 
-/// Tokens that tell when they expire, as a JSON Web Token does.
+/// Tokens that say when they expire, as a JSON Web Token does.
 final class WorldSignIn: Authentication {
     private struct State {
         var generator: SeededGenerator

@@ -1,25 +1,25 @@
-// ClassicPage: where a client stands among the pages of a classic server.
+// ClassicPage: the position of a client in the pages of a classic server.
 //
-// Pure. The next link of the original Node server has no port and the path `/`, so pages are asked
-// for by the client's own words. A place is kept as text where other servers' next links are kept.
+// Pure. The next link of the original Node server has no port and the path `/`, so the client builds
+// the requests for pages. The position is stored as text, like the next links of other servers.
 
 import Foundation
 package import TidelineCore
 
 package enum ClassicPage: Sendable, Hashable {
-    /// Rows of `updatedAt` from this time on, in its order; nil: all rows.
+    /// Rows whose `updatedAt` is at least this time, in its order; nil: all rows.
     case from(String?)
-    /// Rows of this very millisecond, in the order of their ids, behind this id; nil: from the first.
+    /// Rows of exactly this millisecond, in the order of their ids, after this id; nil: from the first.
     ///
-    /// Not by `$skip`: a row that changes meanwhile leaves the millisecond, and the one that takes
-    /// its place would be passed over.
+    /// `$skip` cannot be used: if a row changes in the meantime, it leaves the millisecond, and the row
+    /// that moves to its position would be missed.
     case tied(at: String, behind: String?)
-    /// So many rows of a query are here.
+    /// This number of rows of a query has been read.
     case skip(Int)
 
     private static let separator: Character = "\n"
 
-    /// The place as text; times and ids hold no line feed.
+    /// The position as text; times and ids contain no line feed.
     package var link: String {
         switch self {
         case .from(let time): "from" + String(Self.separator) + (time ?? "")
@@ -42,7 +42,7 @@ package enum ClassicPage: Sendable, Hashable {
         }
     }
 
-    /// How many rows the query of the page asks for.
+    /// Returns how many rows the query of the page requests.
     package func rows(asked rows: Int, _ query: TableQuery) -> Int {
         let top = min(rows, ServerDialect.classic.pageRowsMax ?? rows)
         switch self {
@@ -52,7 +52,7 @@ package enum ClassicPage: Sendable, Hashable {
         }
     }
 
-    /// The query of the page.
+    /// Returns the query of the page.
     package func query(_ query: TableQuery, isIncremental: Bool, rows: Int) -> TableQuery {
         let top = self.rows(asked: rows, query)
         switch self {
@@ -80,11 +80,11 @@ package enum ClassicPage: Sendable, Hashable {
         }
     }
 
-    /// The place behind a page; nil when the page was the last.
+    /// Returns the position after a page; nil if the page was the last.
     ///
-    /// `page` has its rows in the order in which they came, `asked` is how many were asked for.
-    /// `hasLink` says whether the answer has a next link, wherever that leads: servers cut pages
-    /// shorter than asked.
+    /// `page` has its rows in the order in which they arrived, `asked` is how many were requested.
+    /// `hasLink` is whether the response has a next link, wherever that leads: servers may return fewer
+    /// rows than requested.
     package func next(
         _ page: [Row],
         asked: Int,
@@ -104,7 +104,7 @@ package enum ClassicPage: Sendable, Hashable {
             )
         case .from:
             guard isFull, let last = page.last, let time = Self.time(of: last) else { return nil }
-            // Databases keep more than milliseconds, so the order of ids begins here.
+            // Databases store more than milliseconds, so the order by id starts here.
             return .tied(at: time, behind: nil)
         case .tied(let time, _):
             guard isFull, let last = page.last else {
@@ -123,7 +123,7 @@ package enum ClassicPage: Sendable, Hashable {
         return Timestamp(date).text
     }
 
-    /// The next millisecond.
+    /// Returns the next millisecond.
     private static func end(of time: String) -> Date {
         (Timestamp(time)?.date ?? .distantPast).addingTimeInterval(0.001)
     }

@@ -1,23 +1,23 @@
 // JSONRowReader: rows from JSON text, typed by a schema.
 //
-// The members of a row are the columns of the schema whatever their letter case: the server's `text`
-// is the model's `Text`.
+// The members of a row are matched with the columns of the schema in any letter case: the server's
+// `text` is the model's `Text`.
 
 import Foundation
 import TidelineCore
 
-/// Reads the rows of a page; rows of the same shape share their names.
+/// A reader of the rows of a page; rows with the same members share their names.
 struct JSONRowReader {
     private let schema: TableSchema?
-    /// The members of the last row, in the order in which they came.
+    /// The members of the last row, in the order in which they arrived.
     private var members: [Member] = []
-    /// Their names on the wire, one behind the other.
+    /// Their names on the wire, one after the other.
     private var names: [UInt8] = []
     /// Their names in the row.
     private var columns: [String] = []
     private var layout = RowLayout.empty
 
-    /// Plain data: a loop over members counts no references.
+    /// A member as plain data: a loop over members counts no references.
     private struct Member {
         var name: Range<Int>
         var form: ValueForm
@@ -27,7 +27,7 @@ struct JSONRowReader {
         self.schema = schema
     }
 
-    /// Reads one object; columns get the types of the schema where the text fits them.
+    /// Reads one object; columns get the types of the schema if the text fits them.
     mutating func row(_ reader: inout JSONReader) throws -> Row {
         var values: [Value] = []
         values.reserveCapacity(members.count)
@@ -60,7 +60,7 @@ struct JSONRowReader {
         names.removeSubrange((members.last?.name.upperBound ?? 0)...)
     }
 
-    /// Adds a member of a new shape; the form of its value.
+    /// Adds a member of a new shape; returns the form of its value.
     private mutating func append(
         _ name: JSONReader.Span,
         _ reader: JSONReader
@@ -71,7 +71,7 @@ struct JSONRowReader {
         let text = reader.text(name)
         var column = schema?.column(matching: text)
         if let known = column, let place = columns.firstIndex(of: known.name) {
-            // Two members for one column: the one that is written like it is it.
+            // If two members match one column, the one with exactly the column's name counts.
             if known.name == text {
                 columns[place] = String(decoding: names[members[place].name], as: UTF8.self)
             } else {
@@ -86,7 +86,7 @@ struct JSONRowReader {
         return form
     }
 
-    /// One value; what does not fit the column's type is kept as it came.
+    /// Reads one value; a value that does not fit the column's type is kept unchanged.
     static func value(_ reader: inout JSONReader, _ form: ValueForm) throws -> Value {
         let start = reader.position
         let token = try reader.value()
@@ -166,7 +166,7 @@ struct JSONRowReader {
     }
 }
 
-/// How the text of a column is read: its type without what the type carries.
+/// The form in which a column's text is read: its type without associated values.
 enum ValueForm {
     case integer
     case number
@@ -175,7 +175,7 @@ enum ValueForm {
     case guid
     case binary
     case json
-    /// As it comes.
+    /// The value as it is.
     case plain
 
     init(_ type: ColumnType?) {

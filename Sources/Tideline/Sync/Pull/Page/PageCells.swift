@@ -1,29 +1,29 @@
-// PageCells: the rows of a page as cells of a store, which point into the bytes of the answer.
+// PageCells: the rows of a page as cells of a store, which point into the bytes of the response.
 //
-// The usual page is of one shape: the columns of the table, values that fit them, no row that is
-// gone. Its rows need no names, values and texts of their own. Any other page is read as rows.
+// All rows of a usual page have the same shape: the columns of the table, values that fit them, no
+// removed row. They need no names, values and texts of their own. Any other page is read as rows.
 
 import Foundation
 import TidelineCore
 
 package struct PageCells: Sendable {
-    /// One value as SQLite keeps it.
+    /// One value as SQLite stores it.
     struct Cell {
         enum Kind: UInt8 {
             case null
             case integer
             case real
-            /// UTF-8 among the bytes of the answer.
+            /// UTF-8 within the bytes of the response.
             case text
-            /// UTF-8 that was made of them: escapes, canonical forms.
+            /// UTF-8 that was made from them: escapes, canonical forms.
             case copiedText
             case copiedBlob
         }
 
         var kind = Kind.null
-        /// How many bytes a text or blob has.
+        /// The number of bytes of a text or blob.
         var count: Int32 = 0
-        /// The integer, the bits of the number, or where the bytes begin.
+        /// The integer, the bits of the number, or the offset of the bytes.
         var payload: Int64 = 0
     }
 
@@ -38,7 +38,7 @@ package struct PageCells: Sendable {
 
     /// Reads an array of rows.
     ///
-    /// - Returns: Nil when they are not all of one shape and kind; then `reader` is anywhere.
+    /// - Returns: Nil if they are not all of one shape and kind; `reader` is at any position then.
     init?(_ reader: inout JSONReader, of bytes: [UInt8], schema: TableSchema) {
         self.bytes = bytes
         let definitions = schema.systemColumns.filter { $0.name != SystemColumn.deleted }
@@ -118,7 +118,7 @@ package struct PageCells: Sendable {
         }
     }
 
-    /// Keeps a value of a column that is not among the frequent ones.
+    /// Adds a value of a column that is not among the frequent ones.
     private mutating func keep(_ value: Value, _ kind: CellKind, at place: Int) -> Bool {
         guard kind.holds(value) else { return false }
         switch SQLiteStoreSQL.stored(value) {
@@ -148,7 +148,7 @@ package struct PageCells: Sendable {
         return (0..<rowCount).contains { cells[$0 * columns.count + version].kind != .null }
     }
 
-    /// Lends the bytes that the cells point into: of the answer, and those that were made of them.
+    /// Calls `body` with the bytes that the cells point into: those of the response, and those made from them.
     func withBytes<Result>(
         _ body: (UnsafeBufferPointer<UInt8>, UnsafeBufferPointer<UInt8>) throws -> Result
     ) rethrows -> Result {
@@ -157,12 +157,12 @@ package struct PageCells: Sendable {
         }
     }
 
-    /// Reads the answer once more, as something else.
+    /// Reads the bytes of the response a second time, with another reader.
     func rows(_ read: (UnsafeBufferPointer<UInt8>) throws -> [Row]) rethrows -> [Row] {
         try bytes.withUnsafeBufferPointer(read)
     }
 
-    /// The bytes of each id, in order.
+    /// Calls `body` with the bytes of each id, in order.
     func forEachID(_ body: (UnsafeBufferPointer<UInt8>) -> Void) {
         withBytes { bytes, copies in
             for row in 0..<rowCount {
@@ -182,14 +182,14 @@ private struct PageShape {
         case instant
         case integer
         case boolean
-        /// False, or nothing: a row that is here.
+        /// False or null: the row is not deleted.
         case deleted
         case other(ValueForm, CellKind)
     }
 
     struct Member {
         var name: Range<Int>
-        /// The place of the column's cell in a row.
+        /// The index of the column's cell in a row.
         var column: Int
         var form: Form
         var isUpdatedAt: Bool
@@ -198,7 +198,7 @@ private struct PageShape {
     private let schema: TableSchema
     private let columns: [String]
     private var members: [Member] = []
-    /// Their names on the wire, one behind the other.
+    /// Their names on the wire, one after the other.
     private var names: [UInt8] = []
 
     var count: Int { members.count }
@@ -208,7 +208,7 @@ private struct PageShape {
         self.columns = columns
     }
 
-    /// The member at this place; nil when another one stands there.
+    /// Returns the member at this position; nil if the row has another one there.
     mutating func member(
         _ place: Int,
         _ name: JSONReader.Span,

@@ -1,18 +1,18 @@
-// PageSummary: what PullMachine is told of a page, or of why none came, and what it says to store
-// with one.
+// PageSummary: the input of PullMachine for a page, or for a page that did not arrive, and its output
+// to store with one.
 
-/// What one page says, without its rows.
+/// The properties of one page, without its rows.
 package struct PageSummary: Sendable, Hashable {
     package var rowCount: Int
     /// The latest `updatedAt` of the page, as the server wrote it.
     package var latest: String?
     package var nextLink: String?
     package var deltaLink: String?
-    /// Whether the server tells the changes after this list.
+    /// Whether the server tracks the changes after this list.
     package var tracksChanges: Bool
     /// The time before which tombstones are gone.
     package var horizon: String?
-    /// What names the state of the server's database: another one after a restore from a backup.
+    /// The epoch of the server's database: it changes after a restore from a backup.
     package var epoch: String?
 
     package init(
@@ -34,13 +34,13 @@ package struct PageSummary: Sendable, Hashable {
     }
 }
 
-/// What is stored with a page, in one transaction.
+/// The facts to store with a page, in one transaction.
 package struct PageStep: Sendable, Hashable {
-    /// Where the next request of the query goes on; nil for a pull without query id.
+    /// The position of the query's next request; nil for a pull without query id.
     package var position: PullCursor.Position?
-    /// The first page of a reading of everything.
+    /// Whether this is the first page of a read from the beginning.
     package var startsOver = false
-    /// No page follows: what a reading of everything did not meet is let go of.
+    /// Whether no page follows: rows that a read from the beginning did not return are then released.
     package var isLast = false
 
     package init(
@@ -54,14 +54,14 @@ package struct PageStep: Sendable, Hashable {
     }
 }
 
-/// Why no page came.
+/// The reason why a page did not arrive.
 package enum LostPage: Sendable, Hashable {
-    /// No connection, or one that must not be used: the size of the page has no part in it.
+    /// No connection, or one that must not be used: the page size does not matter.
     case unreachable
-    /// The time was over before the page was whole.
+    /// The time ran out before the page was whole.
     case slow
     /// The connection ended before the page was whole.
     case cut
-    /// The page is larger than the transport takes.
+    /// The page is larger than the transport accepts.
     case tooLarge
 }

@@ -1,37 +1,37 @@
-// PulledPage: one page of a list, read from the bytes of an answer in one pass.
+// PulledPage: one page of a list, read from the bytes of a response in one pass.
 //
-// Reads the shapes of all generations: a bare array (2.x), `{"results","count"}` (2.x with a
-// count), `{"items","count","nextLink"}` (3.x and the toolkit of today).
+// It reads the lists of all generations: a bare array (2.x), `{"results","count"}` (2.x with a
+// count), `{"items","count","nextLink"}` (3.x and the current toolkit).
 
 import Foundation
 package import TidelineCore
 
 package struct PulledPage: Sendable {
-    /// The rows; empty where they are ``cells``.
+    /// The rows; empty if they are in ``cells``.
     package var rows: [Row] = []
     /// The rows of a usual page that is only stored.
     package private(set) var cells: PageCells?
     package var rowCount: Int { cells?.rowCount ?? rows.count }
-    /// Whether it has a row with an id and a version, as every server sends them.
+    /// Whether it has a row with an id and a version, as all servers send them.
     package var hasServersRow: Bool {
         cells?.hasVersion ?? rows.contains { !$0.id.isEmpty && $0.version != nil }
     }
-    /// How large the answer was.
+    /// The size of the response.
     package private(set) var byteCount = 0
     package var count: Int?
     package var nextLink: String?
-    /// `@odata.deltaLink`: where the changes after this list are.
+    /// `@odata.deltaLink`: the link to the changes after this list.
     package var deltaLink: String?
-    /// Whether the server tells changes after this list: `Preference-Applied`.
+    /// Whether the server tracks changes after this list: `Preference-Applied`.
     package var tracksChanges = false
     /// `Tideline-Horizon`: the time before which tombstones are gone.
     package var horizon: String?
-    /// `Tideline-Epoch`: the state of the server's database.
+    /// `Tideline-Epoch`: the identity of the database's history.
     package var epoch: String?
 
-    /// Reads an answer's body; nil when it is no page.
+    /// Reads the body of a response; returns nil if it does not contain a page.
     ///
-    /// `asCells`: the rows come as cells, where they can.
+    /// `asCells`: the rows are read as cells, if possible.
     package init?(_ response: TransportResponse, schema: TableSchema?, asCells: Bool = false) {
         let body = response.body
         let read = body.withUnsafeBufferPointer { bytes -> PulledPage? in
@@ -61,7 +61,7 @@ package struct PulledPage: Sendable {
     /// A page without rows.
     static let empty = PulledPage()
 
-    /// `bytes` are given where the rows are to be cells of them.
+    /// Reads the page; `bytes` are given if the rows are to be read as cells of them.
     private mutating func read(
         _ reader: inout JSONReader,
         _ schema: TableSchema?,
@@ -131,8 +131,8 @@ package struct PulledPage: Sendable {
         while try reader.nextElement() { rows.append(try decoder.row(&reader)) }
     }
 
-    /// The next link of a `Link` header: `<URL>; rel="next"` among others (RFC 8288), or
-    /// `URL; rel=next` without brackets, as the originals write it.
+    /// Returns the next link of a `Link` header: `<URL>; rel="next"` among others (RFC 8288), or
+    /// `URL; rel=next` without brackets, as the original servers write it.
     package static func nextLink(_ header: String) -> String? {
         guard header.contains("<") else {
             guard let end = header.lastIndex(of: ";"), isNext(header[header.index(after: end)...])
@@ -160,10 +160,10 @@ package struct PulledPage: Sendable {
         return parts[1].lowercased().split { $0.isWhitespace || $0 == "\"" }.contains("next")
     }
 
-    /// The list and the object that it stands in.
+    /// The list and the object that contains it.
     private static let levelsAroundRows = 2
 
-    /// The rows of a page that was read as cells, as rows.
+    /// Returns the rows of a page that was read as cells.
     static func rows(of cells: PageCells, schema: TableSchema?) throws -> [Row] {
         try cells.rows { bytes in
             var page = PulledPage()
@@ -173,7 +173,7 @@ package struct PulledPage: Sendable {
         }
     }
 
-    /// What the pull machine wants to know.
+    /// The properties of the page that the pull machine uses.
     package var summary: PageSummary {
         var latest = cells?.latest.map { Timestamp(microseconds: $0 &* 1000).date }
         var updatedAt = RowMember(SystemColumn.updatedAt)

@@ -10,7 +10,7 @@ enum RowText {
         return JSON(checked: writer.text)
     }
 
-    /// Whether a text is one JSON document, and nothing behind it.
+    /// Returns whether a text is one JSON document, with nothing after it.
     static func isDocument(_ text: String) -> Bool {
         var text = text
         return text.withUTF8 { bytes in
@@ -25,11 +25,11 @@ enum RowText {
         }
     }
 
-    /// The row of a JSON object; nil when the text is not one.
+    /// Returns the row of a JSON object; nil if the text is not one.
     static func row(_ bytes: some ContiguousBytes, _ schema: TableSchema?) -> Row? {
         bytes.withUnsafeBytes { raw in
             raw.withMemoryRebound(to: UInt8.self) { buffer in
-                // A value of the row may be as deep as one alone.
+                // A value of the row may be nested as deeply as a document by itself.
                 var reader = JSONReader(buffer, outside: 1)
                 var decoder = JSONRowReader(schema: schema)
                 guard let row = try? decoder.row(&reader), (try? reader.end()) != nil else {
