@@ -31,7 +31,7 @@ import TidelineServerCore
         #expect(notes.note(.limits, "a", now: 50 * Self.second) != nil)
     }
 
-    @Test("the process tells what it takes of the machine")
+    @Test("the process reports its memory, processor time, descriptors and disk")
     func processUse() {
         let use = ProcessUse.now(disk: "/")
         #expect((use.memoryBytes ?? 0) > 1 << 20 && (use.processorSeconds ?? 0) > 0)

@@ -61,9 +61,10 @@ final class FileWatch: Sendable {
         let identity = try database.text("SELECT lower(hex(randomblob(8)))")
         let reason = try database.transaction { try takeOver(database, identity: identity) }
         // New connections read the identity from the file itself, not from the log.
-        try copying { try database.checkpoint(.truncate) }
-        // What was committed at the start is not in the log any more.
-        logPages.store(0, ordering: .sequentiallyConsistent)
+        if try copying({ try database.checkpoint(.truncate) }) {
+            // The commits of the start are no longer in the log.
+            logPages.store(0, ordering: .sequentiallyConsistent)
+        }
         tookOver(identity)
         if let reason {
             log.write(

@@ -181,7 +181,7 @@ package final class PostgresCluster: Sendable {
     /// Keeps a standby from showing later changes of its primary, until ``followAgain()``.
     package func lag() throws {
         try psql("SELECT pg_wal_replay_pause()", in: "postgres")
-        for _ in 0..<1500 {
+        for _ in 0..<6000 {
             let state = try psql("SELECT pg_get_wal_replay_pause_state()", in: "postgres")
             if state == "paused\n" { return }
             Thread.sleep(forTimeInterval: 0.01)

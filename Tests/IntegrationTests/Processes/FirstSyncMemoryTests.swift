@@ -1,4 +1,4 @@
-// The memory of a first sync: it does not grow with the number of tables, nor with their size.
+// The memory of a first sync: bounded for many tables, and for tables of many pages.
 
 import Foundation
 import Testing

@@ -46,7 +46,7 @@ struct PostgresFailureTests {
         let other = try PostgresConnection(PostgresAddress(writes.url))
         try other.execute(
             """
-            BEGIN; SET LOCAL idle_in_transaction_session_timeout = '20s';
+            BEGIN; SET LOCAL idle_in_transaction_session_timeout = '300s';
             LOCK TABLE "TodoItem" IN ACCESS EXCLUSIVE MODE
             """
         )

@@ -296,7 +296,7 @@ import TidelineServerSQLite
         #expect(late.status == 412)
     }
 
-    /// Those that say that they are ahead take no place of what is sent now, and refuse nothing.
+    /// Requests with a First-Sent in the future do not displace current ones, and cause no rejection.
     @Test func whatIsSentNowIsNotTakenForForgotten() async throws {
         let clock = TestClock(step: 1000)
         var limits = ServerLimits()

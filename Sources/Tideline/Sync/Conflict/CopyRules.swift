@@ -33,7 +33,7 @@ enum CopyRules {
             row.takeState(of: edited)
             return Plan(row: row, basisVersion: state.version ?? "")
         }
-        // What an update of another kind changed since, this copy has only not seen.
+        // This copy has not seen the columns that an update of another kind changed since.
         let known = own?.row.map(normalized)
         var row = applied(edited, to: stored, current) { name, value in
             guard let own, let known, !own.columnsSet.contains(name) else { return true }

@@ -1,0 +1,51 @@
+// RowSenders: the account whose rows this device sent to a table before it pulled the table.
+//
+// If a restored server does not show such a row, the row is lost only if it is this account's.
+
+import TidelineCore
+
+extension QueueReader {
+    /// Whether all rows that this device sent to a table before it pulled the table are of this account.
+    func isOnlySender(_ table: String, _ account: String?) throws -> Bool {
+        guard let account, let sender = try config(table, "", PullCursor.senderType) else {
+            return false
+        }
+        return ItemKey(sender) == ItemKey(account)
+    }
+
+    fileprivate func hasServerRows(_ table: String) throws -> Bool {
+        var query = TableQuery(filter: .greater(SystemColumn.version, .string("")))
+        query.limit = 1
+        return try !store.rows(query, in: table).isEmpty
+    }
+}
+
+extension QueueTransaction {
+    /// No account has an empty name: rows of several accounts, or of none.
+    private static let severalSenders = ""
+
+    /// Remembers whose rows a table has that was not pulled yet, before answers to a push are stored.
+    ///
+    /// If a restored server does not show such a row, it is lost only if it is this account's.
+    func noteSenders(of settlings: [PushSettling]) throws {
+        var senders: [String: Set<ItemKey>] = [:]
+        for operation in settlings.map(\.operation) {
+            let sender = operation.account ?? Self.severalSenders
+            senders[operation.table, default: []].insert(ItemKey(sender))
+        }
+        for (table, found) in senders where try !reader.wasPulled(table) {
+            let known = try reader.config(table, "", PullCursor.senderType)
+            // Rows that an earlier version has sent may be of any account.
+            let isUnknown = try known == nil && reader.hasServerRows(table)
+            let all = found.union(known.map { [ItemKey($0)] } ?? [])
+            let sender = all.count == 1 && !isUnknown ? settlings.sender(table) : nil
+            _ = try set(sender ?? Self.severalSenders, table, "", PullCursor.senderType)
+        }
+    }
+}
+
+extension [PushSettling] {
+    fileprivate func sender(_ table: String) -> String? {
+        first { $0.operation.table == table }?.operation.account
+    }
+}
