@@ -16,12 +16,6 @@ CHECK_LIMIT ?= 3600
 # The seeds of `make worlds`: a count, or the first one and a count.
 SEEDS ?= 10000
 
-# Suites in which somebody holds a clock or a limit of time ends a query: what they wait for does not come in its time
-# beside hundreds of other tests, so they run by themselves.
-HELD_UP := TidelineServerTests\.(Owner(Count|Delay|Held|HeldRow|Lock|Race|Read|Switch)|Replica|ScanLimit|$\
-    SchemaLock)Tests|$\
-    TidelineSyncTests\.(Compaction|PendingCount|PullOrder|SyncTurn|Token|TokenNetwork|UnavailableStore)Tests
-
 # Suites that measure time, one test after the other: other tests would use it up.
 DEADLINES := TidelineSyncTests\.SuspensionTests|TidelineServerTests\.(HeldTable|ReadTurns)Tests
 
@@ -40,6 +34,9 @@ PROTOCOL := TidelineServerTests\.(Transcript|ProtocolExample|Operation|Status|He
     Precondition|Repeatability|BodyRule|JSONPatch|MergePolicy|MergeAccess|Stamp|TableRule|List|Delta|DeltaView|$\
     Function|Pull|Digest|HostileFilter|Batch|BatchAccess|BatchAnswer|BatchRepeat|Owner|CallerQuery|ConflictHook|$\
     Hook|RepeatHook|PageToken)Tests
+
+# How many tests run at a time. All at once they would wait for each other so long that time limits end some of them.
+export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH ?= 12
 
 FORMATTED := $(wildcard Sources Tests Examples Benchmarks Package.swift) \
     $(wildcard Fuzz/Targets Fuzz/Sources/fuzz Fuzz/Package.swift)
@@ -82,8 +79,7 @@ test:
 	@scripts/timed --limit $(TEST_LIMIT) \
 	    'packages' 'scripts/bootstrap test' \
 	    'build' 'swift build --build-tests' \
-	    'tests' '$(TEST) --skip "WorldTests|^(Integration|TidelineHTTP|TidelineTransport)Tests\.|$(HELD_UP)|$(DEADLINES)" $(call report,units)' \
-	    'held up' '$(TEST) --filter "$(HELD_UP)" $(call report,held-up)' \
+	    'tests' '$(TEST) --skip "WorldTests|^(Integration|TidelineHTTP|TidelineTransport)Tests\.|$(DEADLINES)" $(call report,units)' \
 	    'deadlines' '$(TEST) --no-parallel --filter "$(DEADLINES)" $(call report,deadlines)' \
 	    'sockets' '$(TEST) --filter "^(TidelineHTTP|TidelineTransport)Tests\." $(call report,sockets)' \
 	    'worlds' '$(TEST) --filter WorldTests $(call report,worlds)' \

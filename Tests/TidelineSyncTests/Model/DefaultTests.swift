@@ -222,9 +222,12 @@ import TidelineTestKit
         }
     }
 
-    @Test("a nested value without a member reads it from the default")
-    func missingMembers() throws {
-        let row: Row = ["id": "a", "address": .json(try JSON(#"{"city":"Genf"}"#))]
+    @Test(
+        "a nested value without a member, or with null in it, reads it from the default",
+        arguments: [#"{"city":"Genf"}"#, #"{"city":"Genf","country":null}"#]
+    )
+    func missingMembers(text: String) throws {
+        let row: Row = ["id": "a", "address": .json(try JSON(text))]
         #expect(try row.decode(Whole.self).address == Address(city: "Genf", country: "CH"))
     }
 

@@ -104,6 +104,29 @@ import TidelineTestKit
         }
     }
 
+    @Test("a row whose edit was discarded after a restore takes the server's later texts")
+    func discardedEdit() async throws {
+        try await withRestorableServer { server in
+            let (one, two) = try await Self.lose(server)
+            // The edit waits while the pull shows the restored server's row, and has a conflict then.
+            try await one.todos().update(id: "kept") { $0.text = "mine" }
+            try await two.todos().pull(queryID: "all")
+            try await two.todos().update(id: "kept") { $0.text = "news" }
+            try await two.context.push()
+            try await one.todos().pull(queryID: "all")
+            await #expect(throws: PushError.self) { try await one.context.push() }
+            for error in try await one.context.operationErrors() {
+                try await error.cancelOperationAndDiscardItem()
+            }
+            #expect(try await Self.texts(one)["kept"] == "news")
+            try await two.todos().update(id: "kept") { $0.text = "later" }
+            try await two.context.push()
+            try await one.todos().pull(queryID: "all")
+            #expect(try await Self.texts(one)["kept"] == "later")
+            #expect(try await one.context.lostRows().map(\.itemID) == ["changed", "late"])
+        }
+    }
+
     @Test("the name of an epoch has the latest commit of the restored database")
     func restorePoints() {
         #expect(RestorePoint(epoch: "0123456789abcdef.65f1a").commit == 0x65f1a)

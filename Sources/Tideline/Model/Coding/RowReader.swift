@@ -153,22 +153,34 @@ final class RowReader: Decoder {
 
 /// Decodes a document.
 ///
-/// If it lacks a member that its type requires, the default's member is used.
+/// For each member that its type requires, and that is missing or null, the default's member is used.
 private func decodeDocument<T: Decodable>(_ type: T.Type, _ json: JSON, _ known: JSON) throws -> T {
     var json = json
     for _ in 0..<JSONDocument.missingMembersMax {
         do {
             return try json.decode(type)
         } catch DecodingError.keyNotFound(let key, let context) {
-            let path = (context.codingPath + [key]).map { Array($0.stringValue.utf8) }
-            guard context.codingPath.allSatisfy({ $0.intValue == nil }),
-                let member = JSONDocument(known)?.value(at: path),
-                let filled = JSONDocument(json)?.adding(member, at: path)
-            else { throw Misfit(expected: "of the type \(type)") }
-            json = filled.json
+            json = try json.filled(at: context.codingPath + [key], from: known)
+        } catch DecodingError.valueNotFound(_, let context) {
+            json = try json.filled(at: context.codingPath, from: known)
         }
     }
     return try json.decode(type)
+}
+
+extension JSON {
+    /// Returns this document with the default's member in place of a missing or null one.
+    fileprivate func filled(at codingPath: [any CodingKey], from known: JSON) throws -> JSON {
+        let path = codingPath.map { Array($0.stringValue.utf8) }
+        guard !path.isEmpty, codingPath.allSatisfy({ $0.intValue == nil }),
+            let document = JSONDocument(self),
+            let member = JSONDocument(known)?.value(at: path)
+        else { throw Misfit(expected: "decodable") }
+        let isNull = document.value(at: path)?.json.text == "null"
+        guard let filled = isNull ? document.setting(member, at: path) : document.adding(member, at: path)
+        else { throw Misfit(expected: "decodable") }
+        return filled.json
+    }
 }
 
 extension RecordSchema {

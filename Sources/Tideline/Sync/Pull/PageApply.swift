@@ -260,8 +260,10 @@ struct PageApply {
         counts.isWritten = true
         if removal == .changed { return try release(key, bit, &counts) }
         if let stored = try store.row(id: key, in: table), removal == nil {
+            // This epoch has shown the row, so whatever replaces the operation is no state of a former one.
             let mask = HeldMask.bits(stored) ?? 0
-            if mask & bit == 0 { try store.setMask(mask | bit, of: stored, in: table) }
+            let shown = (mask | bit) & ~HeldMask.former
+            if shown != mask { try store.setMask(shown, of: stored, in: table) }
         }
         let server = removal == .deleted ? .deleted(version: nil) : ServerState(row)
         var basis = try queue.reader.basis(table, id) ?? RowBasis()

@@ -64,7 +64,7 @@ struct PullRun {
         if case .request(let from) = action { since = from.flatMap { Timestamp($0) } }
         answer = try await steps.ask(
             action,
-            rows: machine.pageRows,
+            rows: min(machine.pageRows, max(1, engine.limits.pageRowsMax / engine.gate.pullsRunning)),
             isReading: isReading,
             epoch: machine.epoch
         )
@@ -127,8 +127,8 @@ struct PullRun {
         var pages: [PullSteps.ReadyPage] = []
         var (rows, bytes) = (0, 0)
         let limits = engine.limits
-        while rows < limits.storedRowsMax / engine.gate.pullsRunning,
-            bytes < limits.storedBytesMax / engine.gate.pullsRunning
+        while rows < limits.storedRowsMax / engine.gate.pageShares,
+            bytes < limits.storedBytesMax / engine.gate.pageShares
         {
             switch action {
             case .request, .follow:

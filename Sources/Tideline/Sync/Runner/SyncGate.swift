@@ -82,8 +82,14 @@ final class SyncGate: Sendable {
         for latch in idle { latch.set() }
     }
 
-    /// The number of pulls that share the memory for pages; at least one.
+    /// The number of pulls that run, or one: they share the size of a page.
     var pullsRunning: Int { max(1, state.withLock { $0.turns.runningCount }) }
+
+    /// The number of shares of the memory for pages.
+    ///
+    /// A single pull has all of it twice: for the pages being stored, and for those being read. Several pulls
+    /// together have it once.
+    var pageShares: Int { pullsRunning > 1 ? pullsRunning * 2 : 1 }
 
     /// A latch that is set as soon as no job runs or waits.
     func whenIdle() -> Latch {

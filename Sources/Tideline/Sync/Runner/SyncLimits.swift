@@ -49,7 +49,7 @@ public struct SyncLimits: Sendable, Hashable {
 
     /// How many pulls run at the same time; further pulls wait for their turn.
     ///
-    /// Together they have up to ``storedBytesMax`` bytes of pages in memory, twice, and one more page each.
+    /// Together they have up to ``storedBytesMax`` bytes of pages in memory, and one more page each.
     public var parallelPulls = 3
 
     /// How often the same operation is sent again because of a conflict, over all pushes.
@@ -100,7 +100,8 @@ public struct SyncLimits: Sendable, Hashable {
 
     /// The most rows of a page, once pages arrive quickly.
     ///
-    /// Memory holds a whole page, and the next one at the same time.
+    /// Memory holds a whole page, and the next one at the same time. Pulls that run at the same time share
+    /// this number.
     public var pageRowsMax = 4000
 
     /// How many rows of a pull are stored in one transaction, if pages arrive faster than they are stored.
