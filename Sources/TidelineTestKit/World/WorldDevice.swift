@@ -271,9 +271,11 @@ final class WorldDevice: Sendable {
             break
         case (true, ..<15):
             story?.tell(name, "deletes \(id)")
+            let lost = try await client.syncContext.lostRows().first { $0.itemID == id }
             try await todos.delete(id: id)
-            // A row that the server never sent may disappear silently.
-            note(id, stored?.version == nil ? nil : .deleted)
+            // A row that the server never had, or that it lost, may disappear silently.
+            let isOnServer = stored?.version != nil && lost.map { $0.serverItem != nil } ?? true
+            note(id, isOnServer ? .deleted : nil)
             noteRank(id, nil)
         case (true, ..<25):
             try await editAside(id, todos)
