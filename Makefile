@@ -18,7 +18,7 @@ SEEDS ?= 10000
 
 # Suites in which somebody holds a clock or a limit of time ends a query: what they wait for does not come in its time
 # beside hundreds of other tests, so they run by themselves.
-HELD_UP := TidelineServerTests\.(Owner(Count|Delay|Held|HeldRow|Lock|Race|Read|Switch)|Replica|ScanLimit|$\
+HELD_UP := TidelineServerTests\.(CountedMark|GrowthOrder|HeldRow|OwnerClockRemoval|Replica|ScanLimit|$\
     SchemaLock)Tests|$\
     TidelineSyncTests\.(Compaction|PendingCount|PullOrder|SyncTurn|Token|TokenNetwork|UnavailableStore)Tests
 
