@@ -293,6 +293,9 @@ struct OwnerClockRemovalTests {
         let errors = [
             #expect(throws: DatabaseError.self) { try PostgresCopy(reading: url).state() },
             #expect(throws: DatabaseError.self) { try PostgresCare(url: url).resetClocks(of: nil) },
+            #expect(throws: DatabaseError.self) {
+                try PostgresCare(url: url).purgeTombstones(of: nil, olderThan: 0)
+            },
         ]
         for error in errors {
             #expect(error?.code == .schemaChange)
