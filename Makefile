@@ -17,7 +17,7 @@ CHECK_LIMIT ?= 3600
 SEEDS ?= 10000
 
 # Suites that measure time, one test after the other: other tests would use it up.
-DEADLINES := TidelineSyncTests\.SuspensionTests|TidelineServerTests\.(HeldTable|ReadTurns)Tests
+DEADLINES := TidelineSyncTests\.SuspensionTests|TidelineServerTests\.(HeldRow|HeldTable|ReadTurns|SchemaLock)Tests
 
 # What `make cipher` runs: the suites of stores, tables and queues, without the tests that need a server
 # of ours, SQLite's JSON functions or a later ALTER TABLE.

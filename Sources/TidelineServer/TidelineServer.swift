@@ -215,13 +215,6 @@ public final class TidelineServer: Sendable {
         }
         switch configuration.database {
         case .sqlite(let path):
-            for table in configuration.tables where table.clock == .owner {
-                log.write(
-                    .info,
-                    "'clock' means nothing for SQLite: a file has one writer",
-                    ["table": table.name]
-                )
-            }
             let place = ServerConfiguration.absolute(path)
             let isNew = !FileManager.default.fileExists(atPath: place)
             let store = try SQLiteTableStore(path: path, options: options)

@@ -118,9 +118,8 @@ package final class PostgresTableStore: TableStore {
         limits = options.limits
         now = options.now
         log = options.log
-        let wallClock = options.now ?? ServerEnvironment.live.now
-        look = WritableLook(now: wallClock, log: options.log)
-        stamps = ReportedStamps(now: wallClock)
+        look = WritableLook(now: options.now ?? ServerEnvironment.live.now, log: options.log)
+        stamps = ReportedStamps()
         let keeping = StatementKeeping(trustsPoolers: options.trustsPoolers)
         primary = PostgresReads(address, keeping, options)
         if let replicaAddress {
@@ -204,25 +203,25 @@ package final class PostgresTableStore: TableStore {
             try await markCounted(of: table, request)
         }
         let read = PostgresListRead(request, table)
-        return try await page(of: request.caller, request.clock, in: table) { try read.run($0) }
+        return try await page(of: request.caller, in: table) { try read.run($0) }
     }
 
     package func changes(_ request: ChangeRequest, in table: Table) async throws -> ChangePage {
         let table = derived(table)
         let read = PostgresChangesRead(request, table)
-        return try await page(of: request.caller, request.clock, in: table) { try read.run($0) }
+        return try await page(of: request.caller, in: table) { try read.run($0) }
     }
 
     package func digest(_ request: DigestRequest, in table: Table) async throws -> TableDigest {
         let table = derived(table)
         let read = PostgresDigestRead(request, table)
-        return try await page(of: request.caller, .table, in: table) { try read.run($0) }
+        return try await page(of: request.caller, in: table) { try read.run($0) }
     }
 
-    package func clock(_ owner: ClockOwner, of table: Table) async throws -> TableClock {
+    package func clock(of table: Table) async throws -> TableClock {
         let table = derived(table)
         return try await read { read in
-            try table.clock(read.one(table.clockStatement(owner)), read)
+            try table.clock(read.one(table.clockStatement), read)
         }
     }
 
@@ -309,9 +308,7 @@ package final class PostgresTableStore: TableStore {
 
     package func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws {
         let found = try await read { read in
-            try ClockStamp.read(
-                read.one(PostgresStatement(PostgresSchema.readStamps(OwnerClocks.lookTime)))
-            )
+            try TableStamp.read(read.one(PostgresStatement(PostgresSchema.readStamps)))
         }
         stamps.report(found)
         stamps.listen(report)
@@ -329,19 +326,16 @@ package final class PostgresTableStore: TableStore {
     /// Reads a page, from the replica if it has everything that the primary has now.
     private func page<Page: Sendable>(
         of caller: ReadCaller,
-        _ owner: ClockOwner,
         in table: PostgresTable,
         _ body: @escaping @Sendable (PostgresRead) throws -> Page
     ) async throws -> Page {
         let end = Uptime.after(limits.queryTime)
-        if let replica, replica.isUsable, table.hasOneClock(for: owner) {
+        if let replica, replica.isUsable {
             let wanted = try await primary.run(of: caller, in: table, until: end) { read in
-                try table.clock(read.one(table.clockStatement(owner)), read)
+                try table.clock(read.one(table.clockStatement), read)
             }
-            let key = table.clockKey(of: owner)
-            if let page = try await replica.page(wanted, key, of: caller, until: end, body) {
-                return page
-            }
+            let page = try await replica.page(wanted, table.clock, of: caller, until: end, body)
+            if let page { return page }
         }
         return try await primary.run(of: caller, in: table, until: end, body)
     }
@@ -376,9 +370,8 @@ package final class PostgresTableStore: TableStore {
     /// rejected: its next page would skip rows, because the number of departed rows would be unknown.
     private func markCounted(of table: PostgresTable, _ request: ListRequest) async throws {
         let (time, caller) = (Uptime.now(), request.caller)
-        let clock = table.clockKey(of: request.clock)
-        let key = CountedClocks.Key(clock: clock, form: table.table.definition.form)
-        guard !counted.withLock({ $0.isKnown(key, at: time) }) else { return }
+        let clock = table.clock
+        guard !counted.withLock({ $0.isKnown(clock, at: time) }) else { return }
         let mark = CountedMark(clock, now)
         let age = try await read(of: caller) { try mark.age($0) } ?? .max
         do {
@@ -393,7 +386,7 @@ package final class PostgresTableStore: TableStore {
         } catch is ServerError where age < CountedMark.oldTime {
             // What is there holds for long enough.
         }
-        counted.withLock { $0.take(key, at: time) }
+        counted.withLock { $0.take(clock, at: time) }
     }
 
     package func checkWritable() async throws {

@@ -141,12 +141,7 @@ package final class SQLiteTableStore: TableStore {
             log.write(step.isNotable ? .info : .debug, "tables", ["change": step.description])
         }
         writer.watch(stored, beginsAtOnce: true) { head(of: $0) }
-        // One writer, and one clock for each table: the changes of all callers have one order.
-        return stored.map { table in
-            var table = table
-            table.clock = .table
-            return table
-        }
+        return stored
     }
 
     package func list(_ request: ListRequest, in table: Table) async throws -> ListPage {
@@ -192,7 +187,7 @@ package final class SQLiteTableStore: TableStore {
         )
     }
 
-    package func clock(_ owner: ClockOwner, of table: Table) async throws -> TableClock {
+    package func clock(of table: Table) async throws -> TableClock {
         let table = derived(table)
         if let known = table.head.clock.known { return known }
         let read = try await reads.read(ReadBegin()) { try KnownClock.read(table.name, $0) }

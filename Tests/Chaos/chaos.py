@@ -2,7 +2,7 @@
 
     python3 Tests/Chaos/chaos.py BINARY [--seed N] [--seconds N] [--required]
 
-Four times, with one clock of the table and one for each owner, without and with PgBouncer. Servers are killed and
+Four times, without and with an owner column, without and with PgBouncer. Servers are killed and
 stopped for a while, PostgreSQL and PgBouncer crash, sessions are cut off. Exits 0 when no acknowledged write is lost or
 done twice, no row goes back, and each puller has what there is; 0 with the reason where PostgreSQL or PgBouncer is not
 installed (1 with --required). The seed says what is done when; how it meets is up to the machine.
@@ -52,13 +52,13 @@ def compare(record, what, expected, found):
             record.fault(what, "has", key, "as", found.get(key), "and it is", expected.get(key))
 
 
-def run(binary, clock, with_pooler, seed, seconds):
+def run(binary, has_owner, with_pooler, seed, seconds):
     """What was lost or wrong, in words."""
-    place, record = Place(binary, clock, with_pooler), Record()
-    users = ["ann", "bob", "cid"] if clock == "owner" else ["ann"]
+    place, record = Place(binary, has_owner, with_pooler), Record()
+    users = ["ann", "bob", "cid"] if has_owner else ["ann"]
     writers = [Writer(one, place, record, users[one % len(users)], f"{seed} {one}") for one in range(WRITERS)]
     foreign = [
-        ForeignWriter(one, clock == "owner", place, record, users[one % len(users)], f"{seed} psql {one}")
+        ForeignWriter(one, has_owner, place, record, users[one % len(users)], f"{seed} psql {one}")
         for one in range(FOREIGN_WRITERS)
     ]
     pullers = [
@@ -80,7 +80,7 @@ def run(binary, clock, with_pooler, seed, seconds):
         if caller.is_alive():
             record.fault(type(caller).__name__, "waits still")
 
-    owner = "owner" if clock == "owner" else "'ann'"
+    owner = "owner" if has_owner else "'ann'"
     table = {user: {} for user in users}
     for line in place.query(f'SELECT id, CASE WHEN NOT deleted THEN n END, {owner} FROM "Item"').splitlines():
         key, n, user = line.split("|")
@@ -101,7 +101,7 @@ def run(binary, clock, with_pooler, seed, seconds):
         record.fault("the servers ended with", codes)
     counts = ", ".join(f"{name}: {count}" for name, count in sorted(record.counts.items()))
     verdict = "FAIL" if record.faults else "ok  "
-    print(f"{verdict} clock {clock}, {'PgBouncer' if with_pooler else 'no pooler'}, seed {seed}, {seconds} s")
+    print(f"{verdict} {'owner column' if has_owner else 'no owner column'}, {'PgBouncer' if with_pooler else 'no pooler'}, seed {seed}, {seconds} s")
     print(f"     {sum(len(rows) for rows in table.values())} rows; {counts}; servers started again: {place.starts}")
     for fault in record.faults[:20]:
         print(f"     {fault}")
@@ -126,8 +126,8 @@ def main():
         return 1 if options.required else 0
     faults = []
     for with_pooler in (False, True):
-        for clock in ("table", "owner"):
-            faults += run(options.binary, clock, with_pooler, options.seed, options.seconds)
+        for has_owner in (False, True):
+            faults += run(options.binary, has_owner, with_pooler, options.seed, options.seconds)
     return 1 if faults else 0
 
 

@@ -45,7 +45,7 @@ def free_port():
 class Place:
     """PostgreSQL and servers, until `end()`. Servers that ended are started again, as systemd would do it."""
 
-    def __init__(self, binary, clock, with_pooler):
+    def __init__(self, binary, has_owner, with_pooler):
         self.binary = binary
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="tideline-chaos-"))
         self.directory.chmod(0o777)
@@ -63,8 +63,8 @@ class Place:
         self.ports = [free_port(), free_port()]
         (self.directory / "jwt.key").write_bytes(SECRET)
         table = {"columns": {"text": "string", "n": "integer"}}
-        if clock == "owner":
-            table |= {"owner": "owner", "clock": "owner"}
+        if has_owner:
+            table["owner"] = "owner"
         for place, port in enumerate(self.ports):
             settings = {
                 "listen": f"127.0.0.1:{port}",

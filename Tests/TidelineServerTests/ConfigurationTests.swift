@@ -81,6 +81,10 @@ import TidelineServerCore
         (#"{"tabels":{}}"#, "did you mean 'tables'?"),
         (#"{"tables":{"A":{"softdelete":true}}}"#, "did you mean 'softDelete'?"),
         (#"{"tables":{"A":{"colums":{}}}}"#, "tables.A.colums: this key is unknown"),
+        (
+            #"{"tables":{"A":{"clock":"owner"}}}"#,
+            "tables.A.clock: this key was removed, because every table has one clock; remove the key"
+        ),
         (#"{"limits":{"pageByte":5}}"#, "did you mean 'pageBytes'?"),
         (#"{"limits":{"rowBytes":"many"}}"#, #"to 1073741824 is expected, not "many""#),
         (#"{"limits":{"connections":-5}}"#, "a whole number from 1 to 1000000 is expected, not -5"),

@@ -130,9 +130,18 @@ struct ConfigurationNode {
     }
 
     /// Returns the members; reports those with names that are not allowed, and leaves them out.
-    func object(allowed: [String]) -> [(name: String, value: ConfigurationNode)] {
+    ///
+    /// `removed` has the names that earlier versions allowed, each with its message.
+    func object(
+        allowed: [String],
+        removed: [String: String] = [:]
+    ) -> [(name: String, value: ConfigurationNode)] {
         (object() ?? []).filter { name, value in
             if allowed.contains(name) { return true }
+            if let message = removed[name] {
+                problems.add(value.path, message)
+                return false
+            }
             let meant = Spelling.nearest(to: name, among: allowed)
             problems.add(
                 value.path,

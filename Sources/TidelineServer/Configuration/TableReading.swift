@@ -6,7 +6,11 @@ import TidelineServerCore
 enum TableReading {
     private static let keys = [
         "columns", "softDelete", "pageSize", "maxTop", "indexes", "permissions", "owner",
-        "conflict", "tombstoneDays", "tombstones", "audit", "clock",
+        "conflict", "tombstoneDays", "tombstones", "audit",
+    ]
+    /// The keys of earlier versions, with the reason why they are rejected.
+    private static let removedKeys = [
+        "clock": "this key was removed, because every table has one clock; remove the key"
     ]
 
     static func tables(_ node: ConfigurationNode) -> [TableDefinition] {
@@ -25,7 +29,7 @@ enum TableReading {
     private static func table(_ name: String, _ node: ConfigurationNode) -> TableDefinition {
         var table = TableDefinition(name)
         var indexes: ConfigurationNode?
-        for (key, node) in node.object(allowed: keys) {
+        for (key, node) in node.object(allowed: keys, removed: removedKeys) {
             switch key {
             case "columns": table.schema.columns = ColumnReading.columns(node)
             case "softDelete": table.softDelete = node.bool() ?? true
@@ -37,7 +41,6 @@ enum TableReading {
             case "tombstones": table.tombstones = node.choice(TombstoneRule.self) ?? .full
             case "audit": table.audit = node.bool() ?? false
             case "owner": table.owner = node.string()
-            case "clock": table.clock = node.choice(ClockRule.self) ?? .table
             default: table.tombstoneDays = node.integer(1...36_500)
             }
         }

@@ -41,12 +41,6 @@ struct CallerView: Sendable {
         condition = parts.count > 1 ? QueryExpression(.all(parts)) : parts.first
     }
 
-    /// The clock that stamps the visible rows; nil for the rows of all owners if each has a clock.
-    func clock(of table: Table) -> ClockOwner? {
-        guard table.definition.clock == .owner else { return .table }
-        return owner.last.map { .user($0) }
-    }
-
     /// Another one for every other view.
     var fingerprint: Fingerprint {
         guard !owner.isEmpty || filter != nil else { return Fingerprint(bits: 0) }

@@ -40,15 +40,6 @@ extension TableDefinition {
             faults.append(("tombstones", "a table with 'softDelete' false keeps no tombstones"))
         }
         if let fault = ownerFault(hasAuthentication) { faults.append(("owner", fault)) }
-        if clock == .owner && owner == nil {
-            faults.append(
-                (
-                    "clock",
-                    "'owner' needs 'owner' beside it, the name of the column that holds the token's "
-                        + "sub; leave 'clock' out where rows have no owner"
-                )
-            )
-        }
         return faults
     }
 

@@ -16,19 +16,15 @@ package struct CopiedTable: Hashable, Sendable {
     package var clock: TableClock
     /// The scope of its change log.
     package var log: String?
-    /// If owners have clocks of their own, the sum of their timestamps, which changes with each write.
-    package var owners: String?
 
     package init(
         definition: TableDefinition,
         clock: TableClock,
-        log: String?,
-        owners: String? = nil
+        log: String?
     ) {
         self.definition = definition
         self.clock = clock
         self.log = log
-        self.owners = owners
     }
 }
 
@@ -57,7 +53,6 @@ package struct CopiedState: Hashable, Sendable {
     var fingerprint: String {
         let clocks = tables.map { table in
             "\(table.definition.name) \(table.clock.stamp) \(table.clock.horizon)"
-                + (table.owners.map { " \($0)" } ?? "")
         }
         let state = [epoch, ledgerHorizon.map { "\($0)" } ?? ""] + ledger.map { "\($0)" }
         return SHA256.hash((state + clocks).joined(separator: "\n").utf8).prefix(16)

@@ -2,15 +2,7 @@
 
 package import TidelineCore
 
-/// The clock that a request is about.
-package enum ClockOwner: Hashable, Sendable {
-    /// The table's clock. If owners have clocks of their own, it has the horizon of all.
-    case table
-    /// The clock of a user, in a table whose owners have clocks of their own.
-    case user(String)
-}
-
-/// How far a table, or an owner's part of it, has come.
+/// How far a table has come.
 package struct TableClock: Hashable, Sendable {
     /// The time of the last write in microseconds; 0 before the first.
     package var stamp: Int64
@@ -39,7 +31,6 @@ package struct ChangeRequest: Sendable {
     package var caller = ReadCaller.nobody
     /// The visibility filter of the caller; nil for all rows.
     package var view: QueryExpression?
-    package var clock = ClockOwner.table
     package var filter: QueryExpression?
     /// Places among columns and system columns; nil for all.
     package var select: [Int]?

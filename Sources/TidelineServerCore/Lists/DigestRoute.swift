@@ -31,13 +31,12 @@ extension TableService {
         request.upTo = try bound(call.parameters.values("upto"), "upTo")
         let view = try await callerView(of: table, for: call.user, at: call.now)
         request.view = view.condition
-        let owner = view.clock(of: table) ?? .table
         try await beforeRead(call, table, nil)
         let digest = try await store.digest(request, in: table)
         await afterRead(call, table, nil, rows: 0)
         var writer = JSONWriter()
         digest.write(to: &writer)
-        let clock = try await clock(owner, of: table)
+        let clock = try await clock(of: table)
         var headers = listHeaders
         if let horizon = clock.horizonText { headers.append("Tideline-Horizon", horizon) }
         return ServerResponse(status: 200, headers: headers, body: writer.bytes)

@@ -40,9 +40,7 @@ extension TableService {
         }
         // Plans are kept by the text of the query, for all users.
         let view = try await callerView(of: table, for: call.user, at: call.now)
-        let owner = view.clock(of: table)
         plan.request.view = view.condition
-        plan.request.clock = owner ?? .table
         plan.request.caller = call.caller
         try await beforeRead(call, table, nil)
         var tracking: ChangeTracking?
@@ -62,7 +60,7 @@ extension TableService {
             if let known = page.clock {
                 known
             } else {
-                try await self.clock(owner ?? .table, of: table)
+                try await self.clock(of: table)
             }
         let epoch = epochs.learn(clock)
         if let tracking {
@@ -146,16 +144,15 @@ extension TableService {
         _ plan: ListPlan,
         _ view: CallerView
     ) async throws -> ChangeTracking? {
-        // Commits of several owners have no common order.
-        let owner = plan.canTrackChanges && !view.dependsOnTime ? view.clock(of: table) : nil
+        let canTrackChanges = plan.canTrackChanges && !view.dependsOnTime
         guard let link else {
-            guard let owner else { return nil }
-            let stamp = try await clock(owner, of: table).stamp
+            guard canTrackChanges else { return nil }
+            let stamp = try await clock(of: table).stamp
             return ChangeTracking(scope: scope(table, view), stamp: stamp)
         }
         let scope = scope(table, view)
         if let refusal = scope.refusal(of: link.scope) { throw refusal }
-        guard owner != nil else { throw ServerError.notADeltaLink }
+        guard canTrackChanges else { throw ServerError.notADeltaLink }
         return ChangeTracking(scope: scope, stamp: link.stamp)
     }
 
@@ -171,9 +168,9 @@ extension TableService {
         if let refusal = scope.refusal(of: link.scope) { throw refusal }
         // Before it is known whether anything is new: a wrong link does not begin to be one later.
         guard let plan = try plan(call, table, isTracked: true), plan.canTrackChanges,
-            plan.options.token == nil, let owner = view.clock(of: table)
+            plan.options.token == nil
         else { throw ServerError.notADeltaLink }
-        let known = try await clock(owner, of: table)
+        let known = try await clock(of: table)
         if epochs.current.fingerprint != scope.epoch { throw ServerError.epochChanged }
         if known.stamp == link.stamp {
             return await nothingNew(call, table, plan, known)
@@ -184,7 +181,6 @@ extension TableService {
             limits: settings.limits
         )
         request.caller = call.caller
-        request.clock = owner
         var (page, share) = try await makePage(of: request.rowsMax, in: table) { room in
             request.room = room
             return try await store.changes(request, in: table)

@@ -16,8 +16,8 @@ package struct SchemaStep: Sendable, Hashable {
         case convert(ColumnDefinition, to: ColumnDefinition, values: Int64, lost: Int64)
         /// `rows`: those that hold null in a column that is not to have it any more.
         case fillNulls(ColumnDefinition, rows: Int64)
-        /// Other clocks stamp its rows from now on: its own, or those of the owners in a column.
-        case changeClock(owner: String?)
+        /// The table's clock replaces the clocks of its owners, which earlier versions had.
+        case removeOwnerClocks
         /// Somebody else has dropped or renamed the table.
         case restoreTable
         /// The same of one that is not declared.
@@ -41,8 +41,8 @@ package struct SchemaStep: Sendable, Hashable {
     /// Whether something that is stored changes or goes, so that an operator has to say so.
     package var needsConsent: Bool {
         switch kind {
-        case .createTable, .addColumn, .restoreTriggers, .keepTable: false
-        case .adoptTable, .changeClock, .restoreTable, .forgetTable, .restoreColumn: true
+        case .createTable, .addColumn, .removeOwnerClocks, .restoreTriggers, .keepTable: false
+        case .adoptTable, .restoreTable, .forgetTable, .restoreColumn: true
         case .dropColumn(_, let values): values > 0
         case .convert(_, _, let values, _): values > 0
         case .fillNulls(_, let rows): rows > 0
@@ -54,7 +54,7 @@ package struct SchemaStep: Sendable, Hashable {
         switch kind {
         case .createTable: false
         case .addColumn(_, let rows): rows > 0
-        case .adoptTable, .dropColumn, .convert, .fillNulls, .changeClock, .keepTable,
+        case .adoptTable, .dropColumn, .convert, .fillNulls, .removeOwnerClocks, .keepTable,
             .restoreTable, .forgetTable, .restoreColumn, .restoreTriggers:
             true
         }
@@ -85,8 +85,8 @@ extension SchemaStep: CustomStringConvertible {
         case .fillNulls(let column, let rows):
             "\(place(column)): it is not nullable any more; \(count(rows, "row")) with null "
                 + "get\(rows == 1 ? "s" : "") the default."
-        case .changeClock(let owner):
-            "Table '\(table)' is stamped by \(clocks(owner)); all devices pull anew, once."
+        case .removeOwnerClocks:
+            "Table '\(table)' had a clock for each owner. It has one clock now; all devices pull again, once."
         case .restoreTable:
             "Table '\(table)' is gone from the database. It is made anew, empty; all devices pull anew."
         case .forgetTable:
@@ -114,15 +114,15 @@ extension SchemaStep: CustomStringConvertible {
                 + "hold\(rows == 1 ? "s" : "") null."
         case .adoptTable:
             "Table '\(table)' is in the database, but no server made it."
-        case .changeClock(let owner):
-            "Table '\(table)' is declared to be stamped by \(clocks(owner)), which it is not."
         case .restoreTable:
             "Table '\(table)' is gone from the database: somebody dropped or renamed it. Bring it back under this "
                 + "name, or have it made anew, empty."
         case .restoreColumn(let column):
             "\(place(column)): it is gone from the database: somebody dropped or renamed it. Bring it back under "
                 + "this name, or have it added anew, empty."
-        case .createTable, .addColumn, .restoreTriggers, .forgetTable, .keepTable: description
+        case .createTable, .addColumn, .removeOwnerClocks, .restoreTriggers, .forgetTable,
+            .keepTable:
+            description
         }
     }
 
@@ -137,7 +137,7 @@ extension SchemaStep: CustomStringConvertible {
     /// The table, or the table and column, that the step changes.
     package var place: String {
         switch kind {
-        case .createTable, .adoptTable, .changeClock, .keepTable, .restoreTable, .forgetTable,
+        case .createTable, .adoptTable, .removeOwnerClocks, .keepTable, .restoreTable, .forgetTable,
             .restoreTriggers:
             "Table '\(table)'"
         case .restoreColumn(let column), .addColumn(let column, _), .dropColumn(let column, _),
@@ -149,10 +149,6 @@ extension SchemaStep: CustomStringConvertible {
 
     private func place(_ column: ColumnDefinition) -> String {
         "Table '\(table)', column '\(column.name)'"
-    }
-
-    private func clocks(_ owner: String?) -> String {
-        owner.map { "the clocks of the owners in '\($0)'" } ?? "a clock of its own"
     }
 
     private func form(_ column: ColumnDefinition) -> String {

@@ -40,11 +40,7 @@ extension TableService {
         }
         var definition = known
         definition.form = found.form
-        definition.clock = found.clock
         definition.databaseDefaults = found.databaseDefaults(for: known.schema.columns)
-        // Its rows have clocks by a column in which this server sees no owners.
-        let isSameOwner = known.owner?.lowercased() == found.owner?.lowercased()
-        guard found.clock == .table || isSameOwner else { throw ServerError.tableChanged }
         if settings.dynamicSchema {
             definition.schema.columns = found.schema.columns.map { column in
                 known.schema.columns.first { $0.isSameForm(as: column) } ?? column

@@ -29,8 +29,6 @@ public struct TableDefinition: Hashable, Sendable {
     public var tombstones: TombstoneRule
     /// Whether changes are recorded with user, row and columns, for `limits.auditDays`.
     public var audit: Bool
-    /// The clock that stamps its rows; `owner` is for tables with an owner.
-    public var clock: ClockRule
     /// The schema version of the table in a database whose tables other servers may change.
     package var form: Int64?
     /// Expressions of the database by column: the defaults of an adopted table, for columns that are
@@ -50,8 +48,7 @@ public struct TableDefinition: Hashable, Sendable {
         conflict: ConflictRule = .reject,
         tombstoneDays: Int? = nil,
         tombstones: TombstoneRule = .full,
-        audit: Bool = false,
-        clock: ClockRule = .table
+        audit: Bool = false
     ) {
         schema = TableSchema(name: name, columns: columns)
         self.softDelete = softDelete
@@ -64,7 +61,6 @@ public struct TableDefinition: Hashable, Sendable {
         self.tombstoneDays = tombstoneDays
         self.tombstones = tombstones
         self.audit = audit
-        self.clock = clock
     }
 
     /// The name on the wire and in the database.

@@ -1,4 +1,4 @@
-// TableRules: the permissions of a table, its conflict rule, and the clock that stamps its rows.
+// TableRules: the permissions of a table, its conflict rule, and what it keeps of deleted rows.
 
 /// The access level for each operation on a table.
 public struct TablePermissions: Hashable, Sendable {
@@ -47,18 +47,6 @@ public enum ConflictRule: String, Hashable, Sendable, CaseIterable {
     /// Columns that only one side changed are taken from that side; if both changed one to
     /// different values, the write is rejected with the stored row.
     case merge
-}
-
-/// The clock that gives the rows of a table their versions.
-///
-/// PostgreSQL only: SQLite has one writer, and one clock for each table either way.
-public enum ClockRule: String, Hashable, Sendable, CaseIterable {
-    /// The table's: all writes wait for each other at the end of their transactions, and the changes
-    /// of all callers have one order.
-    case table
-    /// Each owner's: writes of two owners have nothing in common. Only owners can ask for changes;
-    /// callers who see the rows of several owners, as operators do, read lists.
-    case owner
 }
 
 /// The values of a deleted row that a table keeps.

@@ -113,9 +113,9 @@ package struct TableService: Sendable {
     /// Sent with every list.
     package var epoch: String { epochs.current.name }
 
-    /// Returns a clock of the table, and remembers the epoch that comes with it.
-    func clock(_ owner: ClockOwner = .table, of table: Table) async throws -> TableClock {
-        let clock = try await store.clock(owner, of: table)
+    /// Returns the clock of the table, and remembers the epoch that comes with it.
+    func clock(of table: Table) async throws -> TableClock {
+        let clock = try await store.clock(of: table)
         epochs.learn(clock)
         return clock
     }

@@ -34,7 +34,7 @@ package protocol TableStore: Sendable {
     /// How far the table has come: at least to every write that has returned.
     ///
     /// It costs next to nothing if external writers cannot change the database.
-    func clock(_ owner: ClockOwner, of table: Table) async throws -> TableClock
+    func clock(of table: Table) async throws -> TableClock
 
     /// Returns the changes after a time, in the order of the commits, from one state of the database.
     ///
@@ -118,11 +118,6 @@ package struct StoreSize: Sendable, Hashable {
 }
 
 extension TableStore {
-    /// Returns the position of the table's clock, for a table with one clock.
-    package func clock(of table: Table) async throws -> TableClock {
-        try await clock(.table, of: table)
-    }
-
     /// Returns the row with this id, without a check of the memory for answers.
     package func read(
         _ id: String,
@@ -229,7 +224,6 @@ package struct ListRequest: Sendable {
     package var caller = ReadCaller.nobody
     /// The visibility filter of the caller; nil for all rows.
     package var view: QueryExpression?
-    package var clock = ClockOwner.table
     package var filter: QueryExpression?
     /// Keys of the order; nothing follows the key `id`, and it is added where it is missing.
     package var order: [SortKey] = []

@@ -25,11 +25,7 @@ struct ClockReset {
             "SELECT count(*) FROM \(relation) WHERE \"version\" > $1",
             [.integer(now)]
         ).integer(0, 0)
-        if let owner = OwnerClocks.cell(table) {
-            try resetOwners(owner, connection)
-        } else {
-            try resetRows(rows, connection)
-        }
+        try resetRows(rows, connection)
         try connection.run(
             "UPDATE \(relation) SET \"createdAt\" = \"updatedAt\" WHERE \"createdAt\" > \"updatedAt\""
         )
@@ -76,24 +72,6 @@ struct ClockReset {
             """,
             [name, .integer(max(now, first + rows * spacing)), .integer(now)]
         )
-    }
-
-    private func resetOwners(_ owner: String, _ connection: PostgresConnection) throws {
-        for clocks in ["clocks", "owner_clocks"] {
-            try connection.run(
-                """
-                UPDATE tideline.\(clocks)
-                SET "stamp" = least("stamp", $2::bigint), "horizon" = $2::bigint,
-                    "counted" = least("counted", $2::bigint)
-                WHERE "table" = $1
-                """,
-                [name, .integer(now)]
-            )
-        }
-        let future = "\(relation) AS f WHERE f.\"version\" > \(now)"
-        for sql in OwnerClocks.giveNewVersions(of: table.name, owner, from: future, at: now) {
-            try connection.run(sql)
-        }
     }
 
     /// Dates entries of the ledger that seem to come later, and its horizon.

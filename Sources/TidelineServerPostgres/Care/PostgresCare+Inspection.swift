@@ -122,10 +122,13 @@ extension PostgresCare {
     ) throws -> [String] {
         let found = try connection.run(
             """
-            SELECT "relation" FROM tideline.tables
+            SELECT "relation", "columns" FROM tideline.tables
             WHERE to_regclass(quote_ident("relation")) IS NOT NULL ORDER BY "name"
             """
         )
+        if (0..<found.count).contains(where: { OwnerClockRemoval.isNeeded(found.text($0, 1)) }) {
+            throw OwnerClockRemoval.refusal
+        }
         let known = (0..<found.count).map { found.text($0, 0) }
         if let missing = names?.first(where: { name in
             !known.contains { $0.lowercased() == name.lowercased() }

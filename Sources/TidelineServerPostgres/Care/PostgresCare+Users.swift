@@ -49,7 +49,7 @@ extension PostgresCare {
                     """,
                     [.text(user)]
                 ).integer(0, 0)
-                if gone > 0 { try table.startOver([user], connection) }
+                if gone > 0 { try table.startOver(connection) }
             }
         }
     }
@@ -89,7 +89,7 @@ extension PostgresCare {
                         values
                     )
                 }
-                if moved > 0 { try table.startOver([user, name], connection) }
+                if moved > 0 { try table.startOver(connection) }
             }
             for sql in [
                 """
@@ -187,11 +187,10 @@ private struct OwnedTable {
         let log = PostgresName.log(table.name)
         guard try !connection.run("SELECT to_regclass($1) IS NULL", [.text(log)]).boolean(0, 0)
         else { return 0 }
-        let isOfOwner = table.clock == .owner ? "OR \"tideline_owner\" = $1" : ""
         return try connection.run(
             """
             WITH gone AS (
-                DELETE FROM \(log) WHERE \(owner) = $1 \(isOfOwner) OR "id" IN (\(ids))
+                DELETE FROM \(log) WHERE \(owner) = $1 OR "id" IN (\(ids))
                 RETURNING 1
             )
             SELECT count(*) FROM gone
@@ -200,20 +199,12 @@ private struct OwnedTable {
         ).integer(0, 0)
     }
 
-    /// Has each device that knows an earlier state of the table, or of the rows of these users, pull it
-    /// from the start.
-    func startOver(_ users: [String], _ connection: PostgresConnection) throws {
+    /// Has each device that knows an earlier state of the table pull it from the start.
+    func startOver(_ connection: PostgresConnection) throws {
         let name = SQLValue.text(table.name.lowercased())
-        let isOfOwners = table.clock == .owner
-        let last =
-            isOfOwners
-            ? """
-            SELECT greatest(max("stamp"), (SELECT "stamp" FROM tideline.clocks WHERE "table" = $1))
-            FROM tideline.owner_clocks WHERE "table" = $1 AND "owner" = ANY($2::text[])
-            """ : "SELECT \"stamp\" FROM tideline.clocks WHERE \"table\" = $1"
-        let users = PostgresParameter.array(users.map { .text($0) })
         let found = try connection.run(
-            PostgresStatement(last, isOfOwners ? [.value(name), users] : [.value(name)])
+            "SELECT \"stamp\" FROM tideline.clocks WHERE \"table\" = $1",
+            [name]
         )
         // Times on the wire have milliseconds: the next one but one is behind every cursor.
         let next = SQLValue.integer((found.integer(0, 0) / 1000 + 2) * 1000)
@@ -225,18 +216,5 @@ private struct OwnedTable {
             """,
             [name, next]
         )
-        guard isOfOwners else { return }
-        // Clocks that are missing begin where the table's clock is.
-        for relation in ["owner_clocks", "owner_departures", "owner_moved"] {
-            try connection.run(
-                PostgresStatement(
-                    """
-                    DELETE FROM tideline.\(relation)
-                    WHERE "table" = $1 AND "owner" = ANY($2::text[])
-                    """,
-                    [.value(name), users]
-                )
-            )
-        }
     }
 }

@@ -109,7 +109,7 @@ package struct PostgresCare: Sendable {
     private func tables(_ connection: PostgresConnection) throws -> [String: TableDefinition] {
         let found = try connection.run(PostgresSchema.readTables)
         let tables = try (0..<found.count).map {
-            try OwnerClocks.table(found.text($0, 0), found.text($0, 1))
+            try PostgresSchema.table(found.text($0, 0), found.text($0, 1))
         }
         return Dictionary(tables.map { ($0.name.lowercased(), $0) }) { $1 }
     }

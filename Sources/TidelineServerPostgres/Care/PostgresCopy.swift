@@ -9,8 +9,6 @@ package import TidelineServerCore
 package final class PostgresCopy {
     private let address: PostgresAddress
     private let connection: PostgresConnection
-    /// Whether all of the log is read; a copy leaves out what has no common order.
-    private var isReader = false
 
     /// - Throws: ``DatabaseError``, without a password.
     package init(url: String) throws {
@@ -27,7 +25,6 @@ package final class PostgresCopy {
     /// - Throws: ``DatabaseError``, without a password.
     package convenience init(reading url: String) throws {
         try self.init(url: url)
-        isReader = true
         try naming {
             try connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         }
@@ -47,9 +44,7 @@ package final class PostgresCopy {
 
     private func transaction(_ body: () throws -> Void) throws {
         // The triggers let it pass.
-        try connection.execute(
-            "BEGIN; SET LOCAL tideline.own = 'on'; SET LOCAL tideline.owners = 'on'"
-        )
+        try connection.execute("BEGIN; SET LOCAL tideline.own = 'on'")
         try body()
         try connection.execute("COMMIT")
     }
@@ -129,7 +124,7 @@ extension PostgresCopy: CopySource {
                 """
             )
             return try (0..<found.count).compactMap { row in
-                let table = try OwnerClocks.table(found.text(row, 0), found.text(row, 1))
+                let table = try PostgresSchema.table(found.text(row, 0), found.text(row, 1))
                 let known = Set(
                     table.schema.columns.map(\.name) + SystemColumn.definitions.map(\.name)
                 )
@@ -140,32 +135,18 @@ extension PostgresCopy: CopySource {
     }
 
     private func tables() throws -> [CopiedTable] {
-        // A database that no server with clocks of owners has had.
-        let clocks =
-            try OwnerClocks.isMissing(connection)
-            ? "SELECT '' AS \"table\", 0::bigint AS \"stamp\""
-            : "SELECT * FROM tideline.owner_clocks"
         let found = try connection.run(
             """
-            SELECT t."relation", t."columns", c."stamp", c."horizon",
-                coalesce(max(o."stamp"), 0), coalesce(sum(o."stamp" - c."stamp"), 0)::text
+            SELECT t."relation", t."columns", c."stamp", c."horizon"
             FROM tideline.tables AS t JOIN tideline.clocks AS c ON c."table" = t."name"
-            LEFT JOIN (\(clocks)) AS o ON o."table" = t."name"
-            GROUP BY t."name", t."relation", t."columns", c."stamp", c."horizon"
             ORDER BY t."name"
             """
         )
         return try (0..<found.count).map { row in
-            let definition = try OwnerClocks.table(found.text(row, 0), found.text(row, 1))
-            let isOfOwners = definition.clock == .owner
-            let last = max(found.integer(row, 2), found.integer(row, 4))
-            // Two owners may have given the same stamp: what they logged has no common order.
-            let horizon = isOfOwners ? last : found.integer(row, 3)
-            return CopiedTable(
-                definition: definition,
-                clock: TableClock(stamp: last, horizon: horizon),
-                log: try text(of: Self.log(found.text(row, 0))),
-                owners: isOfOwners ? found.text(row, 5) : nil
+            CopiedTable(
+                definition: try PostgresSchema.table(found.text(row, 0), found.text(row, 1)),
+                clock: TableClock(stamp: found.integer(row, 2), horizon: found.integer(row, 3)),
+                log: try text(of: Self.log(found.text(row, 0)))
             )
         }
     }
@@ -189,8 +170,6 @@ extension PostgresCopy: CopySource {
                 )
                 let rows = (0..<found.count).map { form.image(found, $0) }
                 return (.rows(rows, of: table), rows.last.map { [$0.id] } ?? [])
-            case .log(let table) where table.definition.clock == .owner && !isReader:
-                return (.log([], of: table), [])
             case .log(let table):
                 let form = PostgresTable(table)
                 let found = try connection.run(
@@ -418,9 +397,6 @@ extension PostgresCopy: CopyTarget {
                             .integer(table.clock.stamp),
                         ]
                     )
-                    for sql in OwnerClocks.begin(table.definition) {
-                        try connection.run(sql)
-                    }
                     if let log = table.log { try put(log, as: Self.log(table.definition.name)) }
                 }
                 if let horizon = state.ledgerHorizon {

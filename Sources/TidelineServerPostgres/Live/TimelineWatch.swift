@@ -112,20 +112,14 @@ final class TimelineWatch: Sendable {
         _ connection: PostgresConnection
     ) throws -> Bool {
         try connection.execute(
-            "BEGIN; SET LOCAL tideline.own = 'on'; SET LOCAL tideline.owners = 'on'"
+            "BEGIN; SET LOCAL tideline.own = 'on'"
         )
         let entered = try HistoryRow.put(identity, after: row.value, connection)
         guard let entered else {
             try connection.execute("ROLLBACK")
             return false
         }
-        let hasOwners = try !OwnerClocks.isMissing(connection)
-        let last =
-            try hasOwners ? connection.run(PostgresSchema.readLastWritten).integer(0, 0) : 0
-        try connection.run(
-            PostgresSchema.putTimeline(ofOwners: hasOwners),
-            [.text(entered), .integer(max(last - OwnerClocks.toldTime, 0))]
-        )
+        try connection.run(PostgresSchema.putTimeline, [.text(entered)])
         if let before = known {
             let lost = try lost ?? lostTables(entered, connection)
             try settle(lost, before, entered, connection)
@@ -186,42 +180,23 @@ final class TimelineWatch: Sendable {
 
     // MARK: - Reported stamps
 
-    /// Returns the name of a clock in the record of a timeline: no name of a table has a slash.
-    private static func name(of key: ClockKey) -> String {
-        guard let owner = key.owner else { return key.table }
-        let digits = SHA256.hash(owner.utf8).prefix(16)
-            .map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
-        return "\(key.table)/\(digits.joined())"
-    }
-
     /// Returns the tables whose reported stamps are later than the history began with.
     private func lostTables(_ found: String, _ connection: PostgresConnection) throws -> [String] {
         let result = try connection.run(PostgresSchema.readTimelineStamps, [.text(found)])
         let pairs = (0..<result.count).map { (result.text($0, 0), result.integer($0, 1)) }
         let begin = Dictionary(pairs, uniquingKeysWith: max)
-        let told = stamps.told.filter { key, stamp in
-            let name = Self.name(of: key)
-            guard stamp > begin[name] ?? 0 else { return false }
-            if key.owner == nil || begin[name] != nil { return true }
-            // The record has the clocks of owners that moved lately: lost commits are later than others.
-            // It has none if a server of an older version was first.
-            guard let window = begin["/"] else { return false }
-            return stamp > window + OwnerClocks.toldMargin
-        }
-        return Set(told.keys.map(\.table)).sorted()
+        return stamps.told.filter { $0.value > begin[$0.key] ?? 0 }.keys.sorted()
     }
 
     /// Returns the tables whose reported stamps are later than their clocks: within one history that is a
     /// restored backup that left PostgreSQL's own numbers as they were.
-    ///
-    /// Owners' clocks are left out, for those that rest are not kept for ever.
     private func missingNow(_ connection: PostgresConnection) throws -> [String] {
         // Before the look: commits go on.
-        let told = stamps.told.filter { $0.key.owner == nil }
+        let told = stamps.told
         let found = try connection.run("SELECT \"table\", \"stamp\" FROM tideline.clocks")
         return (0..<found.count).compactMap { place in
             let table = found.text(place, 0)
-            guard let stamp = told[ClockKey(table: table, owner: nil)] else { return nil }
+            guard let stamp = told[table] else { return nil }
             return found.integer(place, 1) < stamp ? table : nil
         }
         .sorted()

@@ -9,7 +9,8 @@ import TidelinePostgres
 import TidelineServerCore
 
 struct CountedMark: Sendable {
-    private let clock: ClockKey
+    /// The name of the table's clock.
+    private let clock: String
     /// Microseconds since 1970; nil for the time of the database.
     private let now: (@Sendable () -> Int64)?
 
@@ -22,14 +23,14 @@ struct CountedMark: Sendable {
     /// How often he does so; other readers come between.
     static let tries = 3
 
-    init(_ clock: ClockKey, _ now: (@Sendable () -> Int64)?) {
+    init(_ clock: String, _ now: (@Sendable () -> Int64)?) {
         self.clock = clock
         self.now = now
     }
 
     /// How long ago it was put, in microseconds; nil where it was not.
     func age(_ read: PostgresRead) throws -> Int64? {
-        let found = try read.one(PostgresStatement(OwnerClocks.readCounted(clock)))
+        let found = try read.one(readCounted)
         let counted = found.integer(0, 0)
         return counted > 0 ? (now?() ?? found.integer(0, 1)) - counted : nil
     }
@@ -39,10 +40,9 @@ struct CountedMark: Sendable {
         try read.check()
         do {
             let now = try now?() ?? read.connection.run(PostgresClock.now).integer(0, 0)
-            var statements = [read.times, WriteStatements.lockTimeout(Self.wait)]
-            if clock.owner != nil { statements.append(NamedOwnerClocks.make([clock])) }
-            statements.append(PostgresStatement(OwnerClocks.markCounted(clock, now)))
-            _ = try read.connection.pipeline(statements)
+            _ = try read.connection.pipeline([
+                read.times, WriteStatements.lockTimeout(Self.wait), markCounted(now),
+            ])
             return true
         } catch let error as PostgresError where error.isLockTimeout || error.isTransient {
             return false
@@ -50,28 +50,43 @@ struct CountedMark: Sendable {
             throw PostgresRefusal.ofWrite(error)
         }
     }
-}
 
-/// When this server found last that clocks have the mark.
-struct CountedClocks {
-    /// With another form a table may have other clocks, which know nothing of it.
-    struct Key: Hashable {
-        let clock: ClockKey
-        let form: Int64?
+    /// Reads when it was put last, and the time, both in microseconds.
+    private var readCounted: PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT coalesce((SELECT "counted" FROM tideline.clocks WHERE "table" = $1), 0),
+                \(PostgresClock.microseconds)
+            """,
+            values: [.text(clock)]
+        ).kept
     }
 
-    private var times: [Key: UInt64] = [:]
+    private func markCounted(_ now: Int64) -> PostgresStatement {
+        PostgresStatement(
+            """
+            UPDATE tideline.clocks SET "counted" = greatest("counted", $2::bigint)
+            WHERE "table" = $1
+            """,
+            values: [.text(clock), .integer(now)]
+        ).kept
+    }
+}
+
+/// When this server found last that clocks have the mark, by their names.
+struct CountedClocks {
+    private var times: [String: UInt64] = [:]
 
     /// How long it is remembered, in nanoseconds; far less than it holds.
     private static let time: UInt64 = 3_600_000_000_000
     /// More clocks than these are not remembered: what is forgotten is looked for again.
     private static let clocksMax = 10_000
 
-    func isKnown(_ clock: Key, at time: UInt64) -> Bool {
+    func isKnown(_ clock: String, at time: UInt64) -> Bool {
         times[clock].map { time - $0 < Self.time } ?? false
     }
 
-    mutating func take(_ clock: Key, at time: UInt64) {
+    mutating func take(_ clock: String, at time: UInt64) {
         if times.count >= Self.clocksMax { times = [:] }
         times[clock] = time
     }

@@ -28,7 +28,7 @@ struct PostgresChangesRead {
 
     /// Clock, changes and their number are of one state of the table.
     func run(_ read: PostgresRead) throws -> ChangePage {
-        try read.transaction([table.clockStatement(request.clock)] + scanEnds) { results in
+        try read.transaction([table.clockStatement] + scanEnds) { results in
             let clock = try table.clock(results[0], read)
             // If the database is older than the link, an earlier state was restored.
             guard request.after <= clock.stamp else { throw ServerError.epochChanged }
@@ -45,9 +45,6 @@ struct PostgresChangesRead {
         }
     }
 
-    /// Whose part of the log it is; nil for all of it.
-    private var owner: String? { table.clockKey(of: request.clock).owner }
-
     /// The last times up to which rows may be read; no rows for all times.
     ///
     /// In a busy table a caller may see few of the rows, and the invisible ones are read all the same.
@@ -58,21 +55,16 @@ struct PostgresChangesRead {
             PostgresStatement(
                 """
                 SELECT "tideline_stamp" FROM \(PostgresName.log(table.name))
-                WHERE "tideline_stamp" > $1\(owner == nil ? "" : " AND \"tideline_owner\" = $3")
+                WHERE "tideline_stamp" > $1
                 ORDER BY "tideline_stamp" LIMIT 1 OFFSET $2
                 """,
-                values: [.integer(request.after), skipped] + (owner.map { [.text($0)] } ?? [])
+                values: [.integer(request.after), skipped]
             )
         ]
         // Where SQL has the whole view and an index its column, few rows are looked at.
         if view.rest != nil || table.log.takesUpdates && request.view != nil {
             var sql: SQL = "SELECT \"version\" FROM \(Identifier(table.name))"
             sql.append(" WHERE \"updatedAt\" > \(SQL.instant(request.after))")
-            // Rows of other owners have times of other clocks.
-            if let owner {
-                let column = table.table.ownerPlace.map { table.table.columns[$0].name }
-                sql.append(" AND \(Identifier(column ?? SystemColumn.id)) = \(.text(owner))")
-            }
             sql.append(" ORDER BY \"updatedAt\" LIMIT 1 OFFSET \(skipped)")
             scans.append(PostgresStatement(sql))
         }
@@ -101,7 +93,6 @@ struct PostgresChangesRead {
             LEFT JOIN \(Identifier(table.name)) AS \(now) ON \(now)."id" = \(log)."id"
             WHERE \(log)."tideline_stamp" > \(SQLValue.integer(request.after))
             """
-        if let owner { sql.append(" AND \(log).\"tideline_owner\" = \(SQLValue.text(owner))") }
         if let end { sql.append(" AND \(log).\"tideline_stamp\" <= \(SQLValue.integer(end))") }
         if let exact = view.exact {
             sql.append(" AND (\(table.renderer(log).condition(exact)))")

@@ -23,7 +23,7 @@ struct PostgresDigestRead {
     }
 
     func run(_ read: PostgresRead) throws -> TableDigest {
-        try read.transaction([table.clockStatement(.table)]) { results in
+        try read.transaction([table.clockStatement]) { results in
             _ = try table.clock(results[0], read)
             let watch = read.watch
             var builder = DigestBuilder(request, total: try total(read, watch))

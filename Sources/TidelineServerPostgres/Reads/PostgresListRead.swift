@@ -92,7 +92,7 @@ struct PostgresListRead {
         try table.checkTypes(result, of: places)
     }
 
-    private var clock: PostgresStatement { table.clockStatement(request.clock) }
+    private var clock: PostgresStatement { table.clockStatement }
 
     /// Whether a row of a page that was read by the index, or one of the milliseconds at its ends, has
     /// microseconds.
@@ -347,28 +347,16 @@ struct PostgresListRead {
     }
 
     /// The number of rows that have left a millisecond since a reader counted its rows.
-    ///
-    /// A reader who sees the rows of all owners, if each has a clock, takes all of the millisecond again:
-    /// it may have more rows than those of one clock.
     private func departures(from tie: Int64) -> PostgresStatement {
-        let key = table.clockKey(of: request.clock)
-        if table.hasOwnerClocks, key.owner == nil {
-            return PostgresStatement(
-                "SELECT $1::bigint",
-                values: [.integer(Int64(request.offset))]
-            )
-        }
-        let (relation, owner) =
-            key.owner == nil ? ("departures", "") : ("owner_departures", " AND \"owner\" = $3")
-        return PostgresStatement(
+        PostgresStatement(
             """
             SELECT coalesce(sum(CASE
                 WHEN "millisecond" = $2 THEN "count"
                 WHEN "count" >= $2 THEN \(PostgresClock.all)
-            END), 0)::bigint FROM tideline.\(relation)
-            WHERE "table" = $1 AND "millisecond" IN ($2, \(PostgresClock.unknown))\(owner)
+            END), 0)::bigint FROM tideline.departures
+            WHERE "table" = $1 AND "millisecond" IN ($2, \(PostgresClock.unknown))
             """,
-            values: [.text(table.clock), .integer(tie)] + (key.owner.map { [.text($0)] } ?? [])
+            values: [.text(table.clock), .integer(tie)]
         )
     }
 

@@ -132,31 +132,17 @@ private final class WatchBudget {
 }
 
 extension PostgresTable {
-    /// A clock of the table with the state of the database and the form of the table, as the first
+    /// The clock of the table with the state of the database and the form of the table, as the first
     /// cells of a read.
-    func clockStatement(_ owner: ClockOwner) -> PostgresStatement {
-        let key = clockKey(of: owner)
-        let state = "(SELECT \"value\" FROM tideline.state WHERE \"key\" = 'epoch')"
-        guard let owner = key.owner else {
-            return PostgresStatement(
-                """
-                SELECT coalesce(c."stamp", 0), coalesce(c."horizon", 0), t."schema", \(state)
-                FROM tideline.tables AS t LEFT JOIN tideline.clocks AS c ON c."table" = t."name"
-                WHERE t."name" = $1
-                """,
-                values: [.text(clock)]
-            ).kept
-        }
-        // One that is not there yet will begin where the table's is.
-        return PostgresStatement(
+    var clockStatement: PostgresStatement {
+        PostgresStatement(
             """
-            SELECT coalesce(o."stamp", c."stamp", 0), coalesce(o."horizon", c."stamp", 0),
-                t."schema", \(state)
+            SELECT coalesce(c."stamp", 0), coalesce(c."horizon", 0), t."schema",
+                (SELECT "value" FROM tideline.state WHERE "key" = 'epoch')
             FROM tideline.tables AS t LEFT JOIN tideline.clocks AS c ON c."table" = t."name"
-            LEFT JOIN tideline.owner_clocks AS o ON o."table" = t."name" AND o."owner" = $2
             WHERE t."name" = $1
             """,
-            values: [.text(clock), .text(owner)]
+            values: [.text(clock)]
         ).kept
     }
 

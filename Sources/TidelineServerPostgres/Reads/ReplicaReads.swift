@@ -132,7 +132,7 @@ final class ReplicaReads: Sendable {
     ///
     /// - Parameters:
     ///   - wanted: The clock at the primary.
-    ///   - key: Whose it is.
+    ///   - name: The name of the clock.
     ///   - caller: Whose turn it takes.
     ///   - end: An uptime in nanoseconds.
     ///   - body: May run several times.
@@ -140,7 +140,7 @@ final class ReplicaReads: Sendable {
     /// - Throws: `CancellationError`.
     func page<Page: Sendable>(
         _ wanted: TableClock,
-        _ key: ClockKey,
+        _ name: String,
         of caller: ReadCaller,
         until end: UInt64,
         _ body: @escaping @Sendable (PostgresRead) throws -> Page
@@ -155,7 +155,7 @@ final class ReplicaReads: Sendable {
                 let page = try await read(of: caller, until: half, reach, body)
                 if let stamp = reach.ahead {
                     // Commits that this replica shows and that a promotion of another one loses must be noticed.
-                    stamps.report([ClockStamp(key: key, stamp: stamp)])
+                    stamps.report([TableStamp(table: name, stamp: stamp)])
                 }
                 metrics.replicaPages.add()
                 use()
@@ -242,12 +242,5 @@ final class ReplicaReads: Sendable {
             "the primary is read in place of the replica",
             ["cause": reason.rawValue]
         )
-    }
-}
-
-extension PostgresTable {
-    /// Whether one clock covers everything that a reader may see.
-    func hasOneClock(for owner: ClockOwner) -> Bool {
-        !hasOwnerClocks || clockKey(of: owner).owner != nil
     }
 }

@@ -2,8 +2,7 @@
 //
 //     mark     before a row is written: its version becomes 0, which says that it has no stamp yet
 //     keep     before a row is deleted: it becomes a tombstone, or goes into the log
-//     stamp    at the commit: takes the table's clock, as a server does, for all rows of the transaction;
-//              where owners have clocks of their own, those of the owners of its rows, in their order
+//     stamp    at the commit: takes the table's clock, as a server does, for all rows of the transaction
 //
 // So an external transaction holds the clock only while it commits, however long it was open, and its
 // timestamps follow the order of commits too. A server's own writes have their timestamps already: they say so
@@ -13,10 +12,6 @@
 //
 // They run with the rights of their creator, and find tables by the creator's search path: a writer of a table
 // needs no other rights for it.
-//
-// If owners have clocks, servers say so by a setting of its own. A server that was started before there were such
-// clocks does not, so its writes are stamped like those of external writers, and its purge of the log does
-// nothing.
 
 import TidelineCore
 import TidelineServerCore
@@ -47,11 +42,6 @@ struct ForeignWriters {
             RAISE EXCEPTION 'TRUNCATE would be told to no device; use DELETE'
             USING ERRCODE = 'feature_not_supported';
         END $$;
-        CREATE OR REPLACE FUNCTION tideline.keep_log() RETURNS trigger
-        LANGUAGE plpgsql AS $$
-        BEGIN
-            RETURN NULL;
-        END $$;
         """
 
     /// Functions and triggers of the table; the same text for the same table.
@@ -77,7 +67,7 @@ struct ForeignWriters {
         EXECUTE FUNCTION \(function("stamp"))();
         CREATE CONSTRAINT TRIGGER tideline_stamp AFTER INSERT ON \(log)
         DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW."tideline_stamp" < 0)
-        EXECUTE FUNCTION \(function("stamp"))('log');\(keepsLog)
+        EXECUTE FUNCTION \(function("stamp"))('log');
         """
     }
 
@@ -87,18 +77,12 @@ struct ForeignWriters {
     var log: String { PostgresName.log(table.name) }
     var clock: String { "'" + table.name.lowercased() + "'" }
 
-    /// The owner's column, where owners have clocks of their own.
-    private var ownerColumn: String? { OwnerClocks.column(table).map(PostgresName.quoted) }
-
-    /// The owner of a row, where owners have clocks of their own.
-    func owner(_ alias: String) -> String? { OwnerClocks.cell(table, alias) }
-
     private func function(_ name: String) -> String {
         "tideline." + PostgresName.quoted("\(name).\(table.name)")
     }
 
-    /// By what setting of their transactions servers say that they stamp themselves.
-    private var setting: String { ownerColumn == nil ? "tideline.own" : "tideline.owners" }
+    /// The setting of a transaction by which servers say that they stamp themselves.
+    private let setting = "tideline.own"
 
     private var isForeign: String {
         "current_setting('\(setting)', true) IS DISTINCT FROM \(Self.ownWord)"
@@ -136,15 +120,6 @@ struct ForeignWriters {
     /// Puts the row as it was into the log; the stamp follows.
     private func keepOld(isDeleted: String) -> String {
         let names = (["id"] + logged).map(PostgresName.quoted)
-        if let owner = owner("OLD.") {
-            return """
-                INSERT INTO \(log)
-                ("tideline_stamp", "tideline_deleted", "tideline_owner", \
-                \(names.joined(separator: ", ")))
-                VALUES (-nextval('tideline.marks'), \(isDeleted), \(owner), \
-                \(names.map { "OLD.\($0)" }.joined(separator: ", ")));
-                """
-        }
         return """
             INSERT INTO \(log) ("tideline_stamp", "tideline_deleted", \(names.joined(separator: ", ")))
             VALUES (-nextval('tideline.marks'), \(isDeleted), \
@@ -165,12 +140,7 @@ struct ForeignWriters {
 
     /// Takes down that a row leaves its millisecond.
     private var keepTime: String {
-        guard let owner = owner("OLD.") else {
-            return "INSERT INTO tideline.moved VALUES (\(clock), OLD.\"version\" / 1000);"
-        }
-        return """
-            INSERT INTO tideline.owner_moved VALUES (\(clock), \(owner), OLD."version" / 1000);
-            """
+        "INSERT INTO tideline.moved VALUES (\(clock), OLD.\"version\" / 1000);"
     }
 
     // MARK: - Functions
@@ -190,7 +160,7 @@ struct ForeignWriters {
                 IF NEW."id" <> OLD."id" THEN
                     RAISE EXCEPTION 'the id of a row is not changed: delete the row and insert another'
                     USING ERRCODE = 'integrity_constraint_violation';
-                END IF;\(keepsOwner)
+                END IF;
                 IF OLD."version" <> 0 THEN
                     \(keepTime)
                     IF NOT OLD."deleted" AND (\(mayLeave)) THEN
@@ -215,7 +185,7 @@ struct ForeignWriters {
         return """
             IF TG_OP = 'INSERT' THEN
                 SELECT t.* INTO before FROM \(relation) AS t
-                WHERE t."id" = NEW."id" AND t."deleted"\(isOfOwner) FOR UPDATE;
+                WHERE t."id" = NEW."id" AND t."deleted" FOR UPDATE;
                 IF FOUND AND NOT EXISTS (
                     SELECT 1 FROM pg_constraint AS c WHERE c.confrelid = TG_RELID AND c.contype = 'f'
                 ) THEN
@@ -246,30 +216,24 @@ struct ForeignWriters {
             """
     }
 
-    private var isOfOwner: String {
-        ownerColumn.map { " AND t.\($0) IS NOT DISTINCT FROM NEW.\($0)" } ?? ""
-    }
-
     /// Takes down that the transaction writes to the table, so that its clocks are locked in one order.
     private var touches: String {
-        guard ownerColumn == nil else { return "" }
-        return """
-            IF strpos(coalesce(current_setting('tideline.touched', true), ''), \(touchedWord)) = 0 THEN
-                PERFORM set_config(
-                    'tideline.touched', concat(current_setting('tideline.touched', true), \(touchedWord)), true
-                );
-            END IF;
-            """
+        """
+        IF strpos(coalesce(current_setting('tideline.touched', true), ''), \(touchedWord)) = 0 THEN
+            PERFORM set_config(
+                'tideline.touched', concat(current_setting('tideline.touched', true), \(touchedWord)), true
+            );
+        END IF;
+        """
     }
 
     /// In the order in which servers lock them: who writes to the same tables waits, and not in a circle.
     private var locks: String {
-        guard ownerColumn == nil else { return "" }
-        return """
-            PERFORM 1 FROM tideline.clocks WHERE "table" = ANY(
-                string_to_array(current_setting('tideline.touched', true), '/')
-            ) ORDER BY "table" FOR UPDATE;
-            """
+        """
+        PERFORM 1 FROM tideline.clocks WHERE "table" = ANY(
+            string_to_array(current_setting('tideline.touched', true), '/')
+        ) ORDER BY "table" FOR UPDATE;
+        """
     }
 
     /// The table among those that a transaction has touched: no name has a slash.
@@ -309,31 +273,6 @@ struct ForeignWriters {
             ("NOT BETWEEN '0001-01-01' AND '9999-12-31'", "a day outside of the years 1 to 9999")
         default: nil
         }
-    }
-
-    /// Where owners have clocks of their own, a row stays with the one that stamped it.
-    private var keepsOwner: String {
-        guard let ownerColumn else { return "" }
-        return """
-
-            IF NEW.\(ownerColumn) IS DISTINCT FROM OLD.\(ownerColumn) THEN
-                RAISE EXCEPTION
-                    'the owner of a row of this table is not changed: delete the row and insert another'
-                USING ERRCODE = 'integrity_constraint_violation';
-            END IF;
-            """
-    }
-
-    /// Where owners have clocks of their own, who knows nothing of them forgets nothing of the log.
-    private var keepsLog: String {
-        guard ownerColumn != nil else { return "" }
-        return """
-
-            DROP TRIGGER IF EXISTS tideline_keep ON \(log);
-            CREATE TRIGGER tideline_keep BEFORE DELETE ON \(log) FOR EACH ROW
-            WHEN (OLD."tideline_stamp" > 0 AND \(isForeign))
-            EXECUTE FUNCTION tideline.keep_log();
-            """
     }
 
     private var keep: String {
@@ -376,7 +315,7 @@ struct ForeignWriters {
             gone bigint;
             first bigint;
             seen bigint;
-            own text;\(ownersVariables)
+            own text;
         BEGIN
             -- Not by the schema: the tables of a user 'tideline' are in that of the same name.
             IF TG_NARGS > 0 THEN

@@ -10,8 +10,6 @@ import TidelineServerCore
 struct PostgresRowChange {
     let script: SchemaScript
     let table: String
-    /// The owner of a row as SQL, with `r.` before columns; nil if the table has one clock.
-    let owner: String?
     /// Microseconds since 1970.
     let now: () throws -> Int64
 
@@ -21,7 +19,8 @@ struct PostgresRowChange {
     func carryOut(_ steps: [SchemaStep]) throws {
         for step in steps {
             switch step.kind {
-            case .createTable, .keepTable, .adoptTable, .changeClock, .restoreTable, .forgetTable,
+            case .createTable, .keepTable, .adoptTable, .removeOwnerClocks, .restoreTable,
+                .forgetTable,
                 .restoreColumn,
                 .restoreTriggers:
                 break
@@ -51,12 +50,6 @@ struct PostgresRowChange {
     /// Assigns timestamps after every assigned one, and before the wall clock if possible, in the order of
     /// the rows.
     private func giveNewVersions(from rows: String, count: String) throws {
-        if let owner {
-            for sql in OwnerClocks.giveNewVersions(of: table, owner, from: rows, at: try now()) {
-                try script.runOnRows(sql)
-            }
-            return
-        }
         let name = SQLValue.text(table.lowercased())
         let last = try connection.run(PostgresSchema.lockClock, [name]).integer(0, 0)
         let count =
@@ -217,7 +210,7 @@ extension SchemaStep {
         case .addColumn(_, let rows): rows > 0
         case .convert(_, _, let values, _): values > 0
         case .fillNulls: true
-        case .createTable, .adoptTable, .dropColumn, .changeClock, .keepTable, .restoreTable,
+        case .createTable, .adoptTable, .dropColumn, .removeOwnerClocks, .keepTable, .restoreTable,
             .forgetTable,
             .restoreColumn, .restoreTriggers:
             false

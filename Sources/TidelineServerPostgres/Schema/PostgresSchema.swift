@@ -8,10 +8,9 @@ import TidelineServerCore
 
 enum PostgresSchema {
     /// The form of the server's own tables, which is raised when it changes.
-    static let formatVersion: Int64 = 3
-
-    /// The form where owners have clocks: servers that know nothing of them are not to start.
-    static let ownersFormat: Int64 = 4
+    ///
+    /// Up to 4 tables may have owner clocks (``OwnerClockRemoval``).
+    static let formatVersion: Int64 = 5
 
     /// The server's own tables.
     ///
@@ -38,7 +37,6 @@ enum PostgresSchema {
             "schema"   bigint NOT NULL DEFAULT 1
         );
         \(addForm)
-        \(OwnerClocks.create)
         CREATE TABLE IF NOT EXISTS tideline.clocks (
             "table"   text COLLATE "C" PRIMARY KEY,
             "stamp"   bigint NOT NULL DEFAULT 0,
@@ -106,8 +104,7 @@ enum PostgresSchema {
     /// - Returns: Statements of a transaction that is open.
     static func lock(waiting wait: Int) -> String {
         """
-        SELECT set_config('tideline.own', 'on', true), set_config('tideline.owners', 'on', true),
-            set_config('lock_timeout', '\(wait)', true);
+        SELECT set_config('tideline.own', 'on', true), set_config('lock_timeout', '\(wait)', true);
         SELECT pg_advisory_xact_lock(6072326741)
         """
     }
@@ -137,14 +134,9 @@ enum PostgresSchema {
 
     /// The name of a new epoch, with the latest commit: devices find out by it which of their rows the
     /// database has never had.
-    ///
-    /// With clocks of owners there are commits that the clocks of tables do not count, so the name has none.
     private static let newEpoch = """
-        substr(md5(gen_random_uuid()::text), 1, 16) || CASE
-            WHEN coalesce(pg_relation_size(to_regclass('tideline.owner_clocks')), 0) = 0
-            THEN '.' || to_hex((SELECT coalesce(max("stamp"), 0) FROM tideline.clocks))
-            ELSE ''
-        END
+        substr(md5(gen_random_uuid()::text), 1, 16) || '.'
+            || to_hex((SELECT coalesce(max("stamp"), 0) FROM tideline.clocks))
         """
 
     static let renewEpoch = """
@@ -157,41 +149,20 @@ enum PostgresSchema {
         SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
         """
 
-    /// When a clock of an owner moved last, in microseconds; never in the future.
-    static let readLastWritten = """
-        SELECT least(coalesce(max("written"), 0), \(PostgresClock.microseconds))
-        FROM tideline.owner_clocks
-        """
-
     /// Stores the positions of the tables when the timeline began; the first server to notice does so.
     ///
-    /// Of owners' clocks it stores those that moved since a time, which is stored as that of `/`; none if the
-    /// database has no table for them. A hash replaces the owner: older servers would treat names that look the
-    /// same as one. The positions of earlier timelines are not needed any more.
-    static func putTimeline(ofOwners: Bool) -> String {
-        let owners = """
-            UNION ALL
-            SELECT "table" || '/' || left(encode(sha256(convert_to("owner", 'UTF8')), 'hex'), 32),
-                "stamp"
-            FROM tideline.owner_clocks WHERE "written" >= $2
-            """
-        return """
-            WITH first AS (
-                INSERT INTO tideline.state ("key", "value")
-                SELECT 'timeline.' || $1::text, json_object_agg("clock", "stamp")::text
-                FROM (
-                    SELECT "table" AS "clock", "stamp" FROM tideline.clocks
-                    \(ofOwners ? owners : "")
-                    UNION ALL
-                    SELECT '/', $2::bigint
-                ) AS clocks
-                ON CONFLICT ("key") DO NOTHING RETURNING 1
-            )
-            DELETE FROM tideline.state
-            WHERE "key" LIKE 'timeline.%' AND "key" <> 'timeline.' || $1::text
-            AND EXISTS (SELECT FROM first)
-            """
-    }
+    /// The positions of earlier timelines are not needed any more.
+    static let putTimeline = """
+        WITH first AS (
+            INSERT INTO tideline.state ("key", "value")
+            SELECT 'timeline.' || $1::text, coalesce(json_object_agg("table", "stamp"), '{}')::text
+            FROM tideline.clocks
+            ON CONFLICT ("key") DO NOTHING RETURNING 1
+        )
+        DELETE FROM tideline.state
+        WHERE "key" LIKE 'timeline.%' AND "key" <> 'timeline.' || $1::text
+        AND EXISTS (SELECT FROM first)
+        """
 
     static let readTimelineStamps = """
         SELECT s."key", s."value"::bigint FROM tideline.state AS t,
@@ -222,6 +193,16 @@ enum PostgresSchema {
         SELECT "relation", "columns", "schema" FROM tideline.tables WHERE "name" = $1
         """
 
+    /// Returns a table as ``putTable`` stored it.
+    ///
+    /// - Throws: ``DatabaseError`` if it has owner clocks.
+    static func table(_ name: String, _ columns: String) throws -> TableDefinition {
+        guard !OwnerClockRemoval.isNeeded(columns) else { throw OwnerClockRemoval.refusal }
+        var table = TableDefinition(name, columns: try ColumnsText.read(columns))
+        table.databaseDefaults = try ColumnsText.readDefaults(columns)
+        return table
+    }
+
     /// Each form of a table has a number of its own.
     static let putTable = """
         INSERT INTO tideline.tables AS t ("name", "relation", "columns") VALUES ($1, $2, $3)
@@ -238,20 +219,11 @@ enum PostgresSchema {
         INSERT INTO tideline.clocks ("table") VALUES ($1) ON CONFLICT ("table") DO NOTHING
         """
 
-    /// The clocks of the tables, and those of owners that have moved for so many microseconds; none
-    /// if the database has no table for them.
-    static func readStamps(_ time: Int64, ofOwners: Bool = true) -> String {
-        let owners = """
-            UNION ALL
-            SELECT "table", "owner", "stamp", FALSE FROM tideline.owner_clocks
-            WHERE "written" >= \(OwnerClocks.statementTime) - \(time)
-            """
-        return """
-            SELECT c."table", NULL::text, c."stamp", \(OwnerClocks.isOfOwners("t."))
-            FROM tideline.clocks AS c JOIN tideline.tables AS t ON t."name" = c."table"
-            \(ofOwners ? owners : "")
-            """
-    }
+    /// The clocks of the tables.
+    static let readStamps = """
+        SELECT c."table", c."stamp"
+        FROM tideline.clocks AS c JOIN tideline.tables AS t ON t."name" = c."table"
+        """
 
     static let lockClock = """
         SELECT "stamp" FROM tideline.clocks WHERE "table" = $1 FOR UPDATE
@@ -373,32 +345,16 @@ enum PostgresSchema {
             let form = PostgresColumn(column)
             return ",\n    \(form.quoted) \(form.declaration)"
         }
-        let shared = """
-            "id"               text COLLATE "C" NOT NULL,
+        return """
+            CREATE TABLE \(log) (
+                "tideline_stamp"   bigint PRIMARY KEY,
+                "tideline_deleted" boolean NOT NULL,
+                "id"               text COLLATE "C" NOT NULL,
                 "createdAt"        timestamptz,
                 "updatedAt"        timestamptz,
                 "version"          bigint,
                 "deleted"          boolean\(columns.joined())
-            """
-        guard table.clock == .owner else {
-            return """
-                CREATE TABLE \(log) (
-                    "tideline_stamp"   bigint PRIMARY KEY,
-                    "tideline_deleted" boolean NOT NULL,
-                    \(shared)
-                )
-                """
-        }
-        // The stamps of two owners may be the same.
-        return """
-            CREATE TABLE \(log) (
-                "tideline_stamp"   bigint NOT NULL,
-                "tideline_deleted" boolean NOT NULL,
-                "tideline_owner"   text COLLATE "C" NOT NULL,
-                \(shared),
-                PRIMARY KEY ("tideline_owner", "tideline_stamp")
-            );
-            CREATE INDEX ON \(log) ("tideline_stamp")
+            )
             """
     }
 }

@@ -13,9 +13,7 @@ extension PostgresSchemaChange {
         func form(_ table: TableDefinition) -> Set<String> {
             Set(table.schema.columns.map { "\($0.name) \(PostgresColumn($0).declaration)" })
         }
-        if let before, form(before) == form(table), OwnerClocks.haveSameClocks(before, table) {
-            return
-        }
+        if let before, form(before) == form(table) { return }
         if before != nil {
             let log = PostgresName.log(table.name)
             let last = try connection.run(
@@ -25,9 +23,6 @@ extension PostgresSchemaChange {
                 PostgresSchema.raiseHorizon,
                 [.text(table.name.lowercased()), .integer(last)]
             )
-            if let before, before.clock == .owner {
-                for sql in OwnerClocks.expireLog(of: table.name) { try script.runOnRows(sql) }
-            }
             try script.execute("DROP TABLE \(log)")
             // The triggers of the old one went with it.
             try put("", as: "triggers.\(table.name.lowercased())")
@@ -46,9 +41,6 @@ extension PostgresSchemaChange {
             let name = SQLValue.text(table.name.lowercased())
             let stamp = try connection.run(PostgresSchema.lockClock, [name]).integer(0, 0)
             try script.run(PostgresSchema.raiseHorizon, [name, .integer(stamp)])
-            if table.clock == .owner {
-                for sql in OwnerClocks.expire(table.name) { try script.runOnRows(sql) }
-            }
         }
         try put(scope.text, as: key)
         try stampForeignWrites(to: table, scope)
@@ -72,8 +64,8 @@ extension PostgresSchemaChange {
     /// Stamps rows that external writers wrote while the triggers were missing.
     func stampUnheard(_ tables: [TableDefinition]) throws {
         guard !tables.isEmpty else { return }
-        let own = "set_config('tideline.own', $1, true), set_config('tideline.owners', $1, true)"
-        try connection.run("SELECT \(own)", [.text("")])
+        let setOwn = "SELECT set_config('tideline.own', $1, true)"
+        try connection.run(setOwn, [.text("")])
         for table in tables {
             let relation = PostgresName.quoted(table.name)
             try script.run(
@@ -83,6 +75,6 @@ extension PostgresSchemaChange {
         }
         // At once: a table with stamps to come cannot be changed.
         try connection.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
-        try connection.run("SELECT \(own)", [.text("on")])
+        try connection.run(setOwn, [.text("on")])
     }
 }

@@ -66,7 +66,7 @@ struct PostgresSchemaChange {
             try connection.execute(PostgresSchema.open)
         }
         let format = try connection.run(PostgresSchema.readFormat).text(0, 0)
-        guard let number = Int64(format), number <= PostgresSchema.ownersFormat else {
+        guard let number = Int64(format), number <= PostgresSchema.formatVersion else {
             throw DatabaseError(
                 .newerFormat,
                 "A newer server made the tables of this database (format \(format)). "
@@ -83,6 +83,8 @@ struct PostgresSchemaChange {
         if let fault = declared.lazy.compactMap({ PostgresName.fault(of: $0.schema) }).first {
             throw SchemaError(fault)
         }
+        let isOld = try value(of: "format") != String(PostgresSchema.formatVersion)
+        let migrated = try isOld ? OwnerClockRemoval(script).run().map(\.name) : []
         var stored = try storedTables()
         let losses = try SchemaLosses(of: stored, for: declared, connection)
         var restored = losses.steps(for: declared)
@@ -90,7 +92,6 @@ struct PostgresSchemaChange {
         try losses.forget(&stored, hasConsent: hasConsent, script)
         if hasConsent { restored += losses.forgotten(besides: declared) }
         try spellAsDeclared(declared, &stored)
-        let known = stored
         let adoptions = try adoptions(declared, stored)
         let adopting = adoptions.map { adoption in
             let name = adoption.definition.name
@@ -103,7 +104,7 @@ struct PostgresSchemaChange {
         }
         stored += adoptions.map(\.definition)
         var steps =
-            try restored + adopting + plan(declared, stored, known: known, isComplete)
+            try restored + adopting + plan(declared, stored, isComplete)
         for table in declared {
             let place = stored.firstIndex { SchemaPlan.isSame($0.name, table.name) }
             let own = steps.filter { $0.table == table.name && $0.changesDatabase }
@@ -128,9 +129,19 @@ struct PostgresSchemaChange {
             losses.unheard.contains { SchemaPlan.isSame($0, table.name) }
         }
         steps += unheard.map { SchemaStep(table: $0.name, kind: .restoreTriggers) }
-        if !restored.isEmpty || !unheard.isEmpty { try script.run(PostgresSchema.renewEpoch, []) }
-        try putFormat(stored)
-        try stampUnheard(unheard)
+        steps += migrated.map { SchemaStep(table: $0, kind: .removeOwnerClocks) }
+        if !restored.isEmpty || !unheard.isEmpty || !migrated.isEmpty {
+            try script.run(PostgresSchema.renewEpoch, [])
+        }
+        if isOld { try put(String(PostgresSchema.formatVersion), as: "format") }
+        // Tables that were migrated may have lost their triggers, too.
+        try stampUnheard(
+            unheard
+                + stored.filter { table in
+                    let isThere = !gone.contains(table.name.lowercased())
+                    return isThere && migrated.contains { SchemaPlan.isSame($0, table.name) }
+                }
+        )
         return (stored, steps)
     }
 
@@ -138,29 +149,36 @@ struct PostgresSchemaChange {
     private func plan(
         _ declared: [TableDefinition],
         _ stored: [TableDefinition],
-        known: [TableDefinition],
         _ isComplete: Bool
     ) throws -> [SchemaStep] {
         let plan = SchemaPlan(stored, in: PostgresFacts(connection: connection))
         func steps() throws -> [SchemaStep] {
-            let steps =
-                try plan.steps(to: declared, isComplete: isComplete)
-                + Self.changesOfClocks(known, declared)
+            let steps = try plan.steps(to: declared, isComplete: isComplete)
             let refused = hasConsent ? [] : steps.filter(\.needsConsent)
             guard refused.isEmpty else { throw Self.refusal(refused) }
             return steps
         }
-        let changed = Self.changesOfClocks(known, declared).map(\.table)
-        let names = plan.tablesToLookAt(declared, isComplete: isComplete) + changed
+        let names = plan.tablesToLookAt(declared, isComplete: isComplete)
         // A rejected change must not block writers.
         if names.isEmpty || !hasConsent {
             let steps = try steps()
             if names.isEmpty { return steps }
         }
         try keepWritersOut(names)
-        let steps = try steps()
-        if script.isDry { try lock(changed) }
-        return steps
+        return try steps()
+    }
+
+    /// Waits for the writers of these tables, and blocks new ones, before their rows are examined.
+    ///
+    /// Reads continue until something changes that they depend on: a column, a trigger. One table after the other is
+    /// locked in the order in which writers lock them.
+    ///
+    /// A dry run changes nothing that it examines, and blocks no writer meanwhile.
+    private func keepWritersOut(_ tables: [String]) throws {
+        let tables = Dictionary(tables.map { ($0.lowercased(), $0) }) { $1 }
+        for (_, name) in tables.sorted(by: { $0.key < $1.key }) {
+            try script.runOnRows("LOCK TABLE \(PostgresName.quoted(name)) IN EXCLUSIVE MODE")
+        }
     }
 
     /// Returns the tables that another program created.
@@ -207,11 +225,7 @@ struct PostgresSchemaChange {
         if let fault = PostgresName.fault(of: table.schema) { throw SchemaError(fault) }
         let stored = try Self.stored(table.name, connection)
         let begin = begin ?? stored?.form
-        if let stored,
-            table.form != nil && table.form != begin || !OwnerClocks.haveSameClocks(stored, table)
-        {
-            throw OutdatedTable(stored)
-        }
+        if let stored, table.form != nil, table.form != begin { throw OutdatedTable(stored) }
         var table = table
         if let stored { table.schema.name = stored.name }
         let facts = PostgresFacts(connection: connection)
@@ -273,7 +287,7 @@ struct PostgresSchemaChange {
     private static let lookMilliseconds = 2000
 
     private static func table(_ result: PostgresResult, _ row: Int) throws -> TableDefinition {
-        var table = try OwnerClocks.table(result.text(row, 0), result.text(row, 1))
+        var table = try PostgresSchema.table(result.text(row, 0), result.text(row, 1))
         table.form = result.integer(row, 2)
         return table
     }
@@ -306,7 +320,6 @@ struct PostgresSchemaChange {
                 try script.execute(
                     PostgresSchema.rename(columns[same].name, to: column.name, in: table.name)
                 )
-                if stored[place].owner == columns[same].name { stored[place].owner = column.name }
                 stored[place].schema.columns[same].name = column.name
             }
         }
@@ -335,21 +348,13 @@ struct PostgresSchemaChange {
                 return dropped.name == column.name
             }
         }
-        let changesClocks = stored.map { !OwnerClocks.haveSameClocks($0, table) } ?? false
-        // The owner column may be removed: from here on the table's clock stamps, after all of the owners' timestamps.
-        // A table that was not served has no links.
-        if changesClocks, !isAdopted, let stored { try endClocks(of: stored) }
         let rows = PostgresRowChange(
             script: script,
             table: table.name,
-            owner: changesClocks ? nil : stored.flatMap { OwnerClocks.cell($0) },
             now: time
         )
         try rows.carryOut(steps)
         if isAdopted { try rows.giveFirstVersions() }
-        if changesClocks {
-            for sql in OwnerClocks.begin(table) { try script.runOnRows(sql) }
-        }
         try indexes(table)
         var merged = table
         merged.databaseDefaults = try databaseDefaults(
@@ -358,7 +363,10 @@ struct PostgresSchemaChange {
         )
         let form = try script.run(
             PostgresSchema.putTable,
-            name + [.text(table.name), .text(OwnerClocks.text(columns, of: merged))]
+            name + [
+                .text(table.name),
+                .text(ColumnsText.write(columns, defaults: merged.databaseDefaults)),
+            ]
         ).integer(0, 0)
         if table.tombstones == .bare {
             for sql in PostgresSchema.eraseTombstones(of: table) { try script.runOnRows(sql) }

@@ -10,11 +10,6 @@ struct PostgresJob: Sendable {
         let table: PostgresTable
         let repeatKey: RepeatKey?
         let isRepeatOnly: Bool
-
-        /// Whether it may make a row that this clock stamps: a change of a row names no owner.
-        func makesRow(of clock: ClockKey) -> Bool {
-            clock.owner != "" || operation.kind == .insert
-        }
     }
 
     let batch: WriteBatch

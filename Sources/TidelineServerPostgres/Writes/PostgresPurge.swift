@@ -46,7 +46,7 @@ struct PostgresPurge: Sendable {
         try connection.execute(
             """
             BEGIN; SET LOCAL lock_timeout = '2s'; SET LOCAL statement_timeout = '10s';
-            SET LOCAL tideline.own = 'on'; SET LOCAL tideline.owners = 'on'
+            SET LOCAL tideline.own = 'on'
             """
         )
         var removed = Removed(count: 0)
@@ -88,10 +88,7 @@ struct PostgresPurge: Sendable {
             return try run(.tombstones(of: table, days: days), connection, time: time).count
         }
         try connection.execute(
-            """
-            BEGIN; SET LOCAL lock_timeout = '10s'; SET LOCAL tideline.own = 'on';
-            SET LOCAL tideline.owners = 'on'
-            """
+            "BEGIN; SET LOCAL lock_timeout = '10s'; SET LOCAL tideline.own = 'on'"
         )
         let count = try removeTombstones(table, before: Self.lastTime, time.now, connection)
         try connection.run("COMMIT")
@@ -112,32 +109,18 @@ struct PostgresPurge: Sendable {
     ) throws -> Int {
         let relation = PostgresName.quoted(table)
         let name = SQLValue.text(table.lowercased())
-        let owner = try owner(table, "ROW EXCLUSIVE", connection)
-        // Each owner's clock is ahead by itself: a note of the table's says nothing of it.
-        let end = try owner == nil ? PostgresReceipts.end(table, time, connection) : time
+        try lock(table, "ROW EXCLUSIVE", connection)
+        let end = try PostgresReceipts.end(table, time, connection)
         var old = "FROM \(relation) AS r WHERE \"deleted\" AND \"updatedAt\" < $1::timestamptz"
         for reference in try references(to: relation, connection) { old += " AND NOT \(reference)" }
-        var bounds: [PostgresParameter] = [
-            .value(.text(Timestamp(microseconds: end).exactText)), .value(Self.rows),
-        ]
-        var ofFreeOwners = ""
-        if let owner {
-            let owners = try freeOwners(table, owner, old, by: "\"updatedAt\"", bounds, connection)
-            guard !owners.isEmpty else { return 0 }
-            bounds.append(.array(owners))
-            ofFreeOwners = "AND \(owner) = ANY($3::text[])"
-        }
         let gone = try connection.run(
-            PostgresStatement(
-                """
-                DELETE FROM \(relation) AS r WHERE "id" IN (
-                    SELECT "id" \(old) \(ofFreeOwners)
-                    ORDER BY "updatedAt" LIMIT $2 FOR UPDATE SKIP LOCKED
-                )
-                RETURNING "id", "version", \(owner ?? "NULL::text")
-                """,
-                bounds
+            """
+            DELETE FROM \(relation) AS r WHERE "id" IN (
+                SELECT "id" \(old) ORDER BY "updatedAt" LIMIT $2 FOR UPDATE SKIP LOCKED
             )
+            RETURNING "id", "version"
+            """,
+            [.text(Timestamp(microseconds: end).exactText), Self.rows]
         )
         guard gone.count > 0 else { return 0 }
         let stamps = (0..<gone.count).map { gone.integer($0, 1) }
@@ -147,17 +130,21 @@ struct PostgresPurge: Sendable {
                 [.value(name), .array((0..<gone.count).map { .text(gone.text($0, 0)) })]
             )
         )
-        if owner == nil { try leave(name, stamps, now, connection) }
+        try leave(name, stamps, now, connection)
         // Devices that have these rows cannot be notified any more that they are gone.
         try connection.run(PostgresSchema.raiseHorizon, [name, .integer(stamps.max() ?? 0)])
-        if owner != nil {
-            let owners = (0..<gone.count).map { SQLValue.text(gone.text($0, 2)) }
-            let stamps = stamps.map { SQLValue.integer($0) }
-            for statement in OwnerClocks.leave(table, owners, stamps, now) {
-                try connection.run(statement)
-            }
-        }
         return gone.count
+    }
+
+    /// Locks a table against changes of its schema.
+    ///
+    /// The thread of all writes does not wait for a change that is under way: the next round comes soon.
+    private func lock(
+        _ table: String,
+        _ mode: String,
+        _ connection: PostgresConnection
+    ) throws {
+        try connection.execute("LOCK TABLE \(PostgresName.quoted(table)) IN \(mode) MODE NOWAIT")
     }
 
     /// Conditions on a row `r` that external rows refer to, and that is kept for them.
@@ -184,7 +171,7 @@ struct PostgresPurge: Sendable {
         return (0..<found.count).map { found.text($0, 0) }
     }
 
-    /// Tombstones with these stamps are gone, of a table with one clock.
+    /// Counts tombstones with these timestamps as gone.
     private func leave(
         _ name: SQLValue,
         _ stamps: [Int64],
@@ -218,9 +205,7 @@ struct PostgresPurge: Sendable {
     ) throws -> Int {
         let log = PostgresName.log(table)
         let name = SQLValue.text(table.lowercased())
-        if try owner(table, "ROW SHARE", connection) != nil {
-            return try forgetChangesOfOwners(table, upTo: end, connection)
-        }
+        try lock(table, "ROW SHARE", connection)
         let gone = try connection.run(
             """
             WITH gone AS (
@@ -275,14 +260,10 @@ struct PostgresPurge: Sendable {
             atMost: PurgeSchedule.rowsMax,
             connection
         )
-        // A state from before owners had clocks may have been put back meanwhile.
-        let hasOwners = try !OwnerClocks.isMissing(connection)
-        for relation in ["departures"] + (hasOwners ? ["owner_departures"] : []) {
-            try connection.run(
-                "DELETE FROM tideline.\(relation) WHERE \"last\" < $1",
-                [.integer(now - PostgresClock.countedTime)]
-            )
-        }
+        try connection.run(
+            "DELETE FROM tideline.departures WHERE \"last\" < $1",
+            [.integer(now - PostgresClock.countedTime)]
+        )
         let left = PurgeSchedule.rowsMax - removed.count
         guard left > 0, let end = time.end(days: limits.ledgerDays) else { return removed }
         removed.count += try dropOld(before: end - Self.margin, left, connection)

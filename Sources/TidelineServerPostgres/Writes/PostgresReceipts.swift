@@ -1,8 +1,7 @@
 // PostgresReceipts: when commits were received whose table clock was ahead of the wall clock.
 //
 // The twin of ReceiptTimes in a file. Entries of the ledger are dated here instead, for they have no
-// places. A table whose owners have clocks has no notes: its rows of the future are kept until their time
-// comes, or until their clocks are reset.
+// places.
 
 import TidelineCore
 import TidelinePostgres
@@ -158,24 +157,11 @@ enum PostgresReceipts {
         )
     }
 
-    /// The clocks of all tables, and the furthest of their owners'.
+    /// The clocks of all tables.
     static func stamps(_ connection: PostgresConnection) throws -> [TableStamp] {
-        let owners =
-            try OwnerClocks.isMissing(connection)
-            ? ""
-            : """
-            UNION ALL
-            SELECT "table", max("stamp") FROM tideline.owner_clocks GROUP BY "table"
-            """
         let found = try connection.run(
-            """
-            SELECT "table", max("stamp") FROM (
-                SELECT "table", "stamp" FROM tideline.clocks \(owners)
-            ) AS c GROUP BY "table" ORDER BY "table"
-            """
+            "SELECT \"table\", \"stamp\" FROM tideline.clocks ORDER BY \"table\""
         )
-        return (0..<found.count).map {
-            TableStamp(table: found.text($0, 0), stamp: found.integer($0, 1))
-        }
+        return TableStamp.read(found)
     }
 }

@@ -463,7 +463,7 @@ final class PostgresWriter: Sendable {
         var round = WriteRound(try link.connection(), limits: limits, times: times, now: now)
         let heldTables = jobs.map { $0.tables.intersection(retry.heldTables) }
         let free = zip(jobs, heldTables).filter { $1.isEmpty }.map { $0.0 }
-        try round.begin(free, passing: retry.passesHeld ? held : nil)
+        try round.begin(free, passesHeld: retry.passesHeld)
         // Before any is done: a table that grows makes the other batches be read again.
         let missing = try zip(jobs, heldTables).map { job, tables in
             guard retry.passesHeld, tables.isEmpty else {
@@ -546,7 +546,7 @@ final class PostgresWriter: Sendable {
     ///
     /// Only a hint: a server that misses it reads the clocks soon. Within the transaction it would block
     /// every other commit of the database that notifies.
-    private func announce(_ moved: [ClockStamp], _ link: inout PostgresLink) {
+    private func announce(_ moved: [TableStamp], _ link: inout PostgresLink) {
         guard !moved.isEmpty, let connection = try? link.connection() else { return }
         _ = try? connection.run("NOTIFY tideline")
     }

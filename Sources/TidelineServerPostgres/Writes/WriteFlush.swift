@@ -176,13 +176,11 @@ extension WriteState {
             .compactMap { _, entries in
                 guard let table = entries.first?.table else { return nil }
                 let names = table.columns.map(\.quoted).joined(separator: ", ")
-                let owner = table.hasOwnerClocks ? ", \"tideline_owner\"" : ""
-                let cell = table.hasOwnerClocks ? ", \(table.ownerCell(of: "x."))" : ""
                 return PostgresStatement(
                     """
                     INSERT INTO \(PostgresName.log(table.name))
-                    ("tideline_stamp", "tideline_deleted", \(names)\(owner))
-                    SELECT x.*\(cell) FROM unnest(
+                    ("tideline_stamp", "tideline_deleted", \(names))
+                    SELECT x.* FROM unnest(
                         $1::bigint[], $2::boolean[], \(Self.types(of: table, from: 3))
                     ) AS x("tideline_stamp", "tideline_deleted", \(names))
                     """,
@@ -255,73 +253,43 @@ extension WriteState {
     }
 
     private var departureCounts: [PostgresStatement] {
-        split(Array(departures), by: \.key.clock).map { kind, counts in
-            let counts = counts.sorted {
-                ($0.key.clock, $0.key.millisecond) < ($1.key.clock, $1.key.millisecond)
-            }
-            return PostgresStatement(
+        let counts = departures.sorted {
+            ($0.key.clock, $0.key.millisecond) < ($1.key.clock, $1.key.millisecond)
+        }
+        guard !counts.isEmpty else { return [] }
+        return [
+            PostgresStatement(
                 """
-                INSERT INTO tideline.\(kind.prefix)departures AS d
-                ("table", "millisecond", "count", "last"\(kind.column))
-                SELECT * FROM unnest(
-                    $1::text[], $2::bigint[], $3::bigint[], $4::bigint[]\(kind.parameter(5))
-                )
-                ON CONFLICT ("table", "millisecond"\(kind.column)) DO UPDATE
+                INSERT INTO tideline.departures AS d ("table", "millisecond", "count", "last")
+                SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[])
+                ON CONFLICT ("table", "millisecond") DO UPDATE
                 SET "count" = d."count" + excluded."count", "last" = excluded."last"
                 """,
                 [
-                    .array(counts.map { .text($0.key.clock.table) }),
+                    .array(counts.map { .text($0.key.clock) }),
                     .array(counts.map { .integer($0.key.millisecond) }),
                     .array(counts.map { .integer($0.value) }),
                     .array(counts.map { .integer(clocks[$0.key.clock]?.stamp ?? 0) }),
-                ] + kind.owners(counts.map(\.key.clock))
+                ]
             ).kept
-        }
+        ]
     }
 
     private var stamps: [PostgresStatement] {
-        split(moved.sorted(), by: \.self).map { kind, keys in
+        let keys = moved.sorted()
+        guard !keys.isEmpty else { return [] }
+        return [
             PostgresStatement(
                 """
-                UPDATE tideline.\(kind.prefix)clocks AS c SET "stamp" = x."stamp"\(kind.written)
-                FROM unnest($1::text[], $2::bigint[]\(kind.parameter(3))) AS x("table", "stamp"\(kind.column))
-                WHERE c."table" = x."table"\(kind.isSameOwner)
+                UPDATE tideline.clocks AS c SET "stamp" = x."stamp"
+                FROM unnest($1::text[], $2::bigint[]) AS x("table", "stamp")
+                WHERE c."table" = x."table"
                 """,
                 [
-                    .array(keys.map { .text($0.table) }),
+                    .array(keys.map { .text($0) }),
                     .array(keys.map { .integer(clocks[$0]?.stamp ?? 0) }),
-                ] + kind.owners(keys)
+                ]
             ).kept
-        }
-    }
-
-    /// What is kept of tables' clocks, and what of owners'.
-    private func split<Element>(
-        _ elements: [Element],
-        by key: (Element) -> ClockKey
-    ) -> [(kind: ClockKind, elements: [Element])] {
-        [ClockKind.table, .owner].compactMap { kind in
-            let own = elements.filter { (key($0).owner != nil) == (kind == .owner) }
-            return own.isEmpty ? nil : (kind, own)
-        }
-    }
-}
-
-/// The parts of statements that clocks of tables and those of owners do not have in common.
-private enum ClockKind {
-    case table
-    case owner
-
-    /// How the names of the tables begin that have them.
-    var prefix: String { self == .owner ? "owner_" : "" }
-    /// The additional column.
-    var column: String { self == .owner ? ", \"owner\"" : "" }
-    var isSameOwner: String { self == .owner ? " AND c.\"owner\" = x.\"owner\"" : "" }
-    var written: String { self == .owner ? ", \"written\" = \(OwnerClocks.written)" : "" }
-
-    func parameter(_ number: Int) -> String { self == .owner ? ", $\(number)::text[]" : "" }
-
-    func owners(_ keys: [ClockKey]) -> [PostgresParameter] {
-        self == .owner ? [.array(keys.map { .text($0.owner ?? "") })] : []
+        ]
     }
 }

@@ -9,5 +9,5 @@ struct WriteResults {
     /// The locks that the waiting jobs need, by the indexes of the jobs.
     var heldUp: [Int: Set<HeldLock>] = [:]
     /// The clocks that have moved.
-    var moved: [ClockStamp] = []
+    var moved: [TableStamp] = []
 }

@@ -15,7 +15,7 @@ struct WriteRetry {
 
     /// Whether each group has a savepoint, as something is wrong with one of them.
     private(set) var isApart = false
-    /// Whether rows and clocks of owners that somebody else has are left out.
+    /// Whether rows that other transactions hold are skipped.
     private(set) var passesHeld: Bool
     /// The tables that are left out, by the names of their clocks: somebody has them, or their clocks.
     private(set) var heldTables: Set<String>

@@ -57,7 +57,7 @@ extension WriteRound {
         var stamps: [SQLValue] = []
         for (sent, found) in changes {
             var image = found
-            let key = table.clockKey(of: image)
+            let key = table.clock
             guard let clock = state.clocks[key] else { throw Self.leftOut }
             let stamp = PostgresClock.next(after: clock.stamp, now: now, isCounted: false)
             state.clocks[key]?.stamp = stamp
@@ -89,41 +89,18 @@ extension WriteRound {
     ///
     /// Rows that external triggers wrote are stamped then, by clocks that may be known here.
     mutating func checkConstraints() throws {
-        let keys = state.clocks.keys.sorted()
-        let (tables, owners) = (keys.filter { $0.owner == nil }, keys.filter { $0.owner != nil })
+        let clocks = state.clocks.keys.sorted()
         let results = try connection.pipeline([
             PostgresStatement("SET CONSTRAINTS ALL IMMEDIATE"),
             PostgresStatement("SET CONSTRAINTS ALL DEFERRED"),
             PostgresStatement(
                 "SELECT \"table\", \"stamp\" FROM tideline.clocks WHERE \"table\" = ANY($1::text[])",
-                [.array(tables.map { .text($0.table) })]
+                [.array(clocks.map { .text($0) })]
             ),
         ])
-        takeStamps(results[2], ofOwners: false)
-        guard !owners.isEmpty else { return }
-        let found = try connection.run(
-            PostgresStatement(
-                """
-                SELECT c."table", c."stamp", c."owner" FROM tideline.owner_clocks AS c
-                JOIN unnest($1::text[], $2::text[]) AS x("table", "owner")
-                ON c."table" = x."table" AND c."owner" = x."owner"
-                """,
-                [
-                    .array(owners.map { .text($0.table) }),
-                    .array(owners.map { .text($0.owner ?? "") }),
-                ]
-            )
-        )
-        takeStamps(found, ofOwners: true)
-    }
-
-    private mutating func takeStamps(_ result: PostgresResult, ofOwners: Bool) {
-        for row in 0..<result.count {
-            let owner = ofOwners ? result.text(row, 2) : nil
-            let key = ClockKey(table: result.text(row, 0), owner: owner)
-            let stamp = result.integer(row, 1)
-            if let known = state.clocks[key]?.stamp, stamp > known {
-                state.clocks[key]?.stamp = stamp
+        for clock in TableStamp.read(results[2]) {
+            if let known = state.clocks[clock.table]?.stamp, clock.stamp > known {
+                state.clocks[clock.table]?.stamp = clock.stamp
             }
         }
     }

@@ -7,8 +7,7 @@ import TidelineServerCore
 extension WriteRound {
     mutating func takeClocks(_ result: PostgresResult) {
         for row in 0..<result.count {
-            let key = ClockKey(table: result.text(row, 0), owner: nil)
-            state.clocks[key] = WriteState.Clock(
+            state.clocks[result.text(row, 0)] = WriteState.Clock(
                 stamp: result.integer(row, 1),
                 counted: result.integer(row, 2)
             )

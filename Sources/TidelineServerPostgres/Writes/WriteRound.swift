@@ -19,8 +19,6 @@ struct WriteRound {
     private var databaseNow: Int64 = 0
     var state = WriteState()
     let times: WriteTimes
-    /// What was held before, where it passes over what others have.
-    private(set) var passed: HeldLocks?
     /// The columns that the current group has added: later writes of the group find them here.
     private var grown: Table?
     private var isWritten = false
@@ -49,13 +47,11 @@ struct WriteRound {
     ///
     /// - Parameters:
     ///   - jobs: The batches of the transaction.
-    ///   - held: The locks that were contended for long; if it is given, rows and clocks of owners that other
-    ///     transactions hold are skipped.
-    /// - Throws: ``HeldTable`` and ``HeldTimeout`` if another transaction held a table, or a row or such a clock, for
-    ///   too long.
+    ///   - passesHeld: Whether rows that other transactions hold are skipped.
+    /// - Throws: ``HeldTable`` and ``HeldTimeout`` if another transaction held a table, or a row, for too long.
     mutating func begin(
         _ jobs: [PostgresJob],
-        passing held: HeldLocks? = nil
+        passesHeld: Bool = false
     ) throws {
         var ids: [String: Set<String>] = [:]
         var tables: [String: PostgresTable] = [:]
@@ -72,12 +68,10 @@ struct WriteRound {
             }
             if let key = write.repeatKey { names.insert(LedgerKey(key)) }
         }
-        passed = held
-        let waits = held == nil
+        let waits = !passesHeld
         let parts = tables.values.sorted { $0.clock < $1.clock }
             .map { (table: $0, ids: Array(ids[$0.clock] ?? []).sorted()) }
         let statementTime = waits ? times.heldStatement : times.statement
-        let heldTimes = WriteStatements.timeouts(lock: times.heldLock, statement: statementTime)
         let fullTimes = WriteStatements.timeouts(lock: times.lock, statement: times.statement)
         var waiting = WaitingStatements()
         var statements = [
@@ -90,13 +84,13 @@ struct WriteRound {
         }
         let rowsPlace = statements.count
         for part in parts {
-            if waits { waiting.others.insert(statements.count) }
+            if waits { waiting.rows.insert(statements.count) }
             statements.append(
                 WriteStatements.lock(part.ids, of: part.table, passingHeld: !waits)
             )
         }
         let clocksPlace = statements.count + 1
-        let clocks = parts.map(\.table).filter { !$0.hasOwnerClocks }.map(\.clock)
+        let clocks = parts.map(\.table.clock)
         statements.append(
             WriteStatements.timeouts(lock: times.busyLock, statement: times.statement)
         )
@@ -104,20 +98,8 @@ struct WriteRound {
             waiting.tables[statements.count] = clock
             statements.append(WriteStatements.lockClock(clock))
         }
-        let owners = NamedOwnerClocks(jobs, tables, ids, passing: held)
-        var results: [PostgresResult] = []
-        if let owners, !waits {
-            results = try run(statements, waiting)
-            try makeClocks(owners, times)
-            statements = []
-        } else if let owners {
-            waiting.others.formUnion([statements.count + 1, statements.count + 2])
-            statements += [heldTimes, owners.make]
-        }
-        let ownersPlace = results.count + statements.count
-        if let owners { statements.append(owners.lock) }
         statements.append(fullTimes)
-        let formsPlace = results.count + statements.count
+        let formsPlace = statements.count
         statements.append(WriteStatements.forms(parts.map(\.table)))
         let placeBehind = formsPlace + 1
         statements.append(PostgresStatement(PostgresClock.now).kept)
@@ -125,33 +107,20 @@ struct WriteRound {
         statements.append(LedgerKey.read(Array(names)))
         statements.append(LedgerKey.readHorizons(Set(names.map(\.caller))))
         statements += parts.map { WriteStatements.read($0.ids, of: $0.table) }
-        results += try run(statements, waiting, from: results.count)
+        let results: [PostgresResult]
+        do {
+            results = try connection.pipeline(statements)
+        } catch let error as PostgresError {
+            throw waiting.refusal(error)
+        }
         for place in clocks.indices { takeClocks(results[clocksPlace + place]) }
-        if owners != nil { takeOwnerClocks(results[ownersPlace]) }
         takeForms(results[formsPlace])
         databaseNow = results[placeBehind].integer(0, 0)
         takeLedger(results[placeBehind + 1], names)
         state.ledgerHorizons = LedgerKey.horizons(results[placeBehind + 2])
         for (place, part) in parts.enumerated() {
             try take(results[placeBehind + 3 + place], part.ids, part.table)
-            let locked = results[rowsPlace + place]
-            if !waits {
-                markHeld(part.ids, part.table, locked: locked)
-            } else if part.table.hasOwnerClocks {
-                markLate(part.ids, part.table, locked: locked)
-            }
-        }
-    }
-
-    private func run(
-        _ statements: [PostgresStatement],
-        _ waiting: WaitingStatements,
-        from start: Int = 0
-    ) throws -> [PostgresResult] {
-        do {
-            return try connection.pipeline(statements)
-        } catch let error as PostgresError {
-            throw waiting.refusal(error, from: start)
+            if !waits { markHeld(part.ids, part.table, locked: results[rowsPlace + place]) }
         }
     }
 
@@ -213,8 +182,7 @@ struct WriteRound {
 
     /// Returns the answer to a group that failed while other groups of the transaction can succeed.
     private static func refusal(_ error: any Error) -> (any Error)? {
-        if error is HeldClock { return ServerError.writesWait }
-        return error is OutdatedTable ? error : nil
+        error is OutdatedTable ? error : nil
     }
 
     private mutating func undo(to before: WriteState) throws {
@@ -322,9 +290,7 @@ struct WriteRound {
             state.formsBefore[write.table.clock] = formBefore
             // Later writes with the old schema version have to restart.
             state.forms[write.table.clock] = made.form
-            if !write.table.hasOwnerClocks {
-                takeClocks(try connection.run(WriteStatements.lockClock(write.table.clock)))
-            }
+            takeClocks(try connection.run(WriteStatements.lockClock(write.table.clock)))
             var outcome = try perform(write.operation, in: write.table)
             guard outcome.decision.changesRow else {
                 try undoGrowth(to: before)
@@ -375,23 +341,9 @@ struct WriteRound {
         let now = now()
         let stored = try image(operation.id, table)
         let operation = try withDefaults(operation, on: stored, in: table)
-        var key = stored.map { table.clockKey(of: $0) } ?? table.clockKey(of: operation)
-        var (stamp, plan) = try plan(operation, on: stored, in: table, key, now)
-        if case .insert(let image) = plan.change, table.clockKey(of: image) != key {
-            key = table.clockKey(of: image)
-            (stamp, plan) = try self.plan(operation, on: stored, in: table, key, now)
-        }
-        if plan.change.changesRow { try refuseLate(operation.id, table) }
-        if state.clocks[key] == nil, plan.change.changesRow {
-            // An owner whom nothing of the transaction named.
-            try lockClock(key, of: table)
-            (stamp, plan) = try self.plan(operation, on: stored, in: table, key, now)
-        }
+        let (stamp, plan) = try plan(operation, on: stored, in: table, now)
         guard budget.hasRoom(for: plan.outcome) else { return .refused(.noRoomInBatch) }
-        if case .update(let image, _, _) = plan.change, table.clockKey(of: image) != key {
-            return .refused(.badRequest("A row of this table cannot get another owner."))
-        }
-        state.take(plan.change, stamp: stamp, by: key, of: table, now: now)
+        state.take(plan.change, stamp: stamp, of: table, now: now)
         let entry = AuditEntry(plan.change, by: operation, in: table.table, stamp: stamp)
         if let entry { state.audits.append(entry) }
         return plan.outcome
@@ -401,14 +353,13 @@ struct WriteRound {
         _ operation: WriteOperation,
         on stored: RowImage?,
         in table: PostgresTable,
-        _ key: ClockKey,
         _ now: Int64
     ) throws -> (stamp: Int64, plan: WritePlan) {
-        let clock = state.clocks[key] ?? WriteState.Clock(stamp: 0, counted: 0)
+        let clock = state.clocks[table.clock] ?? WriteState.Clock(stamp: 0, counted: 0)
         let stamp = PostgresClock.next(
             after: clock.stamp,
             now: now,
-            isCounted: !clock.hasMoved && state.isCounted(key, now)
+            isCounted: !clock.hasMoved && state.isCounted(table.clock, now)
         )
         let planner = WritePlanner(table.table, limits: limits)
         var step = planner.plan(operation, on: stored, stamp: stamp)
@@ -444,7 +395,7 @@ struct WriteRound {
     /// Sends the rest and commits.
     ///
     /// - Returns: The clocks that have moved.
-    mutating func commit() throws -> [ClockStamp] {
+    mutating func commit() throws -> [TableStamp] {
         guard isWritten || !state.isEmpty || !repeated.isEmpty else {
             try connection.run("ROLLBACK")
             return []
@@ -463,6 +414,6 @@ struct WriteRound {
             throw error
         }
         return state.clocks.filter(\.value.hasMoved).sorted { $0.key < $1.key }
-            .map { ClockStamp(key: $0.key, stamp: $0.value.stamp) }
+            .map { TableStamp(table: $0.key, stamp: $0.value.stamp) }
     }
 }

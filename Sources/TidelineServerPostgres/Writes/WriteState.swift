@@ -17,8 +17,6 @@ struct WriteState {
     struct Cell {
         var stored: RowImage?
         var planned: RowImage?
-        /// Whether it came when rows were locked, so that others may change it meanwhile.
-        var isLate = false
     }
 
     struct Clock {
@@ -31,7 +29,7 @@ struct WriteState {
     }
 
     struct Departure: Hashable {
-        var clock: ClockKey
+        var clock: String
         var millisecond: Int64
     }
 
@@ -39,7 +37,7 @@ struct WriteState {
     var rows: [RowKey: Cell] = [:]
     /// The rows that other transactions hold, if a transaction skips them.
     var heldRows: Set<RowKey> = []
-    var clocks: [ClockKey: Clock] = [:]
+    var clocks: [String: Clock] = [:]
     /// The numbers of the tables' forms, as far as they are known.
     var forms: [String: Int64] = [:]
     /// The same of those that the transaction has changed, as they were before.
@@ -65,7 +63,7 @@ struct WriteState {
     /// The audit entries; always with a change that moves a clock.
     var audits: [AuditEntry] = []
     /// The clocks that have moved since the last flush.
-    var moved: Set<ClockKey> = []
+    var moved: Set<String> = []
 
     /// Whether something is to be written.
     var isEmpty: Bool {
@@ -93,14 +91,14 @@ struct WriteState {
     /// Forgets the rows, because tables with a new schema version have to be read again.
     mutating func forgetRows() { rows = [:] }
 
-    /// Takes what was planned for a row, stamped by a clock.
+    /// Takes what was planned for a row.
     mutating func take(
         _ change: WritePlan.Change,
         stamp: Int64,
-        by clock: ClockKey,
         of table: PostgresTable,
         now: Int64
     ) {
+        let clock = table.clock
         switch change {
         case .nothing: return
         case .insert(let image): put(image, image.id, of: table)
@@ -141,13 +139,13 @@ struct WriteState {
     }
 
     /// A row is about to get another time, or to go.
-    private mutating func leaves(_ old: RowImage, _ clock: ClockKey, _ now: Int64) {
+    private mutating func leaves(_ old: RowImage, _ clock: String, _ now: Int64) {
         guard isCounted(clock, now) else { return }
         let place = Departure(clock: clock, millisecond: old.updatedAt / 1000)
         departures[place, default: 0] += 1
     }
 
-    func isCounted(_ clock: ClockKey, _ now: Int64) -> Bool {
+    func isCounted(_ clock: String, _ now: Int64) -> Bool {
         guard let counted = clocks[clock]?.counted, counted > 0 else { return false }
         return now - counted < PostgresClock.countedTime
     }

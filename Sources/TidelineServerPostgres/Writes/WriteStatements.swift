@@ -24,8 +24,7 @@ enum WriteStatements {
             SELECT set_config('lock_timeout', $1, true),
                 set_config('idle_in_transaction_session_timeout', $2, true),
                 set_config('statement_timeout', $3, true),
-                set_config('tideline.own', 'on', true), set_config('tideline.owners', 'on', true),
-                set_config('array_nulls', 'on', true),
+                set_config('tideline.own', 'on', true), set_config('array_nulls', 'on', true),
                 set_config(
                     'synchronous_commit',
                     coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'local'), true
@@ -69,19 +68,18 @@ enum WriteStatements {
         PostgresStatement("LOCK TABLE ONLY \(table.quoted) IN ROW EXCLUSIVE MODE NOWAIT")
     }
 
-    /// Locks rows; returns their ids if a row has the clock of its owner, or if rows that other transactions hold are
-    /// skipped.
+    /// Locks rows; returns their ids if rows that other transactions hold are skipped.
     static func lock(
         _ ids: [String],
         of table: PostgresTable,
         passingHeld: Bool = false
     ) -> PostgresStatement {
         let ids = PostgresParameter.array(ids.map { .text($0) })
-        if table.hasOwnerClocks || passingHeld {
+        if passingHeld {
             return PostgresStatement(
                 """
                 SELECT "id" FROM \(table.quoted) WHERE "id" = ANY($1::text[])
-                ORDER BY "id" FOR UPDATE\(passingHeld ? " SKIP LOCKED" : "")
+                ORDER BY "id" FOR UPDATE SKIP LOCKED
                 """,
                 [ids]
             ).kept

@@ -4,8 +4,7 @@
 package struct WriteTimes: Sendable {
     /// For a lock.
     package var lock = 2000
-    /// For a table, a row or the clock of an owner with writes that do not need it; its own writes wait as
-    /// for any lock.
+    /// For a table or a row with writes that do not need it; its own writes wait as for any lock.
     package var heldLock = 100
     /// The same for the clock of a table, and for what goes from one transaction to the next: who waits in
     /// line gets it in the end.
@@ -15,6 +14,6 @@ package struct WriteTimes: Sendable {
     /// For a statement but COMMIT; more than for a lock, which is told apart from it.
     package var statement = 10_000
 
-    /// For a statement that locks several rows, or several clocks of owners, one after the other.
+    /// For a statement that locks several rows, one after the other.
     var heldStatement: Int { min(2 * heldLock, statement) }
 }

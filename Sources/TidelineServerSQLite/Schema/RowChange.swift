@@ -21,7 +21,7 @@ struct RowChange {
 
     func carryOut(_ step: SchemaStep.Kind) throws {
         switch step {
-        case .createTable, .adoptTable, .changeClock, .keepTable, .restoreTable, .forgetTable,
+        case .createTable, .adoptTable, .removeOwnerClocks, .keepTable, .restoreTable, .forgetTable,
             .restoreColumn,
             .restoreTriggers:
             break

@@ -48,8 +48,8 @@ package final class AlternatingStore: TableStore {
         try await next.stored(name)
     }
 
-    package func clock(_ owner: ClockOwner, of table: Table) async throws -> TableClock {
-        try await next.clock(owner, of: table)
+    package func clock(of table: Table) async throws -> TableClock {
+        try await next.clock(of: table)
     }
 
     package func read(

@@ -54,8 +54,8 @@ package final class BlockingStore: TableStore {
         try wait { try await $0.stored(name) }
     }
 
-    package func clock(_ owner: ClockOwner, of table: Table) async throws -> TableClock {
-        try wait { try await $0.clock(owner, of: table) }
+    package func clock(of table: Table) async throws -> TableClock {
+        try wait { try await $0.clock(of: table) }
     }
 
     package func read(

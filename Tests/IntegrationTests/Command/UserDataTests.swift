@@ -14,7 +14,7 @@ extension ProcessTests {
               "tables": {
                 "Diary": {
                   "columns": { "text": "string", "mood": "integer" }, "owner": "userId",
-                  "conflict": "merge", "audit": true CLOCK
+                  "conflict": "merge", "audit": true
                 },
                 "Shared": { "columns": { "text": "string" }, "audit": true }
               }
@@ -65,11 +65,7 @@ extension ProcessTests {
         ) async throws {
             try await withWorkspace { workspace in
                 _ = try workspace.file("jwt.key", String(repeating: "0123456789abcdef", count: 2))
-                let clock = kind == "owners" ? #", "clock": "owner""# : ""
-                let file = try workspace.file(
-                    "tideline.json",
-                    Self.configuration.replacing("CLOCK", with: clock)
-                )
+                let file = try workspace.file("tideline.json", Self.configuration)
                 let database =
                     kind == "sqlite"
                     ? "sqlite:" + workspace.path("server.db")
@@ -108,7 +104,7 @@ extension ProcessTests {
         }
 
         private static var kinds: [String] {
-            PostgresCluster.reasonToSkip == nil ? ["sqlite", "postgres", "owners"] : ["sqlite"]
+            PostgresCluster.reasonToSkip == nil ? ["sqlite", "postgres"] : ["sqlite"]
         }
 
         @Test(
@@ -147,8 +143,7 @@ extension ProcessTests {
                 let fields: HTTPFields = ["X-ZUMO-AUTH": try await scene.token("bert")]
                 let answer = try await server.wire.send("GET", "/tables/Diary", headers: fields)
                 #expect(answer.rows.count == 2)
-                // Each owner has a horizon of its own there.
-                if kind != "owners" { #expect(answer.headers["Tideline-Horizon"] != nil) }
+                #expect(answer.headers["Tideline-Horizon"] != nil)
                 _ = try await server.stop()
             }
         }

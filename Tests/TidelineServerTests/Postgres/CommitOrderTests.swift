@@ -26,9 +26,8 @@ struct CommitOrderTests {
         return (primary: primary, standby: try PostgresCluster(standbyOf: primary))
     }
 
-    @Test(arguments: seeds, [ClockRule.table, .owner])
-    func nobodyMissesARow(seed: UInt64, clock: ClockRule) async throws {
-        let outcome = try await Overlap(seed: seed, isNaive: false, clock: clock).run()
+    @Test(arguments: seeds) func nobodyMissesARow(seed: UInt64) async throws {
+        let outcome = try await Overlap(seed: seed, isNaive: false).run()
         #expect(outcome.rows > 100)
         #expect(outcome.missed == [:])
         #expect(outcome.repeatedStamps == 0)
@@ -37,8 +36,7 @@ struct CommitOrderTests {
     }
 
     /// The same with readers who page from a standby that lags, now and then for longer than it is waited for.
-    @Test(arguments: seeds, [ClockRule.table, .owner])
-    func nobodyMissesARowOnAStandby(seed: UInt64, clock: ClockRule) async throws {
+    @Test(arguments: seeds) func nobodyMissesARowOnAStandby(seed: UInt64) async throws {
         let (primary, standby) = try Self.pair.get()
         let metrics = StoreMetrics()
         let lagging = Task {
@@ -53,7 +51,7 @@ struct CommitOrderTests {
                 }
             }
         }
-        var overlap = Overlap(seed: seed, isNaive: false, clock: clock)
+        var overlap = Overlap(seed: seed, isNaive: false)
         overlap.cluster = primary
         overlap.standby = standby
         overlap.metrics = metrics
@@ -73,7 +71,7 @@ struct CommitOrderTests {
         for seed in UInt64(0)..<10 {
             let outcome: Overlap.Outcome
             do {
-                outcome = try await Overlap(seed: seed, isNaive: true, clock: .table).run()
+                outcome = try await Overlap(seed: seed, isNaive: true).run()
             } catch let error as ServerError where error.code == ServerError.epochChanged.code {
                 // A reader had come further than the clock, and was told so before it missed a row.
                 continue
@@ -114,18 +112,15 @@ private struct Overlap {
     private static let writes = 60
     private let slot = "tideline_\(UInt64.random(in: 0..<UInt64.max))"
 
-    init(seed: UInt64, isNaive: Bool, clock: ClockRule) {
+    init(seed: UInt64, isNaive: Bool) {
         self.seed = seed
         self.isNaive = isNaive
         var definition = Door.todo
         definition.schema.columns.append(ColumnDefinition("userId", .string))
         definition.owner = "userId"
-        definition.clock = clock
         self.definition = definition
         table = Table(definition)
     }
-
-    private var hasOwnerClocks: Bool { definition.clock == .owner }
 
     func run() async throws -> Outcome {
         let cluster = try self.cluster ?? PostgresCluster.shared()
@@ -168,21 +163,19 @@ private struct Overlap {
                     return nil
                 }
                 for kind in Reader.Kind.allCases {
-                    for owner in hasOwnerClocks ? Self.owners.map(Optional.some) : [nil] {
-                        group.addTask {
-                            var reader = Reader(kind, store, table, of: owner, number)
-                            var isLast = false
-                            while !isLast {
-                                isLast = writing.isOver
-                                do {
-                                    try await reader.readOn()
-                                } catch let error as ServerError where error.status == 503 {
-                                    // Somebody had the clock for long; a client comes again.
-                                    isLast = false
-                                }
+                    group.addTask {
+                        var reader = Reader(kind, store, table, number)
+                        var isLast = false
+                        while !isLast {
+                            isLast = writing.isOver
+                            do {
+                                try await reader.readOn()
+                            } catch let error as ServerError where error.status == 503 {
+                                // Somebody had the clock for long; a client comes again.
+                                isLast = false
                             }
-                            return reader
                         }
+                        return reader
                     }
                 }
             }
@@ -198,20 +191,15 @@ private struct Overlap {
         _ foreign: PostgresConnection,
         _ stores: [PostgresTableStore]
     ) async throws -> Outcome {
-        let result = try foreign.run("SELECT \"id\", \"version\", \"userId\" FROM \"TodoItem\"")
+        let result = try foreign.run("SELECT \"id\", \"version\" FROM \"TodoItem\"")
         var truth: [String: Int64] = [:]
-        var owners: [String: String] = [:]
         for row in 0..<result.count {
             truth[result.text(row, 0)] = result.integer(row, 1)
-            owners[result.text(row, 0)] = result.text(row, 2)
         }
         var outcome = Outcome(rows: truth.count)
-        let stamps = Set(truth.map { "\(hasOwnerClocks ? owners[$0.key] ?? "" : "") \($0.value)" })
-        outcome.repeatedStamps = truth.count - stamps.count
+        outcome.repeatedStamps = truth.count - Set(truth.values).count
         for reader in readers {
-            let own = truth.filter { reader.owner == nil || reader.owner == owners[$0.key] }
-            #expect(!own.isEmpty)
-            let wrong = own.filter { reader.seen[$0.key] != $0.value }.map(\.key)
+            let wrong = truth.filter { reader.seen[$0.key] != $0.value }.map(\.key)
             if !wrong.isEmpty { outcome.missed[reader.name] = Set(wrong) }
         }
         try witness(foreign, &outcome)
@@ -226,25 +214,21 @@ private struct Overlap {
             [.text(slot)]
         )
         try foreign.run("SELECT pg_drop_replication_slot($1)", [.text(slot)])
-        var last: [String: Int64] = [:]
-        var stamps: [String: [Int64]] = [:]
+        var last: Int64 = 0
+        var stamps: [Int64] = []
         for row in 0..<log.count {
             let line = log.text(row, 0)
             if line.hasPrefix("COMMIT") {
-                guard !stamps.isEmpty else { continue }
+                guard let first = stamps.min(), let end = stamps.max() else { continue }
                 outcome.transactions += 1
-                for (clock, stamps) in stamps {
-                    guard let first = stamps.min(), let end = stamps.max() else { continue }
-                    if first <= last[clock] ?? 0 { outcome.disorder += 1 }
-                    last[clock] = max(last[clock] ?? 0, end)
-                }
-                stamps = [:]
+                if first <= last { outcome.disorder += 1 }
+                last = max(last, end)
+                stamps = []
             } else if line.hasPrefix("table public.\"TodoItem\":"),
                 let place = line.range(of: " version[bigint]:"),
                 let stamp = Int64(line[place.upperBound...].prefix { $0.isNumber }), stamp > 0
             {
-                let isAnns = line.contains(" \"userId\"[text]:'ann'")
-                stamps[hasOwnerClocks && isAnns ? "ann" : "", default: []].append(stamp)
+                stamps.append(stamp)
             }
         }
     }
@@ -342,8 +326,6 @@ private struct Reader: Sendable {
     }
 
     let name: String
-    /// Whose rows it reads; nil for all.
-    let owner: String?
     private let kind: Kind
     private let store: PostgresTableStore
     private let table: Table
@@ -357,29 +339,13 @@ private struct Reader: Sendable {
         _ kind: Kind,
         _ store: PostgresTableStore,
         _ table: Table,
-        of owner: String?,
         _ number: Int
     ) {
         self.kind = kind
         self.store = store
         self.table = table
-        self.owner = owner
-        name = "\(kind) of \(owner ?? "all") on \(number)"
+        name = "\(kind) on \(number)"
     }
-
-    private var view: QueryExpression? {
-        owner.map { owner in
-            QueryExpression(
-                .compare(
-                    .eq,
-                    QueryExpression(.field("userId")),
-                    QueryExpression(.value(.string(owner)))
-                )
-            )
-        }
-    }
-
-    private var clock: ClockOwner { owner.map { .user($0) } ?? .table }
 
     private static let rowsMax = 45
 
@@ -393,8 +359,6 @@ private struct Reader: Sendable {
         case .changes:
             var request = ChangeRequest(after: after, rowsMax: Self.rowsMax, bytesMax: 1 << 20)
             request.opening = [UInt8(ascii: "[")]
-            request.view = view
-            request.clock = clock
             let page = try await store.changes(request, in: table)
             take(page.bytes)
             after = page.next ?? page.clock.stamp
@@ -428,8 +392,6 @@ private struct Reader: Sendable {
         request.includesDeleted = true
         request.opening = [UInt8(ascii: "[")]
         request.rowsMax = Self.rowsMax
-        request.view = view
-        request.clock = clock
         let page = try await store.list(request, in: table)
         let rows = take(page.bytes)
         for (id, stamp) in rows {

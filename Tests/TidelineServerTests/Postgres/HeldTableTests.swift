@@ -11,8 +11,8 @@ import TidelineTestKit
 
 @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
 struct HeldTableTests {
-    private static let todo = OwnerTable.definition(.table)
-    private static let notes = OwnerTable.definition(.table) { $0.schema.name = "Notes" }
+    private static let todo = OwnedTable.definition()
+    private static let notes = OwnedTable.definition { $0.schema.name = "Notes" }
 
     private static let holdsClock = """
         SELECT 1 FROM tideline.clocks WHERE "table" = 'todoitem' FOR UPDATE
@@ -31,14 +31,14 @@ struct HeldTableTests {
         _ tables: [TableDefinition] = [todo, notes],
         _ change: (inout PostgresTableStore.Options) -> Void = { _ in }
     ) async throws -> PostgresTableStore {
-        let store = try await OwnerTable.store(url, prepares: false, change)
+        let store = try await OwnedTable.store(url, prepares: false, change)
         _ = try await store.prepare(tables, filtered: [], isComplete: true)
         return store
     }
 
     private static func expectBusy(_ batch: Task<[GroupOutcome], any Error>) async {
         let error = await #expect(throws: ServerError.self) {
-            _ = try await OwnerTable.isDone(batch)
+            _ = try await OwnedTable.isDone(batch)
         }
         #expect(error?.status == 503)
     }
@@ -46,12 +46,12 @@ struct HeldTableTests {
     @Test(arguments: holds) func othersAreWrittenWhileSomebodyHasATable(hold: String) async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await Self.store(url) { $0.times.lock = 4000 }
-        try await OwnerTable.holding(url, hold) { _ in
-            let (hers, his) = try await OwnerTable.together(
+        try await OwnedTable.holding(url, hold) { _ in
+            let (hers, his) = try await OwnedTable.together(
                 url,
                 store,
-                OwnerTable.write("a", of: "ann", Self.todo),
-                OwnerTable.write("b", of: "bob", Self.notes),
+                OwnedTable.write("a", of: "ann", Self.todo),
+                OwnedTable.write("b", of: "bob", Self.notes),
                 Self.notes
             )
             let isAnswered = Flag()
@@ -59,50 +59,45 @@ struct HeldTableTests {
                 await Self.expectBusy(hers)
                 isAnswered.set()
             }
-            #expect(try await OwnerTable.isDone(his))
+            #expect(try await OwnedTable.isDone(his))
             for number in 0..<5 {
-                _ = try await OwnerTable.put("b\(number)", of: "bob", store, Self.notes)
+                _ = try await OwnedTable.put("b\(number)", of: "bob", store, Self.notes)
             }
             #expect(!isAnswered.isSet)
             await answer.value
             // Who comes again waits for it anew, and nobody with him.
             let again = Task {
                 try await store.write(
-                    WriteBatch([.init([OwnerTable.write("a", of: "ann", Self.todo)])])
+                    WriteBatch([.init([OwnedTable.write("a", of: "ann", Self.todo)])])
                 )
             }
             for number in 5..<10 {
-                _ = try await OwnerTable.put("b\(number)", of: "bob", store, Self.notes)
+                _ = try await OwnedTable.put("b\(number)", of: "bob", store, Self.notes)
             }
             await Self.expectBusy(again)
         }
         // Nothing of what was refused was done, and nobody is refused for what is free.
-        #expect(try await OwnerTable.put("a", of: "ann", store, Self.todo).decision == .insert)
+        #expect(try await OwnedTable.put("a", of: "ann", store, Self.todo).decision == .insert)
         await store.stop()
     }
 
-    /// Of a table whose owners have clocks of their own, and of one with its own.
-    @Test(arguments: holds, [ClockRule.table, .owner])
-    func aWriteThatWaitedForATableIsDone(hold: String, clock: ClockRule) async throws {
-        // The clock of the table is not theirs.
-        guard hold != Self.holdsClock || clock == .table else { return }
+    @Test(arguments: holds) func aWriteThatWaitedForATableIsDone(hold: String) async throws {
         let url = try PostgresCluster.shared().database()
-        let todo = OwnerTable.definition(clock)
-        let store = try await Self.store(url, [todo, Self.notes]) { $0.times.lock = 30_000 }
-        _ = try await OwnerTable.put("ann", of: "ann", store, todo)
+        let store = try await Self.store(url) { $0.times.lock = 30_000 }
+        _ = try await OwnedTable.put("ann", of: "ann", store, Self.todo)
         let writes = [
-            OwnerTable.write("n", of: "ann", Self.notes),
-            OwnerTable.write("a", of: "ann", todo),
-            OwnerTable.write("ann", of: "ann", by: .merge, todo),
+            OwnedTable.write("n", of: "ann", Self.notes),
+            OwnedTable.write("a", of: "ann", Self.todo),
+            OwnedTable.write("ann", of: "ann", by: .merge, Self.todo),
         ]
         let isAnswered = Flag()
-        let hers = try await OwnerTable.holding(url, hold) { _ in
+        let hers = try await OwnedTable.holding(url, hold) { _ in
             let hers = Task {
                 defer { isAnswered.set() }
                 return try await store.write(WriteBatch(writes.map { WriteBatch.Group([$0]) }))
             }
             for number in 0..<20 {
-                _ = try await OwnerTable.put("b\(number)", of: "bob", store, Self.notes)
+                _ = try await OwnedTable.put("b\(number)", of: "bob", store, Self.notes)
             }
             // Nothing of its batch was done.
             #expect(try await store.read("n", view: nil, in: Table(Self.notes)) == nil)
@@ -117,29 +112,29 @@ struct HeldTableTests {
     /// The clock of one and the whole of the other; others are done with both of them.
     @Test func severalTablesAreHeld() async throws {
         let url = try PostgresCluster.shared().database()
-        let other = OwnerTable.definition(.table) { $0.schema.name = "Other" }
+        let other = OwnedTable.definition { $0.schema.name = "Other" }
         let store = try await Self.store(url, [Self.todo, Self.notes, other])
         let hold = Self.holdsClock + "; LOCK TABLE \"Notes\" IN EXCLUSIVE MODE"
-        try await OwnerTable.holding(url, hold) { _ in
+        try await OwnedTable.holding(url, hold) { _ in
             let held = [Self.todo, Self.notes].map { table in
                 Task {
                     try await store.write(
-                        WriteBatch([.init([OwnerTable.write("a", of: "ann", table)])])
+                        WriteBatch([.init([OwnedTable.write("a", of: "ann", table)])])
                     )
                 }
             }
-            let (hers, his) = try await OwnerTable.together(
+            let (hers, his) = try await OwnedTable.together(
                 url,
                 store,
-                OwnerTable.write("a2", of: "ann", Self.todo),
-                OwnerTable.write("b", of: "bob", other),
+                OwnedTable.write("a2", of: "ann", Self.todo),
+                OwnedTable.write("b", of: "bob", other),
                 other
             )
-            #expect(try await OwnerTable.isDone(his))
+            #expect(try await OwnedTable.isDone(his))
             for batch in held + [hers] { await Self.expectBusy(batch) }
         }
         for table in [Self.todo, Self.notes] {
-            #expect(try await OwnerTable.put("a", of: "ann", store, table).decision == .insert)
+            #expect(try await OwnedTable.put("a", of: "ann", store, table).decision == .insert)
         }
         await store.stop()
     }
@@ -149,7 +144,7 @@ struct HeldTableTests {
         let url = try PostgresCluster.shared().database()
         let store = try await Self.store(url)
         let isOver = Flag()
-        try await OwnerTable.holding(url, "LOCK TABLE \"Notes\" IN EXCLUSIVE MODE") { _ in
+        try await OwnedTable.holding(url, "LOCK TABLE \"Notes\" IN EXCLUSIVE MODE") { _ in
             let writers = (0..<6).map { _ in
                 Task {
                     try await onThread {
@@ -164,14 +159,14 @@ struct HeldTableTests {
             }
             let held = Task {
                 try await store.write(
-                    WriteBatch([.init([OwnerTable.write("n", of: "ann", Self.notes)])])
+                    WriteBatch([.init([OwnedTable.write("n", of: "ann", Self.notes)])])
                 )
             }
             for number in 0..<10 {
-                _ = try await OwnerTable.put("a\(number)", of: "bob", store, Self.todo)
+                _ = try await OwnedTable.put("a\(number)", of: "bob", store, Self.todo)
             }
             await Self.expectBusy(held)
-            _ = try await OwnerTable.put("a", of: "bob", store, Self.todo)
+            _ = try await OwnedTable.put("a", of: "bob", store, Self.todo)
             isOver.set()
             for writer in writers { try await writer.value }
         }
@@ -181,14 +176,14 @@ struct HeldTableTests {
     @Test(arguments: holds) func aServerStopsMeanwhile(hold: String) async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await Self.store(url) { $0.times.lock = 30_000 }
-        try await OwnerTable.holding(url, hold) { _ in
+        try await OwnedTable.holding(url, hold) { _ in
             let hers = Task {
                 try await store.write(
-                    WriteBatch([.init([OwnerTable.write("a", of: "ann", Self.todo)])])
+                    WriteBatch([.init([OwnedTable.write("a", of: "ann", Self.todo)])])
                 )
             }
             for number in 0..<5 {
-                _ = try await OwnerTable.put("b\(number)", of: "bob", store, Self.notes)
+                _ = try await OwnedTable.put("b\(number)", of: "bob", store, Self.notes)
             }
             let begin = ContinuousClock.now
             await store.stop()
@@ -199,35 +194,35 @@ struct HeldTableTests {
 
     // MARK: - Forms
 
-    /// Who adds a column to another table before it makes rows be read anew; what needs ann's clock waits all
-    /// the same.
+    /// A column that is added to another table before it makes rows be read again; a write that needs a held row waits
+    /// all the same.
     @Test func aWriteBehindATableThatGrowsWaits() async throws {
         let url = try PostgresCluster.shared().database()
-        let todo = OwnerTable.definition(.owner)
-        let store = try await Self.store(url, [todo, Self.notes]) { $0.times.lock = 30_000 }
-        _ = try await OwnerTable.put("ann", of: "ann", store, todo)
+        let store = try await Self.store(url) { $0.times.lock = 30_000 }
+        _ = try await OwnedTable.put("ann", of: "ann", store, Self.todo)
         var grows = WriteOperation(.insert, id: "n")
         grows.values = [.text("x"), .integer(0), nil, .text("bob"), .text("more")]
-        let write = WriteBatch.Write(grows, in: OwnerTable.grown(Self.notes))
+        let write = WriteBatch.Write(grows, in: OwnedTable.grown(Self.notes))
+        let hold = "SELECT 1 FROM \"TodoItem\" WHERE \"id\" = 'ann' FOR UPDATE"
         let isAnswered = Flag()
-        let (hers, answer) = try await OwnerTable.holding(url, OwnerTable.hold("ann")) { _ in
-            let (wider, hers) = try await OwnerTable.together(
+        let (hers, answer) = try await OwnedTable.holding(url, hold) { _ in
+            let (wider, hers) = try await OwnedTable.together(
                 url,
                 store,
                 write,
-                OwnerTable.write("ann", of: "ann", by: .merge, todo),
+                OwnedTable.write("ann", of: "ann", by: .merge, Self.todo),
                 Self.notes
             )
             let answer = Task {
                 _ = await hers.result
                 isAnswered.set()
             }
-            #expect(try await OwnerTable.isDone(wider))
+            #expect(try await OwnedTable.isDone(wider))
             #expect(!isAnswered.isSet)
             return (hers, answer)
         }
         await answer.value
-        #expect(try await OwnerTable.isDone(hers))
+        #expect(try await OwnedTable.isDone(hers))
         await store.stop()
     }
 
@@ -236,22 +231,22 @@ struct HeldTableTests {
         let url = try PostgresCluster.shared().database()
         let store = try await Self.store(url)
         let form = try #require(try await store.stored("todoitem")?.form)
-        let old = OwnerTable.definition(.table) { $0.form = form }
+        let old = OwnedTable.definition { $0.form = form }
         try PostgresConnection(PostgresAddress(url)).execute(
             """
             ALTER TABLE "TodoItem" RENAME COLUMN "rank" TO "place";
             UPDATE tideline.tables SET "schema" = "schema" + 1 WHERE "name" = 'todoitem'
             """
         )
-        let (hers, his) = try await OwnerTable.together(
+        let (hers, his) = try await OwnedTable.together(
             url,
             store,
-            OwnerTable.write("a", of: "ann", old),
-            OwnerTable.write("b", of: "bob", Self.notes),
+            OwnedTable.write("a", of: "ann", old),
+            OwnedTable.write("b", of: "bob", Self.notes),
             Self.notes
         )
-        await #expect(throws: OutdatedTable.self) { _ = try await OwnerTable.isDone(hers) }
-        #expect(try await OwnerTable.isDone(his))
+        await #expect(throws: OutdatedTable.self) { _ = try await OwnedTable.isDone(hers) }
+        #expect(try await OwnedTable.isDone(his))
         await store.stop()
     }
 }

@@ -68,7 +68,7 @@ struct HistoryTests {
         let connection = try PostgresConnection(PostgresAddress(url))
         try connection.execute(
             """
-            BEGIN; SET LOCAL tideline.own = 'on'; SET LOCAL tideline.owners = 'on';
+            BEGIN; SET LOCAL tideline.own = 'on';
             UPDATE tideline.clocks SET "stamp" = "stamp" - 1000;
             COMMIT;
             SELECT pg_terminate_backend(pid) FROM pg_stat_activity

@@ -30,9 +30,9 @@ struct LiveHintTests {
 
         init(pooler: PostgresPooler? = nil, looksEvery pause: Int32? = nil) async throws {
             url = try PostgresCluster.shared().database()
-            writer = try await OwnerTable.store(url, Door.todo)
+            writer = try await OwnedTable.store(url, Door.todo)
             let address = pooler?.url(of: url) ?? url
-            listener = try await OwnerTable.store(address, Door.todo) { options in
+            listener = try await OwnedTable.store(address, Door.todo) { options in
                 if let pause { options.lookPause = pause }
             }
             try await listener.watch { [told] stamps in
@@ -47,14 +47,14 @@ struct LiveHintTests {
             var count = 0
             try await PostgresWrites.soon {
                 count += 1
-                _ = try await OwnerTable.put("begin\(count)", of: "", writer, Door.todo)
+                _ = try await OwnedTable.put("begin\(count)", of: "", writer, Door.todo)
                 return told.stamp.withLock { $0 > 0 }
             }
         }
 
         /// Writes a row; returns when the other server has told of it.
         func write(_ id: String) async throws {
-            let made = try await OwnerTable.put(id, of: "", writer, Door.todo)
+            let made = try await OwnedTable.put(id, of: "", writer, Door.todo)
             let stamp = try #require(made.row?.state.version)
             try await PostgresWrites.soon { told.stamp.withLock { $0 >= stamp } }
         }
@@ -95,7 +95,9 @@ struct LiveHintTests {
         withExtendedLifetime(pooler) {}
     }
 
-    /// Whoever listens is ended again and again, so that nobody is told.
+    /// The connections that listen are ended again and again, so that no server gets a notification.
+    ///
+    /// Their last statement reads the history.
     @Test func whatNobodyTellsIsSeen() async throws {
         let pair = try await Pair()
         let beside = try PostgresConnection(PostgresAddress(pair.url))
@@ -105,7 +107,7 @@ struct LiveHintTests {
                     """
                     SELECT count(*) FROM (
                         SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-                        WHERE datname = current_database() AND query LIKE '%tideline.clocks%'
+                        WHERE datname = current_database() AND query LIKE '%''history''%'
                         AND pid <> pg_backend_pid()
                     ) AS ended
                     """

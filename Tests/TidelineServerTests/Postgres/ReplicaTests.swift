@@ -84,12 +84,10 @@ struct ReplicaTests {
 
     private func list(
         _ store: PostgresTableStore,
-        _ table: Table = PostgresWrites.table,
-        of owner: String? = nil
+        _ table: Table = PostgresWrites.table
     ) async throws -> (text: String, clock: TableClock) {
         var request = ListRequest()
         request.opening = [UInt8(ascii: "[")]
-        request.clock = owner.map { .user($0) } ?? .table
         let page = try await store.list(request, in: table)
         return (String(decoding: page.bytes, as: UTF8.self), try #require(page.clock))
     }
@@ -170,30 +168,6 @@ struct ReplicaTests {
         #expect(text.contains("\"a\""))
         #expect(scene.answered == 1 && scene.behind == 0 && scene.failed == 0)
         await writes.store.stop()
-    }
-
-    @Test func anOwnersClockIsWaitedForToo() async throws {
-        let scene = try Scene()
-        let options = scene.options()
-        let store = try await OwnerTable.store(scene.url) { $0 = options }
-        let table = Table(OwnerTable.definition())
-        _ = try await OwnerTable.put("a", of: "ann", store)
-        try await scene.caughtUp()
-        _ = try await list(store, table, of: "ann")
-        #expect(scene.answered == 1)
-        try await onThread { try scene.standby.lag() }
-        _ = try await OwnerTable.put("b", of: "bob", store)
-        // Hers is all there, and his is not.
-        _ = try await list(store, table, of: "ann")
-        #expect(scene.answered == 2 && scene.behind == 0)
-        #expect(try await list(store, table, of: "bob").text.contains("\"b\""))
-        #expect(scene.behind == 1)
-        try await Task.sleep(for: .milliseconds(1100))
-        // Who sees all owners has no clock that tells it.
-        #expect(try await list(store, table).text.contains("\"b\""))
-        #expect(scene.answered == 2 && scene.behind == 1)
-        try await onThread { try scene.standby.followAgain() }
-        await store.stop()
     }
 
     @Test func aStandbyThatIsAwayRefusesNobody() async throws {

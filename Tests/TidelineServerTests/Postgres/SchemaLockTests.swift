@@ -13,22 +13,21 @@ import TidelineTestKit
 struct SchemaLockTests {
     /// A table before and after a change that finds no row to change.
     private static let changes: [(before: TableDefinition, after: TableDefinition)] = [
-        (definition { _ in }, definition { $0.schema.columns[2].isNullable = false }),
         (
-            definition { $0.schema.columns[0].type = .enumeration(["a", "b"]) },
-            definition { $0.schema.columns[0].type = .enumeration(["b"]) }
+            OwnedTable.definition(),
+            OwnedTable.definition { $0.schema.columns[2].isNullable = false }
+        ),
+        (
+            OwnedTable.definition { $0.schema.columns[0].type = .enumeration(["a", "b"]) },
+            OwnedTable.definition { $0.schema.columns[0].type = .enumeration(["b"]) }
         ),
     ]
-
-    private static func definition(_ change: (inout TableDefinition) -> Void) -> TableDefinition {
-        OwnerTable.definition(.table, change)
-    }
 
     @Test(arguments: [0, 1], [false, true])
     func nobodyWritesBetweenTheLookAndTheChange(change: Int, hasConsent: Bool) async throws {
         let (before, after) = Self.changes[change]
         let url = try PostgresCluster.shared().database()
-        let store = try await OwnerTable.store(url, before) { options in
+        let store = try await OwnedTable.store(url, before) { options in
             options.times.lock = 9000
             // Long enough to be seen.
             options.times.heldLock = 1500
@@ -36,7 +35,7 @@ struct SchemaLockTests {
         let form = try #require(try await store.stored("todoitem")?.form)
         var old = before
         old.form = form
-        let (migration, write) = try await OwnerTable.holding(
+        let (migration, write) = try await OwnedTable.holding(
             url,
             "SELECT 1 FROM tideline.tables FOR UPDATE"
         ) { [old] _ in
@@ -47,16 +46,16 @@ struct SchemaLockTests {
                             .migrate([after], isComplete: true, isDry: false)
                     }
                 } else {
-                    let other = try await OwnerTable.store(url, after)
+                    let other = try await OwnedTable.store(url, after)
                     await other.stop()
                 }
             }
             // It has looked, and is about to say what it did.
-            try await OwnerTable.waiting(url)
+            try await OwnedTable.waiting(url)
             let isWritten = Flag()
             let write = Task {
                 defer { isWritten.set() }
-                return try await OwnerTable.put("a", of: "ann", store, old)
+                return try await OwnedTable.put("a", of: "ann", store, old)
             }
             try await PostgresWrites.soon { try isWritten.isSet || Self.waiting(url) == 2 }
             return (migration, write)
@@ -84,13 +83,13 @@ struct SchemaLockTests {
     @Test func aStartThatIsRefusedHoldsUpNobody() async throws {
         let url = try PostgresCluster.shared().database()
         let (before, after) = Self.changes[0]
-        let store = try await OwnerTable.store(url, before)
-        _ = try await OwnerTable.put("a", of: "ann", store, before)
-        try await OwnerTable.holding(url, "SELECT 1 FROM \"TodoItem\"") { _ in
+        let store = try await OwnedTable.store(url, before)
+        _ = try await OwnedTable.put("a", of: "ann", store, before)
+        try await OwnedTable.holding(url, "SELECT 1 FROM \"TodoItem\"") { _ in
             await #expect(throws: SchemaError.self) {
-                _ = try await OwnerTable.store(url, after)
+                _ = try await OwnedTable.store(url, after)
             }
-            let other = try await OwnerTable.put("b", of: "bob", store, before)
+            let other = try await OwnedTable.put("b", of: "bob", store, before)
             #expect(other.decision == .insert)
         }
         await store.stop()
@@ -101,20 +100,78 @@ struct SchemaLockTests {
     @Test(arguments: ["format", "touched"])
     func aLookWhetherWritesAreTakenHoldsUpNobody(key: String) async throws {
         let url = try PostgresCluster.shared().database()
-        let store = try await OwnerTable.store(url, OwnerTable.definition(.table))
+        let store = try await OwnedTable.store(url, OwnedTable.definition())
         try await store.checkWritable()
         try await Task.sleep(for: .seconds(1.1))
         let hold = "UPDATE tideline.state SET \"value\" = \"value\" WHERE \"key\" = '\(key)'"
-        try await OwnerTable.holding(url, hold) { _ in
+        try await OwnedTable.holding(url, hold) { _ in
             if key == "format" {
                 try await store.checkWritable()
             } else {
                 await #expect(throws: ServerError.self) { try await store.checkWritable() }
             }
-            let definition = OwnerTable.definition(.table)
-            let write = try await OwnerTable.put("a", of: "ann", store, definition)
+            let definition = OwnedTable.definition()
+            let write = try await OwnedTable.put("a", of: "ann", store, definition)
             #expect(write.decision == .insert)
         }
+        await store.stop()
+    }
+
+    /// A write that waits for a clock may wait for a change of the table.
+    @Test func aFormThatChangesWhileItWaitsIsSeen() async throws {
+        let url = try PostgresCluster.shared().database()
+        let table = OwnedTable.definition()
+        let store = try await OwnedTable.store(url, table) { options in
+            options.times.lock = 9000
+            // Long enough to be seen.
+            options.times.heldLock = 1500
+        }
+        _ = try await OwnedTable.put("a", of: "ann", store, table)
+        let form = try #require(try await store.stored("todoitem")?.form)
+        let old = OwnedTable.definition { $0.form = form }
+        // The row that is there has no rank.
+        let changed = OwnedTable.definition { $0.schema.columns[2].isNullable = false }
+        let hold = "SELECT 1 FROM tideline.tables FOR UPDATE"
+        let (migration, write) = try await OwnedTable.holding(url, hold) { _ in
+            let migration = Task {
+                try await onThread {
+                    _ = try PostgresCare(url: url)
+                        .migrate([changed], isComplete: true, isDry: false)
+                }
+            }
+            // It has the clocks, and is about to say what it did.
+            try await OwnedTable.waiting(url)
+            let write = Task { try await OwnedTable.put("b", of: "ann", store, old) }
+            try await OwnedTable.waiting(url, count: 2)
+            return (migration, write)
+        }
+        try await migration.value
+        await #expect(throws: OutdatedTable.self) { _ = try await write.value }
+        await store.stop()
+    }
+
+    /// What is purged waits for no change of the tables' forms that has its table already.
+    @Test func aPurgeLocksNothingOfTheTableOfTables() async throws {
+        let url = try PostgresCluster.shared().database()
+        let table = OwnedTable.definition { $0.tombstoneDays = 1 }
+        let store = try await OwnedTable.store(url, table)
+        try await OwnedTable.holding(url, "SELECT 1 FROM tideline.tables FOR UPDATE") { _ in
+            try await store.purge()
+        }
+        await store.stop()
+    }
+
+    /// It is done on the thread of all writes.
+    @Test func aPurgeWaitsForNobodyWhoChangesATable() async throws {
+        let url = try PostgresCluster.shared().database()
+        let store = try await OwnedTable.store(url)
+        let hold = "LOCK TABLE \"TodoItem\" IN EXCLUSIVE MODE"
+        try await OwnedTable.holding(url, hold) { _ in
+            let begin = ContinuousClock.now
+            await #expect(throws: PostgresError.self) { try await store.purge() }
+            #expect(ContinuousClock.now - begin < .seconds(1.5))
+        }
+        try await store.purge()
         await store.stop()
     }
 }

@@ -82,9 +82,7 @@ struct Door: Sendable {
     )
 
     /// Whether tests that name no file have PostgreSQL below them.
-    static let usesPostgres = usesTwoServers || usesOwnerClocks || storeName == "postgres"
-    /// Whether owners have clocks of their own there, in all tables that have owners.
-    private static let usesOwnerClocks = storeName == "owner-clocks"
+    static let usesPostgres = usesTwoServers || storeName == "postgres"
     /// Whether each of their requests goes to another of two servers on one PostgreSQL.
     private static let usesTwoServers = storeName == "two-servers"
     private static let storeName = ProcessInfo.processInfo.environment["TIDELINE_STORE"]
@@ -175,12 +173,7 @@ struct Door: Sendable {
         )
         store = relay?(made) ?? made
         life = place.map { [store] in StoreLife(store, $0) }
-        let declared = tables.map { table in
-            var table = table
-            if Self.usesOwnerClocks, table.owner != nil { table.clock = .owner }
-            return table
-        }
-        var settings = ServerSettings(tables: declared, dynamicSchema: dynamic)
+        var settings = ServerSettings(tables: tables, dynamicSchema: dynamic)
         settings.limits = limits
         settings.hooks = hooks
         settings.endpoints = endpoints

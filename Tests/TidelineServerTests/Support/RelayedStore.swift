@@ -34,10 +34,10 @@ final class RelayedStore: TableStore {
         return page
     }
 
-    func clock(_ owner: ClockOwner, of table: Table) async throws -> TableClock {
+    func clock(of table: Table) async throws -> TableClock {
         clocks.withLock { $0 += 1 }
         if let clock { return clock }
-        return try await store.clock(owner, of: table)
+        return try await store.clock(of: table)
     }
 
     func changes(_ request: ChangeRequest, in table: Table) async throws -> ChangePage {

@@ -249,4 +249,20 @@ struct ForeignWriterTests {
         }
         return told
     }
+
+    /// Else an upgrade would lock every table to create its triggers again.
+    @Test("the triggers of a table are those that earlier versions created")
+    func sameTriggers() async throws {
+        for (table, hash) in [
+            (Door.todo, "a4ed986c89f3c865949a52fef18eab8"),
+            (OwnedTable.definition(), "ec5c7cd1a84a44a651a213d106914"),
+        ] {
+            let url = try PostgresCluster.shared().database()
+            try await OwnedTable.store(url, table).stop()
+            let found = try PostgresConnection(PostgresAddress(url)).run(
+                "SELECT \"value\" FROM tideline.state WHERE \"key\" = 'triggers.todoitem'"
+            )
+            #expect(found.text(0, 0) == hash)
+        }
+    }
 }

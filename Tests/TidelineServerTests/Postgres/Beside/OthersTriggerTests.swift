@@ -355,10 +355,10 @@ struct OthersTriggerTests {
     /// A trigger that gives a row to somebody else: its former owner is told.
     @Test func anOwnerThatATriggerChangesIsTold() async throws {
         let url = try PostgresCluster.shared().database()
-        let table = OwnerTable.definition(.table)
-        let store = try await OwnerTable.store(url, table)
-        _ = try await OwnerTable.put("a", of: "ann", store, table)
-        let stamp = try await OwnerTable.changes(of: "ann", after: 0, store, table).clock.stamp
+        let table = OwnedTable.definition()
+        let store = try await OwnedTable.store(url, table)
+        _ = try await OwnedTable.put("a", of: "ann", store, table)
+        let stamp = try await OwnedTable.changes(of: "ann", after: 0, store, table).clock.stamp
         try PostgresConnection(PostgresAddress(url)).execute(
             """
             CREATE FUNCTION give() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -366,8 +366,8 @@ struct OthersTriggerTests {
             CREATE TRIGGER give BEFORE UPDATE ON "TodoItem" FOR EACH ROW EXECUTE FUNCTION give()
             """
         )
-        _ = try await OwnerTable.put("a", of: "ann", by: .merge, store, table)
-        let told = try await OwnerTable.changes(of: "ann", after: stamp, store, table).text
+        _ = try await OwnedTable.put("a", of: "ann", by: .merge, store, table)
+        let told = try await OwnedTable.changes(of: "ann", after: stamp, store, table).text
         #expect(told.contains("@removed") && told.contains("\"a\""), "\(told)")
         await store.stop()
     }
@@ -634,8 +634,8 @@ struct OthersTriggerTests {
     }
 
     /// Columns may be called as the variables of the triggers are.
-    @Test(arguments: [ClockRule.table, .owner], [true, false])
-    func columnsMayHaveAnyNames(clock: ClockRule, softDelete: Bool) async throws {
+    @Test(arguments: [true, false])
+    func columnsMayHaveAnyNames(softDelete: Bool) async throws {
         let names = [
             "first", "rows", "gone", "seen", "own", "before", "owners", "firsts", "counts", "stamp",
             "new", "old", "t", "n", "c", "x", "l", "100 %", "it's", "a \"b\"",
@@ -646,10 +646,9 @@ struct OthersTriggerTests {
                 + [ColumnDefinition("owner", .string)]
         )
         table.owner = "owner"
-        table.clock = clock
         table.softDelete = softDelete
         let url = try PostgresCluster.shared().database()
-        let store = try await OwnerTable.store(url, table)
+        let store = try await OwnedTable.store(url, table)
         let psql = try PostgresConnection(PostgresAddress(url))
         let relation = "\"Odd \"\"Names\"\"\""
         try psql.execute(

@@ -6,8 +6,8 @@ import TidelineServerCore
 struct HeldLook {
     /// What nobody has; rows that are gone, too.
     private(set) var free: Set<HeldLock> = []
-    /// The transactions that have locked things last, by their numbers; none where a clock is still to be made, or
-    /// where somebody has the whole table.
+    /// The transactions that have locked things last, by their numbers; none if another transaction holds the whole
+    /// table.
     private(set) var holders: [HeldLock: String] = [:]
 
     /// How long it waits for somebody who has tables of the server's own, in milliseconds.
@@ -34,7 +34,7 @@ struct HeldLook {
         }
     }
 
-    /// Looks at what is of these tables, and at the clocks of owners; returns a table that somebody has.
+    /// Looks at what is of these tables; returns a table that another transaction holds.
     private mutating func look(
         at locks: Set<HeldLock>,
         of tables: [String: PostgresTable],
@@ -42,16 +42,13 @@ struct HeldLook {
         _ times: WriteTimes
     ) throws -> String? {
         var rows: [String: [String]] = [:]
-        var clocks: [ClockKey] = []
         for lock in locks {
             switch lock {
             case .table(let name): rows[name, default: []] += []
             case .row(let key): rows[key.table, default: []].append(key.id)
-            case .clock(let key): clocks.append(key)
             }
         }
-        let whole = HeldLock.tables(of: locks).sorted().compactMap { tables[$0] }
-        let tableClocks = whole.filter { !$0.hasOwnerClocks }.map(\.clock)
+        let clocks = HeldLock.tables(of: locks).sorted().compactMap { tables[$0]?.clock }
         let parts = rows.sorted { $0.key < $1.key }
             .compactMap { name, ids in tables[name].map { (table: $0, ids: ids.sorted()) } }
         var statements = [
@@ -64,11 +61,8 @@ struct HeldLook {
             statements.append(WriteStatements.lock(part.ids, of: part.table, passingHeld: true))
             statements.append(WriteStatements.holders(of: part.ids, in: part.table))
         }
-        clocks.sort()
         statements += [
-            WriteStatements.findFreeClocks(tableClocks),
-            WriteStatements.findClockHolders(tableClocks),
-            NamedOwnerClocks.findFree(clocks), NamedOwnerClocks.findHolders(clocks),
+            WriteStatements.findFreeClocks(clocks), WriteStatements.findClockHolders(clocks),
         ]
         var results: ArraySlice<PostgresResult>
         do {
@@ -87,18 +81,8 @@ struct HeldLook {
         }
         let (freeClocks, found) = (results.removeFirst(), results.removeFirst())
         free.formUnion((0..<freeClocks.count).map { .table(freeClocks.text($0, 0)) })
-        free.formUnion(whole.filter(\.hasOwnerClocks).map { .table($0.clock) })
         for row in 0..<found.count { holders[.table(found.text(row, 0))] = found.text(row, 1) }
-        takeClocks(free: results.removeFirst(), found: results.removeFirst())
         return nil
-    }
-
-    private mutating func takeClocks(free: PostgresResult, found: PostgresResult) {
-        self.free.formUnion(NamedOwnerClocks.keys(free).map { .clock($0) })
-        for row in 0..<found.count {
-            let key = ClockKey(table: found.text(row, 0), owner: found.text(row, 1))
-            holders[.clock(key)] = found.text(row, 2)
-        }
     }
 
     private mutating func take(

@@ -1,7 +1,7 @@
-// HeldLocks: tables, rows and clocks that somebody else had for too long, so that other writes do not wait for them
-// again and again.
+// HeldLocks: tables and rows that somebody else had for too long, so that other writes do not wait for them again and
+// again. A table is held if its clock is.
 //
-// A transaction waits for all of its tables, rows and clocks, for a moment. Where that takes longer it begins anew
+// A transaction waits for all of its tables and rows, for a moment. Where that takes longer it begins anew
 // without those that somebody has, and the rest is done. What needs them waits outside of transactions
 // (`JobsHeldUp`). What somebody still has when it was waited for as long as may be is remembered here: no transaction
 // waits for it, and writes that need it are refused, for some seconds at once. Only for a table, which many need,
@@ -14,7 +14,6 @@ enum HeldLock: Hashable, Sendable {
     /// A table, or its clock, by the name of that.
     case table(String)
     case row(RowKey)
-    case clock(ClockKey)
 
     /// The tables that are locked as such, among locks.
     static func tables(of locks: some Sequence<HeldLock>) -> Set<String> {

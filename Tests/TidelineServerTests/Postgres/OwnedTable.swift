@@ -1,4 +1,4 @@
-// OwnerTable: a table whose owners have clocks of their own, and what tests do with it.
+// OwnedTable: a table whose rows have owners, and what tests of a store do with it.
 
 import Foundation
 import TidelineCore
@@ -7,15 +7,13 @@ import TidelineServerCore
 import TidelineServerPostgres
 import TidelineTestKit
 
-enum OwnerTable {
+enum OwnedTable {
     static func definition(
-        _ clock: ClockRule = .owner,
         _ change: (inout TableDefinition) -> Void = { _ in }
     ) -> TableDefinition {
         var table = Door.todo
         table.schema.columns.append(ColumnDefinition("userId", .string))
         table.owner = "userId"
-        table.clock = clock
         change(&table)
         return table
     }
@@ -57,7 +55,6 @@ enum OwnerTable {
         _ table: TableDefinition = definition()
     ) async throws -> (text: String, clock: TableClock) {
         var request = ChangeRequest(after: stamp, rowsMax: 100, bytesMax: 1 << 20)
-        request.clock = .user(owner)
         request.view = QueryExpression(
             .compare(
                 .eq,
@@ -67,10 +64,6 @@ enum OwnerTable {
         )
         let page = try await store.changes(request, in: Table(table))
         return (String(decoding: page.bytes, as: UTF8.self), page.clock)
-    }
-
-    static func stamp(of owner: String, _ store: PostgresTableStore) async throws -> Int64 {
-        try await store.clock(.user(owner), of: Table(definition())).stamp
     }
 
     /// A write of one column, as a batch has it.
@@ -106,11 +99,6 @@ enum OwnerTable {
         let result = try await body(holder)
         try holder.execute("COMMIT")
         return result
-    }
-
-    /// Somebody who has the clock of an owner and does nothing with it.
-    static func hold(_ owner: String) -> String {
-        "SELECT 1 FROM tideline.owner_clocks WHERE \"owner\" = '\(owner)' FOR UPDATE"
     }
 
     /// The number of a connection, to be asked who waits for it.

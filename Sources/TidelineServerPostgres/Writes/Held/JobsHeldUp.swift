@@ -27,7 +27,7 @@ struct JobsHeldUp {
 
     /// The transaction that was seen with a lock.
     private struct Holder {
-        /// Nil where it makes what is to be locked.
+        /// Nil if it holds the whole table.
         var name: String?
         /// The uptime.
         var since: UInt64
