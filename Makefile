@@ -13,7 +13,7 @@ TEST_LIMIT ?= 2700
 # The same of `make check`, which builds three times: as it is, and for two sanitizers.
 CHECK_LIMIT ?= 3600
 
-# The seeds of `make worlds`: a count, or the first one and a count.
+# The seeds of `make simulation`: a count, or the first one and a count.
 SEEDS ?= 10000
 
 # Suites that measure time, one test after the other: other tests would use it up.
@@ -45,7 +45,7 @@ RESULTS := .build/tests
 # Sockets have deadlines, worlds and processes compete for the cores: each gets a run of its own.
 report = --event-stream-output-path $(RESULTS)-$(1).events --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS)-$(1).xml; exit $$s
 
-.PHONY: help run test check cipher worlds demo page proxies deb deb-test dist dist-test litestream bench failover chaos docs format clean
+.PHONY: help run test check cipher simulation worlds demo page proxies deb deb-test dist dist-test litestream bench failover chaos docs format clean
 .PHONY: postgres18 protocol
 
 help:
@@ -54,7 +54,7 @@ help:
 	@echo 'make check       format, imports, warnings as errors, rules, documentation, Apple branches, dashboard, sanitizers'
 	@echo 'make cipher      the stores on SQLCipher: encrypted files, and all else on its old SQLite'
 	@echo 'make protocol    transcripts and cases of all routes again, on PostgreSQL; make test has them on SQLite'
-	@echo 'make worlds      10,000 seeded worlds (SEEDS=...), in release mode'
+	@echo 'make simulation  10,000 seeded simulations (SEEDS=...), in release mode; also make worlds'
 	@echo 'make demo        two devices and a server, told on the terminal; on a page: ARGS=--page'
 	@echo 'make page        the dashboard in a browser: a person at work beside a device'
 	@echo 'make proxies     the files for nginx and Caddy, tried with the real ones'
@@ -113,7 +113,7 @@ protocol:
 	swift build --build-tests
 	TIDELINE_STORE=postgres $(TEST) --filter '$(PROTOCOL)'
 
-worlds:
+simulation worlds:
 	@scripts/bootstrap test
 	swift build -c release --product worlds
 	.build/release/worlds $(SEEDS)

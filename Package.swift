@@ -241,7 +241,7 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        // Worlds without end, in release mode: `make worlds`.
+        // Seeded simulations in release mode: `make simulation`.
         .executableTarget(
             name: "worlds",
             dependencies: ["TidelineTestKit"],

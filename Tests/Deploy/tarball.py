@@ -52,7 +52,7 @@ def check_tarball(file, folder):
     (system.root / "usr/local/bin/tideline").symlink_to(f"{inside}/bin/tideline")
     readme = (top / "README").read_text()
 
-    documents = {path: path.read_text() for path in (top / "share/doc").glob("*.md")}
+    documents = {path: path.read_text() for path in (top / "share/doc").rglob("*.md")}
     missing, links = leading_nowhere(documents)
     expect(missing, [], "links that lead nowhere")
     expect(links > 10, True, "links that were looked at")

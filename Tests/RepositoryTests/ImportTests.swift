@@ -1,4 +1,4 @@
-// ImportTests: the arrows of docs/ARCHITECTURE.md, as a table and as a test.
+// ImportTests: the arrows of docs/architecture.md, as a table and as a test.
 //
 // The compiler's own check (`make check`) finds a target that is not declared at all; it lets
 // pass one that is reachable through another, such as CSQLite in the server. This finds both.

@@ -28,11 +28,11 @@ struct MonitoringTests {
     @Test func alertsAreExplained() throws {
         let files = try Repository.files()
         let rules = try #require(files.first { $0.path == "docs/monitoring/alerts.yml" })
-        let operations = try #require(files.first { $0.path == "docs/OPERATIONS.md" })
+        let page = try #require(files.first { $0.path == "docs/operations/monitor.md" })
         let alerts = rules.lines.compactMap { $0.split(separator: "alert: ").dropFirst().first }
         #expect(!alerts.isEmpty)
         for alert in alerts {
-            #expect(operations.lines.contains { $0.hasPrefix("| `\(alert)` |") }, "\(alert)")
+            #expect(page.lines.contains { $0.hasPrefix("| `\(alert)` |") }, "\(alert)")
         }
     }
 

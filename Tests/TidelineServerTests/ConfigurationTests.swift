@@ -36,7 +36,8 @@ import TidelineServerCore
                   "columns": {
                     "text": "string",
                     "complete": { "type": "boolean", "nullable": false, "default": true },
-                    "rating": { "enum": ["Unrated", "G"], "default": "G" }
+                    "rating": { "enum": ["Unrated", "G"], "default": "G" },
+                    "mood": { "type": { "enum": ["good", "bad"] }, "nullable": false }
                   },
                   "softDelete": false, "pageSize": 20, "maxTop": 500, "indexes": [["complete", "updatedAt"]],
                   "permissions": { "read": "anonymous" }, "conflict": "merge", "audit": true
@@ -69,6 +70,7 @@ import TidelineServerCore
                 ColumnDefinition("text", .string),
                 ColumnDefinition("complete", .boolean, nullable: false, default: true),
                 ColumnDefinition("rating", .enumeration(["Unrated", "G"]), default: "G"),
+                ColumnDefinition("mood", .enumeration(["good", "bad"]), nullable: false),
             ]
         )
     }

@@ -1,4 +1,4 @@
-// The program of the README, compiled and run against a server in process.
+// The app of the README, compiled and run against a server in process.
 
 import Foundation
 import Testing
@@ -6,15 +6,55 @@ import Tideline
 import TidelineServerCore
 import TidelineTestKit
 
-private struct TodoItem: SyncRecord {
+// README begins
+struct TodoItem: SyncRecord {
     var id = UUID().uuidString.lowercased()
     var text: String
     var complete = false
     var updatedAt: Date?
 }
 
-@Suite struct ReadmeTests {
-    @Test func theProgramOfTheReadmeRuns() async throws {
+@MainActor final class TodoList {
+    let openItems: LiveQuery<TodoItem>
+    let sync: LiveStatus
+    private let todos: SyncTable<TodoItem>
+
+    init(_ client: SyncClient) throws {
+        todos = try client.syncTable(TodoItem.self)
+        openItems = LiveQuery(todos, where: { !$0.complete }, sortedBy: [.ascending(\.text)])
+        sync = try LiveStatus(client)
+    }
+
+    static func start(endpoint: URL, path: String) async throws -> TodoList {
+        let client = try await SyncClient.open(
+            endpoint: endpoint,
+            store: try SQLiteStore(path: path),
+            tables: [TodoItem.self],
+            conflicts: .merge
+        )
+        try client.startSyncing()
+        return try TodoList(client)
+    }
+
+    // These need no network.
+
+    func add(_ text: String) async throws {
+        try await todos.insert(TodoItem(text: text))
+    }
+
+    func complete(_ item: TodoItem) async throws {
+        try await todos.update(id: item.id) { $0.complete = true }
+    }
+
+    func delete(_ item: TodoItem) async throws {
+        try await todos.delete(id: item.id)
+    }
+}
+// README ends
+
+@Suite @MainActor struct ReadmeTests {
+    @Test("the app of the README sends the changes that were made on the device")
+    func theAppOfTheReadmeRuns() async throws {
         let server = try await InProcessServer(tables: [
             TableDefinition(
                 "TodoItem",
@@ -24,29 +64,20 @@ private struct TodoItem: SyncRecord {
             )
         ])
         let client = SyncClient(endpoint: server.endpoint, transport: server.transport)
-        let path = NSTemporaryDirectory() + "readme-\(UUID().uuidString).sqlite"
-        defer { try? FileManager.default.removeItem(atPath: path) }
-        // README begins
         try await client.syncContext.initialize(
-            store: try SQLiteStore(path: path),
+            store: try SQLiteStore(path: ":memory:"),
             tables: [TodoItem.self]
         )
+        let list = try TodoList(client)
         let todos = try client.syncTable(TodoItem.self)
-
-        // No network needed:
-        let milk = try await todos.insert(TodoItem(text: "Buy milk"))
-        try await todos.update(id: milk.id) { $0.text = "Buy oat milk" }
-        let open = try await todos.read(
-            where: { !$0.complete && $0.text.contains("milk") },
-            sortedBy: [.ascending(\.text)]
-        )
-
-        // When there is one:
+        for text in ["Buy milk", "Call mum", "Water the plants"] { try await list.add(text) }
+        let items = try await todos.read(sortedBy: [.ascending(\.text)])
+        #expect(items.map(\.text) == ["Buy milk", "Call mum", "Water the plants"])
+        try await list.complete(items[0])
+        try await list.delete(items[1])
         try await client.syncContext.push()
-        try await todos.pull(queryID: "openItems", where: { !$0.complete })
-        // README ends
-        #expect(open.map(\.text) == ["Buy oat milk"])
         let remote = try await client.table(TodoItem.self).read()
-        #expect(remote.map(\.text) == ["Buy oat milk"])
+        #expect(Set(remote.map(\.text)) == ["Buy milk", "Water the plants"])
+        #expect(remote.filter { !$0.complete }.map(\.text) == ["Water the plants"])
     }
 }

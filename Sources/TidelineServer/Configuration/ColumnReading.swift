@@ -114,6 +114,9 @@ enum ColumnReading {
     }
 
     private static func type(_ node: ConfigurationNode) -> ColumnType? {
+        if node.isObject, let (_, members) = node.object(allowed: ["enum"]).first {
+            return enumeration(members)
+        }
         if node.isString, let text = node.string(),
             let type = ColumnType.simple.first(where: { $0.name == text })
         {

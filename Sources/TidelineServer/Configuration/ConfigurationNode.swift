@@ -170,6 +170,8 @@ struct ConfigurationNode {
 
     var isString: Bool { if case .string = token() { true } else { false } }
 
+    var isObject: Bool { if case .object = token() { true } else { false } }
+
     func string() -> String? {
         let value: String?? = read { reader in
             guard case .string(let span) = try reader.value() else { return nil }

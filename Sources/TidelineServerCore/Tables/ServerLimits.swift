@@ -10,7 +10,7 @@ public struct ServerLimits: Hashable, Sendable {
     public var pageBytes = 4 << 20
     /// The most bytes of a row's body; more is 413.
     public var rowBytes = 1 << 20
-    /// How long one read of the database may run; longer is 503.
+    /// How long one read of the database may run: a longer one is 400, or 503 if it waited for most of the time.
     public var queryTime: Duration = .seconds(10)
     /// The size of the write-ahead log at which running long reads are cancelled and queued after the waiting
     /// reads; from half of it on, long reads wait before they begin.
@@ -32,7 +32,7 @@ public struct ServerLimits: Hashable, Sendable {
 
     /// How many days the ledger remembers writes that came with a `Repeatability-Request-ID`.
     public var ledgerDays = 30
-    /// The most bytes of the ledger; the oldest writes are dropped first.
+    /// The most bytes of the ledger; the caller with the most bytes loses entries first, the oldest ones.
     public var ledgerBytes = 1 << 30
 
     /// The number of days for which permanent deletes, and rows that left a caller's view, are remembered;

@@ -178,7 +178,10 @@ extension DatabaseError {
     static func damaged(_ path: String) -> DatabaseError {
         DatabaseError(
             .damaged,
-            "'\(path)' is damaged. Keep a copy of it, and restore a backup (docs/OPERATIONS.md)."
+            """
+            '\(path)' is damaged. Keep a copy of it, and restore a backup \
+            (docs/operations/back-up-and-restore.md).
+            """
         )
     }
 

@@ -1,7 +1,7 @@
 // World: a simulation of several devices and one server in simulated time, with a network that
 // loses, duplicates and delays requests, and apps that are killed. At the end the faults stop, all
 // devices sync, and the guarantees are checked by name: all but 10, which has its own worlds
-// (docs/ARCHITECTURE.md has the list). Guarantee 11 is that two runs of a seed give the same
+// (docs/architecture.md has the list). Guarantee 11 is that two runs of a seed give the same
 // report.
 
 import Foundation

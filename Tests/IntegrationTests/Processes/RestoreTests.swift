@@ -74,7 +74,7 @@ extension ProcessTests {
             }
         }
 
-        /// The way of docs/OPERATIONS.md.
+        /// Replaces the database by hand, as docs/operations/back-up-and-restore.md says.
         private static func replace(_ workspace: Workspace, by file: String) throws {
             let manager = FileManager.default
             let path = workspace.path("server.db")

@@ -177,7 +177,9 @@ extension JSON {
             let member = JSONDocument(known)?.value(at: path)
         else { throw Misfit(expected: "decodable") }
         let isNull = document.value(at: path)?.json.text == "null"
-        guard let filled = isNull ? document.setting(member, at: path) : document.adding(member, at: path)
+        guard
+            let filled = isNull
+                ? document.setting(member, at: path) : document.adding(member, at: path)
         else { throw Misfit(expected: "decodable") }
         return filled.json
     }

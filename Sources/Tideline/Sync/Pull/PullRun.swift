@@ -64,7 +64,10 @@ struct PullRun {
         if case .request(let from) = action { since = from.flatMap { Timestamp($0) } }
         answer = try await steps.ask(
             action,
-            rows: min(machine.pageRows, max(1, engine.limits.pageRowsMax / engine.gate.pullsRunning)),
+            rows: min(
+                machine.pageRows,
+                max(1, engine.limits.pageRowsMax / engine.gate.pullsRunning)
+            ),
             isReading: isReading,
             epoch: machine.epoch
         )
