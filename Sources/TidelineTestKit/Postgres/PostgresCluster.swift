@@ -241,6 +241,19 @@ package final class PostgresCluster: Sendable {
         }
         try FileManager.default.removeItem(atPath: down)
         try waitUntilReady()
+        if promoted { try waitUntilPromoted() }
+    }
+
+    /// Waits for the end of the recovery: until then, the server answers and takes no writes.
+    private func waitUntilPromoted() throws {
+        for _ in 0..<300 {
+            // An error while a server is in recovery.
+            if (try? psql("SELECT pg_current_wal_lsn()", in: "postgres")) != nil { return }
+            Thread.sleep(forTimeInterval: 0.05)
+        }
+        throw Missing(
+            description: "PostgreSQL did not become the primary: see \(directory)/server.log"
+        )
     }
 
     /// The directory of its socket.

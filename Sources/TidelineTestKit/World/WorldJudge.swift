@@ -78,8 +78,8 @@ struct WorldJudge {
             // The pull may have queued lost rows, which are sent by the next push.
             _ = try? await device.client().syncContext.push()
         }
-        // At a server without batches, a push takes up an operation once more that absorbed a later one of its row,
-        // and leaves the rest of a chain to the next push.
+        // At a server without batches, a push retries an operation only once after it was combined with a later one of
+        // its row. The next push sends the rest of the chain.
         var heldUp = try await device.heldUp()
         for _ in 0..<(server.isOurs ? 0 : Self.pushesForAChain) where !heldUp.isEmpty {
             _ = try? await device.client().syncContext.push()

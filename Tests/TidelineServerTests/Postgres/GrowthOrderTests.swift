@@ -46,7 +46,7 @@ struct GrowthOrderTests {
         await store.stop()
     }
 
-    /// The same within one batch: its rows are read anew in the form that a group has.
+    /// The same within one batch: a later group reads the rows again, with the added column.
     @Test func aGroupBehindAGrowthReadsItsRowsAnew() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await OwnedTable.store(url)

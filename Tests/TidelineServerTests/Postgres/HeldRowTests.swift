@@ -48,7 +48,7 @@ struct HeldRowTests {
             _ = try await OwnedTable.put("bob", of: "bob", by: .merge, store, table)
             #expect(!isAnswered.isSet)
             await answer.value
-            // It is remembered, and nobody waits for it again. Her other rows are free.
+            // The lock is recorded, and no write waits for it again. The caller's other rows are free.
             let begin = ContinuousClock.now
             await #expect(throws: ServerError.self) {
                 _ = try await OwnedTable.put("ann", of: "ann", by: .merge, store, table)
@@ -95,7 +95,7 @@ struct HeldRowTests {
         await store.stop()
     }
 
-    /// Who begins anew waits for it in no transaction.
+    /// A restarted transaction does not wait for the row.
     @Test func aRowThatSomebodyHasIsWaitedForOnce() async throws {
         let url = try PostgresCluster.shared().database()
         // Long enough to be seen.
@@ -136,7 +136,9 @@ struct HeldRowTests {
         await store.stop()
     }
 
-    /// Others refer to a row, and there is always one of them: what does not come free in line is held.
+    /// There is always a transaction that references the row.
+    ///
+    /// A row that does not become free while a write is in the queue counts as locked.
     @Test func aRowWhoseSharersChangeIsHeld() async throws {
         let url = try PostgresCluster.shared().database()
         let table = OwnedTable.definition()
@@ -280,7 +282,7 @@ struct HeldRowTests {
         await store.stop()
     }
 
-    /// Whoever comes last: rows are read in the latest form, with what somebody has left out or not.
+    /// Rows are read with the latest columns, whether or not locked rows are skipped.
     @Test(arguments: [false, true], [false, true])
     func twoFormsInOneTransaction(olderIsLast: Bool, isHeld: Bool) async throws {
         let url = try PostgresCluster.shared().database()
@@ -304,7 +306,7 @@ struct HeldRowTests {
         let hold = isHeld ? Self.hold : "SELECT 1"
         try await OwnedTable.holding(url, hold) { [held] _ in
             if isHeld {
-                // From now on others leave out what somebody has.
+                // From now on, other transactions skip the locked row.
                 await Self.expectBusy(
                     Task {
                         let hers = WriteBatch.Write(held, in: Table(new))

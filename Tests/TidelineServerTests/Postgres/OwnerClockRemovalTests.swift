@@ -224,7 +224,7 @@ struct OwnerClockRemovalTests {
     }
 
     @Test(
-        "a row that was written without triggers gets a timestamp, and a dropped table is no obstacle"
+        "a row that was written without triggers gets a timestamp, and a dropped table stops nothing"
     )
     func externalChanges() async throws {
         let url = try Self.database()

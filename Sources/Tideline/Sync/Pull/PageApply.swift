@@ -260,7 +260,7 @@ struct PageApply {
         counts.isWritten = true
         if removal == .changed { return try release(key, bit, &counts) }
         if let stored = try store.row(id: key, in: table), removal == nil {
-            // This epoch has shown the row, so whatever replaces the operation is no state of a former one.
+            // The server has shown the row in this epoch, so what replaces the operation later is a state of this epoch.
             let mask = HeldMask.bits(stored) ?? 0
             let shown = (mask | bit) & ~HeldMask.former
             if shown != mask { try store.setMask(shown, of: stored, in: table) }

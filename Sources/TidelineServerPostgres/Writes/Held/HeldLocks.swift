@@ -1,11 +1,11 @@
-// HeldLocks: tables and rows that somebody else had for too long, so that other writes do not wait for them again and
-// again. A table is held if its clock is.
+// HeldLocks: the tables and rows that another transaction has locked for too long, so that writes do not wait for them
+// repeatedly. A table counts as locked if its clock is.
 //
-// A transaction waits for all of its tables and rows, for a moment. Where that takes longer it begins anew
-// without those that somebody has, and the rest is done. What needs them waits outside of transactions
-// (`JobsHeldUp`). What somebody still has when it was waited for as long as may be is remembered here: no transaction
-// waits for it, and writes that need it are refused, for some seconds at once. Only for a table, which many need,
-// they wait each time, as it is looked for there: they are done as soon as it is free.
+// A transaction waits for the locks of its tables and rows for a short time. If that is not enough, it restarts
+// without the batches that need them, and those batches wait outside of transactions (`JobsHeldUp`). If a lock is not
+// free when their time is over, it is recorded here: for some seconds, no transaction waits for it, and writes that need
+// it are rejected immediately. Writes that need a locked table wait each time, because many writes need a table; they
+// continue as soon as it is free.
 
 import TidelineServerCore
 
