@@ -199,6 +199,7 @@ public struct World: Sendable {
         try await time.sleep(.seconds(Int.random(in: 2...30, using: &generator)))
         try await database.restore()
         let versions = recorder.noteRestore()
+        if plan.faults.late > 0 || plan.faults.double > 0 { recorder.transactions.serverRestored() }
         story?.tell("the server", "is restored")
         for device in devices where device.isStarted { try await device.noteRestore(versions) }
     }

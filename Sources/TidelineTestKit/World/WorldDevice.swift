@@ -34,6 +34,8 @@ final class WorldDevice: Sendable {
         var wronglyParked: String?
         /// Whether another device has got a copy of its file.
         var wasCopied = false
+        /// The device whose file was copied, on that device and on the one with the copy.
+        var copiedFrom: String?
         /// Rows of the file that the restored server lost, and that its user did nothing about since.
         var lost: Set<String> = []
     }
@@ -396,6 +398,8 @@ final class WorldDevice: Sendable {
     /// The user decided about rows, so they need not be as the server had them.
     func touch(_ ids: [String]) {
         state.withLock { $0.lost.subtract(ids) }
+        guard let source = state.withLock({ $0.copiedFrom }) else { return }
+        for id in ids { transactions.changed(id, copiedFrom: source) }
     }
 
     /// Notes which rows of the file a restored server lost; `versions` are those that it has.
@@ -428,7 +432,12 @@ final class WorldDevice: Sendable {
         // If it has waited too long, it continues with a file of its own.
         guard try disk.give(to: other.disk) else { return }
         story?.tell(name, "gives a copy of its file to \(other.name)")
-        state.withLock { $0.wasCopied = true }
+        state.withLock { state in
+            state.wasCopied = true
+            state.copiedFrom = name
+        }
+        other.state.withLock { $0.copiedFrom = name }
+        transactions.copied(from: name)
     }
 
     /// Backs up the killed app's file, or restores the last backup.

@@ -10,6 +10,8 @@ package final class WorldTransactions: Sendable {
     private struct Entry {
         var device: String
         var rows: Set<String>
+        /// Whether the device's file was copied since: two devices may send the transaction.
+        var isCopied = false
         /// The request with which each row first had the text on the server.
         var shown: [String: Int] = [:]
     }
@@ -35,6 +37,39 @@ package final class WorldTransactions: Sendable {
     package func giveUpAll(by device: String) {
         entries.withLock { entries in
             for (text, entry) in entries where entry.device == device { entries[text]?.rows = [] }
+        }
+    }
+
+    /// The device's file was copied, with the transactions that it has not sent.
+    package func copied(from device: String) {
+        entries.withLock { entries in
+            for (text, entry) in entries where entry.device == device {
+                entries[text]?.isCopied = true
+            }
+        }
+    }
+
+    /// The user of a device, or of the copy of its file, changed a row again.
+    ///
+    /// The change goes into the unsent transaction on one of the two devices only, so from now on the
+    /// two send different transactions.
+    package func changed(_ id: String, copiedFrom device: String) {
+        entries.withLock { entries in
+            for (text, entry) in entries where entry.device == device && entry.isCopied {
+                entries[text]?.rows = entry.rows.subtracting([id])
+            }
+        }
+    }
+
+    /// The server was restored in a network that delivers requests late.
+    ///
+    /// It no longer knows what it answered before. A request for a whole transaction may still arrive
+    /// after the device has sent the transaction without a row that had a conflict.
+    package func serverRestored() {
+        entries.withLock { entries in
+            for (text, entry) in entries where entry.shown.count < entry.rows.count {
+                entries[text]?.rows = []
+            }
         }
     }
 

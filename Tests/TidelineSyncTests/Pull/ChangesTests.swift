@@ -306,6 +306,27 @@ import TidelineTestKit
         #expect(try await ids(device) == [])
     }
 
+    @Test func aRowInsertedDuringTheFirstReadStaysUntilItsQueryReportsIt() async throws {
+        let device = try await Device(transport)
+        let todos = try device.todos()
+        transport.add(
+            .run { _ in
+                try await todos.insert(Todo(id: "n"))
+                return Self.changes([], delta: "$deltatoken=d")
+            },
+            .json(201, serverRow("n", 4)),
+            Self.changes([], delta: "$deltatoken=e")
+        )
+        try await todos.pull(queryID: "open", where: { !$0.complete })
+        #expect(try await device.push() == nil)
+        // Another query, which does not match the row, is read before the first one again.
+        try await todos.pull(queryID: "done", where: { $0.complete })
+        #expect(try await ids(device) == ["n"])
+        transport.add(Self.changes([Self.removed("n", "changed")], delta: "$deltatoken=f"))
+        try await todos.pull(queryID: "open", where: { !$0.complete })
+        #expect(try await ids(device) == [])
+    }
+
     // MARK: - Everything, every time
 
     @Test func aPullWithoutIDReleasesWhatItDidNotMeet() async throws {

@@ -291,8 +291,27 @@ struct PageApply {
         let filter = Filter(
             conditions.count == 1 ? conditions[0] : QueryExpression(.any(conditions))
         )
-        try eachID(filter) { try release($0, formerBits, &counts) }
+        let unsent = pending.isEmpty ? [] : try queue.reader.unsentInserts(table)
+        try eachID(filter) { id in
+            if unsent.contains(ItemKey(id.text ?? "")) {
+                try hold(id, insteadOf: formerBits, &counts)
+            } else {
+                try release(id, formerBits, &counts)
+            }
+        }
         return counts
+    }
+
+    /// Gives a row that only this device has the bit of this query.
+    ///
+    /// The read could not return the row. Once the server has accepted it, the query reports it.
+    private func hold(_ id: Value, insteadOf bits: Int64, _ counts: inout Counts) throws {
+        guard let row = try store.row(id: id, in: table) else { return }
+        let mask = HeldMask.bits(row) ?? 0
+        let held = mask & ~bits | bit
+        guard held != mask else { return }
+        counts.isWritten = true
+        try store.setMask(held, of: row, in: table)
     }
 
     /// Removes rows that no query holds since the response to a push.

@@ -219,6 +219,21 @@ struct QueueReader {
         )
     }
 
+    /// The ids of the rows of a table that the account inserted and that the server does not have.
+    func unsentInserts(_ table: String) throws -> Set<ItemKey> {
+        func query(_ kind: OperationKind) -> TableQuery {
+            let isKind: Filter = .equal("kind", .integer(Int64(kind.rawValue)))
+            return TableQuery(filter: .equal("table", .string(table)) && isKind)
+        }
+        let unsent = try operations(query(.insert)).filter {
+            !$0.isAttempted && !$0.outcomeUnknown && $0.basis.lastKnown == nil && account.owns($0)
+        }
+        guard !unsent.isEmpty else { return [] }
+        // An insert behind an unsent delete replaces a row that the server has.
+        let deleted = try operations(query(.delete)).map { ItemKey($0.itemID) }
+        return Set(unsent.map { ItemKey($0.itemID) }).subtracting(deleted)
+    }
+
     /// The ids of the rows that a filter matches.
     func ids(_ filter: Filter?, in table: String) throws -> [String] {
         var query = TableQuery(filter: filter)
