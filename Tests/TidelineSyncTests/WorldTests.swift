@@ -110,6 +110,7 @@ import TidelineTestKit
         arguments: [
             16, 18, 90, 130, 137, 160, 183, 323, 353, 382, 697, 869, 1361, 3664, 3719, 3734, 20173,
             25270, 31384, 33388, 60599, 102872, 107413, 200036, 205522,
+            301651, 305936,
         ] as [UInt64]
     )
     func whatWasFoundStaysMended(seed: UInt64) async throws {

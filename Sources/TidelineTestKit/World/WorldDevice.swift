@@ -274,9 +274,13 @@ final class WorldDevice: Sendable {
         case (true, ..<15):
             story?.tell(name, "deletes \(id)")
             let lost = try await client.syncContext.lostRows().first { $0.itemID == id }
+            let isInsert = try await client.syncContext.pendingOperations().contains {
+                $0.itemID == id && $0.kind == .insert && !$0.isAttempted && !$0.isParked
+            }
             try await todos.delete(id: id)
             // A row that the server never had, or that it lost, may disappear silently.
-            let isOnServer = stored?.version != nil && lost.map { $0.serverItem != nil } ?? true
+            let isOnServer =
+                stored?.version != nil && !isInsert && lost.map { $0.serverItem != nil } ?? true
             note(id, isOnServer ? .deleted : nil)
             noteRank(id, nil)
         case (true, ..<25):

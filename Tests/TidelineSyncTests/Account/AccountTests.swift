@@ -123,6 +123,25 @@ import TidelineTestKit
         #expect(try await device.todos().read(id: "b") == nil)
     }
 
+    @Test("dropping several transactions of one row leaves the server's row")
+    func anonymousTransactionsOfOneRowAreDropped() async throws {
+        signIn.change(to: nil)
+        let device = try await device()
+        try await device.seed([localRow("a", 1, text: "server")])
+        for text in ["one", "two", "three"] {
+            try await device.context.transaction { transaction in
+                let todos = try transaction.table(Todo.self)
+                try todos.update(id: "a") { $0.text = text }
+                try todos.insert(Todo(id: text, text: text))
+            }
+        }
+        signIn.change(to: "anna")
+        #expect(try await device.context.adopt(anonymousWork: false) == 6)
+        #expect(try await device.queue() == [])
+        let rows = try await device.todos().read(sortedBy: [.ascending(\.id)])
+        #expect(rows.map(\.text) == ["server"])
+    }
+
     /// Somebody else signs in while a push runs: nothing goes out under the wrong token.
     @Test func anAccountThatChangesEndsThePush() async throws {
         let device = try await device()

@@ -110,14 +110,9 @@ extension QueueTransaction {
 
     /// Removes operations from the queue; their rows become the newest known rows of the server.
     fileprivate func drop(_ operations: [QueuedOperation], seen: SeenNotes) throws {
-        var rows: Set<RowKey> = []
-        for operation in operations {
+        // The last operation of a row goes first: then nothing follows the ones that are left.
+        for operation in operations.reversed() {
             try watch?.check()
-            // The server's row is stored with the first operation of a row.
-            guard rows.insert(operation.row).inserted else {
-                try remove(operation)
-                continue
-            }
             seen.note(.takenBack(operation.row))
             try discard(operation)
         }

@@ -242,9 +242,11 @@ extension QueueTransaction {
         guard operation.damage == nil, catalog.names(tableOf: operation) else {
             return try letGo(behind: operation)
         }
-        if let next = try reader.operations(operation.table, operation.itemID).first {
-            return try discard(operation, before: next)
+        let others = try reader.allOperations(operation.table, operation.itemID)
+        if let earlier = others.last(where: { $0.id < operation.id }) {
+            return try discard(operation, behind: earlier, among: others)
         }
+        if let next = others.first { return try discard(operation, before: next) }
         switch operation.basis.lastKnown {
         case .row(let row):
             // Membership changes that queries reported for the missing row were not stored: they restart.
@@ -271,6 +273,41 @@ extension QueueTransaction {
         }
         try Settlement(queue: self)
             .moveUp(next, behind: operation, server, RowBasis(base: server.row), isDone: false)
+    }
+
+    /// An operation left the queue that follows another one in its row: what the earlier ones lead to stays,
+    /// and so do the later changes.
+    private func discard(
+        _ operation: QueuedOperation,
+        behind earlier: QueuedOperation,
+        among others: [QueuedOperation]
+    ) throws {
+        let (table, id) = (operation.table, operation.itemID)
+        guard var next = others.first(where: { $0.id > operation.id }) else {
+            if let before = operation.before {
+                try store.put([before], in: table)
+            } else if earlier.kind == .delete {
+                try store.delete(ids: [.string(id)], in: table)
+            }
+            return
+        }
+        switch operation.kind {
+        case .insert:
+            // The earlier delete stays: there is no row that the later ones could change.
+            try removeFollowing(operation)
+            try store.delete(ids: [.string(id)], in: table)
+        case .delete:
+            // The new row replaces the one that stays.
+            next.kind = .update
+            next.sendsWholeRow = true
+            try put(next)
+        case .update:
+            let before = others.filter { $0.id < operation.id }
+            guard let to = QueuedOperation.result(of: before),
+                let from = QueuedOperation.result(of: before + [operation])
+            else { return }
+            try rebaseFollowing(operation, from: from, onto: to)
+        }
     }
 
     /// Releases a parked operation and the rest of its atomic group.

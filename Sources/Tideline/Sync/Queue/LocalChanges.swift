@@ -188,6 +188,7 @@ struct LocalChanges {
             var operation = last
             operation.thaw()
             operation.kind = kind
+            operation.addToEdit(changes)
             if let basisVersion, kind == .update {
                 operation.basisVersion = basisVersion
                 operation.sendsWholeRow = true
@@ -259,6 +260,7 @@ struct LocalChanges {
         var operation = last
         operation.thaw()
         operation.kind = kind
+        operation.edit = nil
         operation.sendsWholeRow = false
         operation.basisVersion = older ?? operation.basisVersion
         if last.kind == .insert, let latest = last.basis.latest {

@@ -129,6 +129,34 @@ package struct QueuedOperation: Sendable, Hashable {
         return row
     }
 
+    /// The row that the first operations of a row lead to, if others follow them.
+    static func result(of operations: [QueuedOperation]) -> Row? {
+        var row = operations.first?.basis.base
+        for operation in operations {
+            switch operation.kind {
+            case .delete: row = nil
+            case .insert: row = operation.edit ?? operation.frozen?.sentRow
+            case .update:
+                if operation.sendsWholeRow || operation.edit == nil {
+                    row = operation.edit ?? operation.frozen?.sentRow ?? row
+                } else {
+                    for (name, value) in operation.edit ?? Row() {
+                        row = row ?? Row()
+                        row?[name] = value
+                    }
+                }
+            }
+            row?[SystemColumn.id] = .string(operation.itemID)
+        }
+        return row
+    }
+
+    /// Adds a change to the one that the operation keeps by itself, if it keeps one.
+    package mutating func addToEdit(_ changes: Row) {
+        guard edit != nil else { return }
+        for (name, value) in changes { edit?[name] = value }
+    }
+
     /// Keeps what the operation changes by itself, because another atomic group follows in its row.
     ///
     /// - Parameter row: The row that the operation leads to; nil if it deletes the row.
