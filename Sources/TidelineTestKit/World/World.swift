@@ -201,7 +201,11 @@ public struct World: Sendable {
         let versions = recorder.noteRestore()
         if plan.faults.late > 0 || plan.faults.double > 0 { recorder.transactions.serverRestored() }
         story?.tell("the server", "is restored")
-        for device in devices where device.isStarted { try await device.noteRestore(versions) }
+        let client = SyncClient(endpoint: World.endpoint, transport: server.transport)
+        let items = try await client.table(WorldItem.self).read()
+        for device in devices where device.isStarted {
+            try await device.noteRestore(versions, items)
+        }
     }
 
     /// Locks a phone now and then.

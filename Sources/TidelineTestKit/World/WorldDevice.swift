@@ -407,7 +407,9 @@ final class WorldDevice: Sendable {
     }
 
     /// Notes which rows of the file a restored server lost; `versions` are those that it has.
-    func noteRestore(_ versions: [String: [UInt8]]) async throws {
+    ///
+    /// A row that it has with the same values in an older version is not lost.
+    func noteRestore(_ versions: [String: [UInt8]], _ items: [WorldItem]) async throws {
         guard lostRows != .discard else { return }
         let operations = try await disk.plainStore().read { reader in
             try reader.rows(TableQuery(), in: "MS_TableOperations").compactMap {
@@ -416,7 +418,8 @@ final class WorldDevice: Sendable {
         }
         let lost = try await rows().filter { row in
             // One that matches no query may leave with a response from before the restore.
-            guard pulls(try Row(try row.decode(WorldItem.self))) else { return false }
+            let item = try row.decode(WorldItem.self)
+            guard pulls(try Row(item)), !items.contains(item) else { return false }
             let version = row.version.flatMap { Data(base64Encoded: $0) }.map(Array.init) ?? []
             guard !version.isEmpty, !operations.contains(row.id) else { return false }
             return versions[row.id].map { $0.isOlder(than: version) } ?? true

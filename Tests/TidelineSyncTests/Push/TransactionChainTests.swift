@@ -291,6 +291,51 @@ import TidelineTestKit
         #expect(try await scene.device.queue().isEmpty)
     }
 
+    /// Found by the simulation, seed 106553.
+    @Test("a retry of a row that was inserted, deleted, and inserted again is based on the server's row")
+    func retriedInsertsOfOneRow() async throws {
+        let scene = try await Scene()
+        try await scene.other.client.table(Todo.self).insert(Todo(id: "n", text: "theirs"))
+        for (number, text) in [(1, "one"), (3, "three")] {
+            try await scene.device.context.transaction { transaction in
+                try transaction.table(Todo.self).insert(Todo(id: "n", text: text))
+                try transaction.table(Note.self).insert(Note(id: "v\(number)", body: text))
+            }
+            guard number == 1 else { continue }
+            try await scene.device.context.transaction { transaction in
+                try transaction.table(Todo.self).delete(id: "n")
+                try transaction.table(Note.self).insert(Note(id: "v2", body: "deletes"))
+            }
+        }
+        let errors = try #require(try await scene.device.push()).errors
+        let conflict = try #require(errors.first { $0.itemID == "n" })
+        try await conflict.updateOperationAndRetry(with: Todo(id: "n", text: "mine"))
+        #expect(try await scene.device.push() == nil)
+        #expect(try await scene.other.client.table(Todo.self).read(id: "n")?.text == "mine")
+        #expect(try await scene.device.todos().read(id: "n")?.text == "mine")
+        #expect(try await scene.device.queue().isEmpty)
+    }
+
+    @Test("a retry of a row that was inserted and deleted deletes the server's row")
+    func retriedInsertAndDelete() async throws {
+        let scene = try await Scene()
+        try await scene.other.client.table(Todo.self).insert(Todo(id: "n", text: "theirs"))
+        try await scene.device.context.transaction { transaction in
+            try transaction.table(Todo.self).insert(Todo(id: "n", text: "one"))
+            try transaction.table(Note.self).insert(Note(id: "v1", body: "inserts"))
+        }
+        try await scene.device.context.transaction { transaction in
+            try transaction.table(Todo.self).delete(id: "n")
+            try transaction.table(Note.self).insert(Note(id: "v2", body: "deletes"))
+        }
+        let errors = try #require(try await scene.device.push()).errors
+        let conflict = try #require(errors.first { $0.itemID == "n" })
+        try await conflict.updateOperationAndRetry(with: Todo(id: "n", text: "mine"))
+        #expect(try await scene.device.push() == nil)
+        #expect(try await scene.other.client.table(Todo.self).read(id: "n") == nil)
+        #expect(try await scene.device.queue().isEmpty)
+    }
+
     @Test("a transaction between two that a retry joins keeps its place")
     func betweenTwoRetriedTogether() async throws {
         let scene = try await Scene(rows: ["a", "b", "c"])

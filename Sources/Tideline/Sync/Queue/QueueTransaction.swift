@@ -70,8 +70,19 @@ struct QueueTransaction {
                 // Nothing was left of those before it.
                 var only = later
                 (only.id, only.group, only.before) = (first.id, first.group, nil)
+                only.basis = first.basis
                 result = only
             }
+        }
+        if result == nil, case .row(let row) = first.basis.lastKnown {
+            // The server has a row with the id, which the delete applies to.
+            var delete = first
+            delete.startAnew()
+            delete.kind = .delete
+            delete.sendsWholeRow = false
+            delete.revives = false
+            delete.basis = RowBasis(base: row)
+            result = delete
         }
         guard var result else {
             try release(with: first)
