@@ -292,7 +292,7 @@ import TidelineTestKit
     }
 
     /// Found by the simulation, seed 106553.
-    @Test("a retry of a row that was inserted, deleted, and inserted again is based on the server's row")
+    @Test("a retry of a row that was inserted, deleted, and inserted again meets the row")
     func retriedInsertsOfOneRow() async throws {
         let scene = try await Scene()
         try await scene.other.client.table(Todo.self).insert(Todo(id: "n", text: "theirs"))
