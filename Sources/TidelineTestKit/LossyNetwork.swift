@@ -35,6 +35,9 @@ public struct NetworkFaults: Sendable, Hashable {
     /// Whether such a page may be a success without a body, which only a server that names the
     /// requests it has done lets a device recognize.
     public var allowsEmptySuccess = false
+    /// Whether something in between drops the `Prefer` field of every request, so that a batch ends at its
+    /// first failure.
+    public var dropsPrefer = false
     /// The bytes of a body, in either direction, from which on the link breaks; nil for none.
     public var bytesMax: Int?
     /// The longest delay of each way.
@@ -111,8 +114,11 @@ public final class LossyNetwork: Transport {
     public func send(_ request: TransportRequest) async throws -> TransportResponse {
         let (fate, before, after) = draw(request)
         try await time.sleep(before)
-        let bytesMax = state.withLock { $0.faults.bytesMax } ?? .max
+        let faults = state.withLock { $0.faults }
+        let bytesMax = faults.bytesMax ?? .max
         guard request.body?.count ?? 0 <= bytesMax else { throw Self.lost }
+        var request = request
+        if faults.dropsPrefer { request.headers["Prefer"] = nil }
         let response = try await send(request, fate, after)
         guard response.body.count <= bytesMax else { throw Self.lost }
         return response

@@ -146,7 +146,8 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
 
     package static let notJSON = ServerError(
         415,
-        "The body must be JSON: send 'Content-Type: application/json'."
+        "The body must be JSON: send 'Content-Type: application/json'.",
+        code: "notJSON"
     )
 
     /// RFC 9110 section 15.5.16: the answer lists the accepted codings.

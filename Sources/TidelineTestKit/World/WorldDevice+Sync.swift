@@ -94,7 +94,8 @@ extension WorldDevice {
     private func settleRejected() async throws {
         for error in try await client().syncContext.operationErrors() {
             // A conflict with a row that was read has the status of whatever was unclear before.
-            let isConflict = error.serverItem != nil || error.serverCopy == .deleted
+            let wasRead = error.statusCode.map { $0 < 300 } ?? false
+            let isConflict = error.serverItem != nil || error.serverCopy == .deleted || wasRead
             if let status = error.statusCode, !isConflict, !rejections.contains(status) {
                 noteParked("\(error.itemID) is parked with status \(status): \(error.message)")
             }

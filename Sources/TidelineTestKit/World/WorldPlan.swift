@@ -159,6 +159,7 @@ public struct WorldPlan: Sendable, Hashable {
         }
         if kinds.chance(15) { locks = true }
         if server == .tideline, kinds.chance(15) { expires = true }
+        if kinds.chance(10) { faults.dropsPrefer = true }
     }
 
     /// Draws the options that were added later; most worlds have few of them.

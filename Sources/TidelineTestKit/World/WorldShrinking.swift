@@ -94,6 +94,7 @@ extension WorldPlan {
         add { $0.locks = false }
         add { $0.expires = false }
         add { $0.faults.page = 0 }
+        add { $0.faults.dropsPrefer = false }
         add { $0.faults.bytesMax = nil }
         add { $0.faults.refuseOne = 0 }
         add { $0.faults.emptyOne = 0 }

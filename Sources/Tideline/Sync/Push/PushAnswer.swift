@@ -32,6 +32,9 @@ package struct PushAnswer: Sendable, Hashable {
     package var isProven = true
     /// Whether it was not executed because another one of its group was rejected.
     package var isGroupFailed = false
+    /// Whether the server rejected the form of the request and not its contents: something in between has
+    /// dropped a header field.
+    package var rejectsForm = false
     /// Whether it is a page of rows.
     package var isPage: Bool
     /// The outline of the response, for a message.
@@ -149,6 +152,8 @@ package struct PushAnswer: Sendable, Hashable {
                 ? .conflict(ServerState(item)) : .look(.unclear)
         case 408, 429, 500...:
             return .retry
+        case 400..<500 where rejectsForm:
+            return .retry
         case 400..<500:
             return .rejected
         default:
@@ -235,6 +240,8 @@ package enum PushReply: Sendable, Hashable {
     case answer(PushAnswer)
     /// The responses to the operations before it filled the batch: it was certainly not executed.
     case notReached(PushAnswer)
+    /// The batch ended at an operation before it that failed: it was certainly not executed.
+    case skipped
     /// Another operation of its group was rejected, and that one's response counts: this one was certainly
     /// not executed.
     case withGroup

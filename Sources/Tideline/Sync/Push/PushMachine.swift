@@ -216,6 +216,7 @@ package struct PushMachine: Sendable {
         }
         var settlings: [PushSettling] = []
         var notReached: [Int64] = []
+        var skipped: [Int64] = []
         // If the server executes none of them, that is a failure.
         let isPartly = replies.contains { if case .answer = $0 { true } else { false } }
         for (operation, reply) in zip(operations, replies) {
@@ -226,6 +227,10 @@ package struct PushMachine: Sendable {
                 notReached.append(operation.id)
             case .withGroup:
                 sendLater(operation)
+            case .skipped where isPartly:
+                skipped.append(operation.id)
+            case .skipped:
+                stop = stop ?? .network
             case .answer(let answer), .notReached(let answer):
                 judge(operation, answer, &settlings)
             }
@@ -239,6 +244,8 @@ package struct PushMachine: Sendable {
             refused.formUnion(notReached)
             first = notReached + first
         }
+        refused.formUnion(skipped)
+        first = skipped + first
         return settle(settlings)
     }
 
@@ -293,6 +300,9 @@ package struct PushMachine: Sendable {
             return next()
         case 300..<402 where budget.hasTakenBatch && !answer.isProven:
             return notTaken(operations, answer)
+        case _ where answer.rejectsForm && answer.isProven:
+            failures = operations.map { ($0, answer) }
+            return judgeFailures(mayPass: isOneGroup(operations))
         case 401, 408, 429, 300..<400, 500, 502...:
             // If this continues, one of the texts may be the cause: the next attempt has fewer operations.
             if answer.status >= 500, !answer.isProven,

@@ -70,7 +70,8 @@ extension RemoteService {
                 let schema = catalog.schema(operation.table)
                 var answer = pushAnswer(inner, schema, id: operation.itemID)
                 answer.schema = response.headers[SharedSchema.field]
-                return inner.isBeyondBatch ? .notReached(answer) : .answer(answer)
+                if inner.isBeyondBatch { return .notReached(answer) }
+                return inner.isSkipped ? .skipped : .answer(answer)
             }
         )
     }
@@ -155,6 +156,11 @@ extension TransportResponse {
         status == 503 && RowText.row(body, nil)?["code"] == "batchAnswersTooLarge"
     }
 
+    /// Whether the request was not executed because an earlier one of its batch failed.
+    ///
+    /// The server stops there if something in between has dropped `Prefer: continue-on-error`.
+    var isSkipped: Bool { status == 424 && code != "groupFailed" }
+
     /// `id` is the id of the row that was sent: a body with another row is not a response to it.
     func pushAnswer(
         _ schema: TableSchema?,
@@ -180,6 +186,7 @@ extension TransportResponse {
         answer.isProven =
             item?.version != nil || AnswerProof.isServers(self) || AnswerProof.wantsSignIn(self)
         answer.isGroupFailed = status == 424 && code == "groupFailed"
+        answer.rejectsForm = isSkipped || status == 415 && code == "notJSON"
         answer.schema = headers[SharedSchema.field]
         answer.wasAcceptedAsRequest = headers["Repeatability-Result"]?.lowercased() == "accepted"
         return answer

@@ -256,7 +256,7 @@ extension TransportResponse {
     /// The code with which a Tideline server says what is missing (unless it is a row), or why it did not
     /// execute a request.
     var code: String? {
-        [400, 404, 424].contains(status) ? RowText.row(body, nil)?["code"]?.text : nil
+        [400, 404, 415, 424].contains(status) ? RowText.row(body, nil)?["code"]?.text : nil
     }
 
     /// The length to which an error text is cut: it is for people, and is stored with errors.
