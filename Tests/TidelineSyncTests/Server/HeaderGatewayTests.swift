@@ -68,7 +68,7 @@ import TidelineTestKit
         let error = try #require(try await device.push())
         #expect(error.status == .operationErrors)
         #expect(Set(error.errors.map(\.itemID)) == ["a", "b"])
-#expect(error.errors.allSatisfy { $0.serverItem?["text"] == "theirs" })
+        #expect(error.errors.allSatisfy { $0.serverItem?["text"] == "theirs" })
         for id in ["a", "b"] { #expect(try await other.read(id: id)?.text == "theirs") }
         for error in error.errors { try await error.cancelOperationAndDiscardItem() }
 
