@@ -315,5 +315,9 @@ import TidelineTestKit
                     == "Tideline/\(ReleaseVersion.text) (Tours--X-Evil: 1)"
             )
         }
+        // No cache in between answers a read with a response that it has stored.
+        let reads = portal.seen.filter { $0.method == "GET" }
+        #expect(reads.count >= 2)
+        #expect(reads.allSatisfy { $0.headers["Cache-Control"] == "no-cache" })
     }
 }

@@ -105,6 +105,8 @@ struct RemoteService: Sendable {
         fields["ZUMO-API-VERSION"] = dialect.protocolVersion
         fields["Accept"] = "application/json"
         if call.body != nil { fields["Content-Type"] = "application/json" }
+        // A cache in between may have stored a response although the server forbids it.
+        if call.method == "GET" { fields["Cache-Control"] = "no-cache" }
         let request = TransportRequest(
             method: call.method,
             url: call.url,
