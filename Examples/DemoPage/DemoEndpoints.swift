@@ -35,7 +35,7 @@ enum DemoEndpoints {
                         PhoneAction.self,
                         from: Data(call.request.body)
                     )
-                else { throw Refusal(400, "The body is no action of the page, as JSON.") }
+                else { throw Refusal(400, "The body is not an action of the page in JSON.") }
                 guard await phones.perform(action) else {
                     throw Refusal(404, "The phone, the item or the conflict is not there.")
                 }

@@ -71,7 +71,7 @@ struct Options {
             url.host() != nil, (1...65535).contains(url.port ?? 80)
         else {
             throw UsageError(
-                message: "'\(address)' is no server URL. Give one like http://127.0.0.1:8080."
+                message: "'\(address)' is not a server URL. Use one such as http://127.0.0.1:8080."
             )
         }
         guard url.user() == nil, url.password() == nil, url.query() == nil, url.fragment() == nil
@@ -87,7 +87,7 @@ struct Options {
     private static func value(of option: String, _ rest: inout ArraySlice<String>) throws -> String
     {
         if let value = rest.popFirst() { return value }
-        throw UsageError(message: "\(option) needs a value behind it.")
+        throw UsageError(message: "\(option) needs a value.")
     }
 
     private static func isAllowed(_ text: String?) throws -> Bool {
@@ -124,7 +124,7 @@ struct Options {
 
     private static func nothing(_ words: [String], behind command: String) throws {
         guard let word = words.first else { return }
-        throw UsageError(message: "\(command) takes no words behind it; '\(word)' is too much.")
+        throw UsageError(message: "\(command) takes no arguments; remove '\(word)'.")
     }
 
     private static func command(_ words: [String]) throws -> Command {
@@ -143,14 +143,14 @@ struct Options {
         case "edit":
             let item = try id(Array(values.prefix(1)), of: word)
             guard values.count > 1 else {
-                throw UsageError(message: "edit needs the new text behind the ID.")
+                throw UsageError(message: "edit needs the new text after the ID.")
             }
             return .edit(item, try text(values.dropFirst()))
         case "rm": return .remove(try id(values, of: word))
         case "sync":
             for word in values where word != "--verify" {
                 throw UsageError(
-                    message: "sync takes no words behind it but --verify; '\(word)' is too much."
+                    message: "sync takes no argument but --verify; remove '\(word)'."
                 )
             }
             return .sync(verify: !values.isEmpty)

@@ -246,7 +246,7 @@ extension Command {
     }
 
     static func inspect(_ file: String, _ isJSON: Bool) throws {
-        let report = try naming("The file cannot be told of") {
+        let report = try naming("The file cannot be described") {
             try FileInspection.report(of: file)
         }
         try tell(isJSON ? report.json : report.text)

@@ -202,7 +202,7 @@ struct Doctor: Sendable {
         _ findings: inout Findings
     ) async {
         guard report["kind"] == .text("store") else {
-            return findings.add("store", .fault, "The file is no store of a device.")
+            return findings.add("store", .fault, "The file is not the store of a device.")
         }
         let (queued, parked) = (report.integer("queued"), report.integer("errorCount"))
         findings.add("queue", .fine, "\(queued) operations wait to be sent.")
@@ -257,7 +257,7 @@ struct Doctor: Sendable {
                 place,
                 .warning,
                 "The server was restored or is another one since the last pull: the next pull reads "
-                    + "everything anew, and the queue stays."
+                    + "everything from the beginning, and the queue stays."
             )
         }
         return path

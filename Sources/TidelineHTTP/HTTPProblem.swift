@@ -104,7 +104,7 @@ enum HTTPProblem {
     static let notTLS = answer(
         400,
         "Bad Request",
-        "This port speaks TLS, and the request came without. Ask with https in the place of http."
+        "This port speaks TLS, and the request came without. Use https instead of http."
     )
 
     static let noMemory = answer(

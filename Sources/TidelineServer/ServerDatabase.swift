@@ -54,7 +54,7 @@ public struct ServerDatabase: Sendable {
         guard case .file(let path) = place else {
             throw DatabaseError(
                 .unavailable,
-                "A database in PostgreSQL is no file. 'tideline backup' without a file name says what "
+                "A database in PostgreSQL is not a file. 'tideline backup' without a file name says what "
                     + "to use, and whether it is there."
             )
         }
@@ -84,7 +84,7 @@ public struct ServerDatabase: Sendable {
         guard case .file(let path) = place else {
             throw DatabaseError(
                 .unavailable,
-                "A database in PostgreSQL is no file. Restore it with PostgreSQL's own means, then run "
+                "A database in PostgreSQL is not a file. Restore it with PostgreSQL's own means, then run "
                     + "'tideline restored'."
             )
         }

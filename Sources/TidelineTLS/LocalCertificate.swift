@@ -169,14 +169,14 @@ package struct LocalCertificate: Sendable {
                 && label.utf8.allSatisfy(isNameByte)
         }
         guard isName, bare.utf8.count <= 253 else {
-            throw unusable(host, "is no name of a host, which has no scheme, port or path")
+            throw unusable(host, "is not a host name, which has no scheme, port or path")
         }
         // Programs take it for an address, and then it matches no name.
         guard labels.last?.contains(where: { !$0.isNumber }) == true else {
-            throw unusable(host, "is no address: four numbers up to 255 are one")
+            throw unusable(host, "is not an address, which is four numbers up to 255")
         }
         guard !isWildcard || labels.count > 1 else {
-            throw unusable(host, "holds for no name: two parts are needed behind the star")
+            throw unusable(host, "matches no name: two parts are needed after the star")
         }
         return (isWildcard ? "DNS:*." : "DNS:") + name
     }

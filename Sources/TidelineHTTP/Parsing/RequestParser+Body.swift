@@ -63,7 +63,7 @@ extension RequestParser {
         let colon = line.firstIndex(of: UInt8(ascii: ":")) ?? 0
         guard colon > 0, line[..<colon].allSatisfy(FramingCheck.isToken),
             !line.contains(where: FramingCheck.isControl)
-        else { return refuse(.malformed("A line behind the last chunk is not a header line.")) }
+        else { return refuse(.malformed("A line after the last chunk is not a header line.")) }
     }
 
     private static func hexadecimal(_ byte: UInt8) -> UInt8? {

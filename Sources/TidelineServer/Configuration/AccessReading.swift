@@ -140,7 +140,7 @@ extension ServerConfiguration {
     }
 
     private static let networkExpected =
-        "an IP address such as '127.0.0.1', or a network such as '10.0.0.0/8' with zeros behind its "
+        "an IP address such as '127.0.0.1', or a network such as '10.0.0.0/8' with zeros after its "
         + "bits"
 
     /// Returns the proxies that are trusted to say where a request comes from.

@@ -70,7 +70,7 @@ extension TableService {
             throw ServerError.badRequest("Option '\(name)' comes twice.")
         }
         if let fault = ItemID.fault(in: id) {
-            throw ServerError.badRequest("Option '\(name)' is no id: \(fault).")
+            throw ServerError.badRequest("Option '\(name)' is not an id: \(fault).")
         }
         return id
     }

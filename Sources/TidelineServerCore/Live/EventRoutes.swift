@@ -51,7 +51,7 @@ extension TableService {
         }
         guard names.count <= EventListener.tablesMax else {
             throw ServerError.badRequest(
-                "A stream tells of at most \(EventListener.tablesMax) tables; open another one."
+                "A stream reports at most \(EventListener.tablesMax) tables; open another one."
             )
         }
         return names

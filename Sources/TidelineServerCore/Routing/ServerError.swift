@@ -127,7 +127,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
 
     package static let metricsNeedTheirKey = ServerError(
         401,
-        "The metrics are for who has their key (metrics.keyFile): send it as 'Authorization: Bearer'.",
+        "The metrics need their key (metrics.keyFile): send it as 'Authorization: Bearer'.",
         headers: ["WWW-Authenticate": "Bearer realm=\"tideline\""]
     )
 
@@ -164,7 +164,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
     )
 
     package static let damagedGzip = badRequest(
-        "The body is no whole gzip member (RFC 1952), or its sum or length is not what it says."
+        "The body is not a complete gzip member (RFC 1952), or its checksum or length is wrong."
     )
 
     package static func testNotAllowed(_ allowed: String) -> ServerError {
@@ -182,7 +182,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
 
     package static let mayNotListen = ServerError(
         403,
-        "Reads are disabled for a table of the list, so nobody may listen to it."
+        "Reads are disabled for a table of the list, and so are its events."
     )
 
     package static let systemChange = ServerError(
@@ -265,7 +265,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
 
     /// Another server has made it as its own configuration says.
     package static let tableChanged = busy(
-        "The table in the database is not as this server knows it: it has to be started anew."
+        "The table in the database differs from what this server read at its start: restart the server."
     )
 
     /// The table had a different schema version at each restart of the request.
@@ -291,7 +291,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
     )
 
     package static let constraintBroken = badRequest(
-        "A constraint that the database has beside this server's rules refuses the row."
+        "A constraint of the database that is not one of this server's rules rejects the row."
     )
 
     package static let indexedTooLong = ServerError(

@@ -88,14 +88,14 @@ extension SchemaStep: CustomStringConvertible {
         case .removeOwnerClocks:
             "Table '\(table)' had a clock for each owner. It has one clock now; all devices pull again, once."
         case .restoreTable:
-            "Table '\(table)' is gone from the database. It is made anew, empty; all devices pull anew."
+            "Table '\(table)' is gone from the database. It is created again, empty; all devices read it from the beginning."
         case .forgetTable:
-            "Table '\(table)' is gone from the database and not declared: it is forgotten; all devices pull anew."
+            "Table '\(table)' is gone from the database and not declared: its metadata is deleted; all devices read it from the beginning."
         case .restoreColumn(let column):
-            "\(place(column)): it is gone from the database. It is added anew, empty; all devices pull anew."
+            "\(place(column)): it is gone from the database. It is added again, empty; all devices read the table from the beginning."
         case .restoreTriggers:
-            "Table '\(table)' had lost triggers that tell what others write. They are made again; all devices "
-                + "pull anew."
+            "Table '\(table)' had lost triggers that report what other programs write. They are created again; all "
+                + "devices read the table from the beginning."
         case .keepTable:
             "Table '\(table)' is not declared. It is kept and not served."
         }
@@ -115,11 +115,11 @@ extension SchemaStep: CustomStringConvertible {
         case .adoptTable:
             "Table '\(table)' is in the database, but no server made it."
         case .restoreTable:
-            "Table '\(table)' is gone from the database: somebody dropped or renamed it. Bring it back under this "
-                + "name, or have it made anew, empty."
+            "Table '\(table)' was dropped from the database or renamed. Restore it under this name, or have it "
+                + "created again, empty."
         case .restoreColumn(let column):
-            "\(place(column)): it is gone from the database: somebody dropped or renamed it. Bring it back under "
-                + "this name, or have it added anew, empty."
+            "\(place(column)): it was dropped from the database or renamed. Restore it under this name, or "
+                + "have it added again, empty."
         case .createTable, .addColumn, .removeOwnerClocks, .restoreTriggers, .forgetTable,
             .keepTable:
             description

@@ -205,7 +205,8 @@ extension ServerMetrics {
                 traffic.listeners.current
             ),
             (
-                "tideline_log_lines_lost_total", "counter", "Lines of the log that nobody took.",
+                "tideline_log_lines_lost_total", "counter",
+                "Log lines that were dropped because the output was blocked.",
                 traffic.logLinesLost.current
             ),
         ]
@@ -228,7 +229,7 @@ extension ServerMetrics {
             ),
             (
                 "tideline_ledger_bytes", "gauge",
-                "What the ledger of repeated requests has, looked at every ten minutes.",
+                "Size of the ledger of repeated requests, read every ten minutes.",
                 store.ledgerBytes.current
             ),
             (

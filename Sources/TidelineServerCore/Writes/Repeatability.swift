@@ -174,7 +174,7 @@ extension ServerError {
     package static let requestFromTheFuture = ServerError(
         412,
         "Repeatability-First-Sent lies more than \(RepeatKey.aheadMax / 1_000_000) seconds ahead of "
-            + "the server's clock. Set it by the 'Date' of this answer, and send the request anew.",
+            + "the server's clock. Set it by the 'Date' of this answer, and send the request again.",
         headers: [field: "rejected"],
         code: "repeatabilityAhead"
     )

@@ -159,7 +159,7 @@ final class TimelineWatch: Sendable {
         stamps.forget()
         log.write(
             .error,
-            "the database has lost commits; all clients pull anew",
+            "the database has lost commits; all clients read from the beginning",
             ["before": before, "timeline": found, "tables": lost.joined(separator: ",")]
         )
     }

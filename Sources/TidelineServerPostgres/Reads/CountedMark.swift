@@ -1,8 +1,8 @@
-// CountedMark: the mark of a clock that a reader goes on by counting the rows of its milliseconds, so that all
-// servers count what leaves one.
+// CountedMark: a mark in a table's clock. While it is recent, all servers count the rows that leave each
+// millisecond of the clock, and a reader continues its list by these counts.
 //
-// Those who write look at it under the lock of the clock, so it is put under that lock, which somebody may have
-// for long. It holds for a day: mostly it is enough to look.
+// Writers read the mark while they hold the lock of the clock, so it is set under that lock, which another
+// transaction may hold for long. A mark is valid for a day, so a reader rarely has to set it.
 
 import TidelineCore
 import TidelinePostgres
@@ -14,13 +14,14 @@ struct CountedMark: Sendable {
     /// Microseconds since 1970; nil for the time of the database.
     private let now: (@Sendable () -> Int64)?
 
-    /// Below this age it need not be put again, in microseconds.
+    /// The age in microseconds below which the mark is not set again.
     static let youngTime: Int64 = 3_600_000_000
-    /// Below this one it need not be where it cannot: there is as long left for who pages.
+    /// The age below which a failure to set the mark is ignored: as much time is left for a list that is being
+    /// read.
     static let oldTime = PostgresClock.countedTime / 2
-    /// How long a reader waits for the clock, in milliseconds: others wait for his thread.
+    /// How long a reader waits for the lock of the clock, in milliseconds: others wait for its thread.
     private static let wait = 100
-    /// How often he does so; other readers come between.
+    /// How often a reader tries; other readers run in between.
     static let tries = 3
 
     init(_ clock: String, _ now: (@Sendable () -> Int64)?) {
@@ -28,14 +29,16 @@ struct CountedMark: Sendable {
         self.now = now
     }
 
-    /// How long ago it was put, in microseconds; nil where it was not.
+    /// Returns the age of the mark in microseconds; nil if there is none.
     func age(_ read: PostgresRead) throws -> Int64? {
         let found = try read.one(readCounted)
         let counted = found.integer(0, 0)
         return counted > 0 ? (now?() ?? found.integer(0, 1)) - counted : nil
     }
 
-    /// Puts it; false where somebody has the clock for longer, or has it in a circle of waits.
+    /// Sets the mark.
+    ///
+    /// - Returns: False if another transaction holds the lock for longer, or in a deadlock.
     func put(_ read: PostgresRead) throws -> Bool {
         try read.check()
         do {

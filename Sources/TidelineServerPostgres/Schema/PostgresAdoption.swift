@@ -46,7 +46,7 @@ struct PostgresAdoption {
         }
         guard kind.text(0, 0) == "r" else {
             throw SchemaError(
-                "'\(table.name)' is in the database and is no plain table: it cannot be served."
+                "'\(table.name)' is in the database and is not a plain table: it cannot be served."
             )
         }
         let found = try connection.run(Self.readColumns, [name])

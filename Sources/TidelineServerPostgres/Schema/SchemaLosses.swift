@@ -108,7 +108,7 @@ struct SchemaLosses {
     ) -> SchemaError {
         let (relation, name) = (PostgresName.quoted(table.name), PostgresName.quoted(column.name))
         return SchemaError(
-            "Table '\(table.name)', column '\(column.name)': somebody made it \(type), and it is served as "
+            "Table '\(table.name)', column '\(column.name)': its type was changed to \(type), and it is served as "
                 + "\(column.type.name). Change it back: ALTER TABLE \(relation) ALTER COLUMN \(name) TYPE "
                 + "\(form.declaration) USING \(name)::\(form.typeName)."
         )
@@ -116,7 +116,7 @@ struct SchemaLosses {
 
     private static func madeAnew(_ table: TableDefinition, without column: String) -> SchemaError {
         SchemaError(
-            "Table '\(table.name)' has no column '\(column)' any more: somebody made it anew. Rename or drop it, and "
+            "Table '\(table.name)' has no column '\(column)' any more: it was created again. Rename or drop it, and "
                 + "'tideline migrate --apply' makes the server's table, empty."
         )
     }

@@ -1,17 +1,20 @@
-// WriteTimes: how long a transaction waits, so that none holds up the others for ever.
+// WriteTimes: how long a transaction waits, so that none blocks the others forever.
 
 /// How long a transaction waits, in milliseconds.
 package struct WriteTimes: Sendable {
     /// For a lock.
     package var lock = 2000
-    /// For a table or a row with writes that do not need it; its own writes wait as for any lock.
+    /// For the lock of a table or a row, while other writes wait that do not need it.
     package var heldLock = 100
-    /// The same for the clock of a table, and for what goes from one transaction to the next: who waits in
-    /// line gets it in the end.
+    /// For the lock of a table's clock, and for locks that each transaction takes in turn: a transaction that
+    /// waits in line gets the lock eventually.
     package var busyLock = 500
-    /// For its server, before it is undone: a server that was stopped holds up nobody for longer.
+    /// For the next statement of its server, before PostgreSQL rolls it back: a server that stopped blocks no
+    /// other one for longer.
     var idle = 5000
-    /// For a statement but COMMIT; more than for a lock, which is told apart from it.
+    /// For any statement except COMMIT.
+    ///
+    /// It is longer than for a lock, so that the two errors differ.
     package var statement = 10_000
 
     /// For a statement that locks several rows, one after the other.

@@ -27,7 +27,7 @@ extension ProcessTests {
                 #expect(backup.code == 1 && backup.output.contains("pg_basebackup"))
                 let file = workspace.path("backup.db")
                 let refused = try await workspace.run(.tideline, ["backup", file] + options)
-                #expect(refused.code == 1 && refused.error.contains("is no file"))
+                #expect(refused.code == 1 && refused.error.contains("is not a file"))
                 _ = try await server.wire.send("POST", "/tables/Note", #"{"id":"a","rank":1}"#)
                 _ = try await server.stop()
                 _ = try workspace.file(

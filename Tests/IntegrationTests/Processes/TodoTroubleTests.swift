@@ -196,9 +196,9 @@ extension ProcessTests {
 
         /// A word too many, a word too few: the message says which.
         @Test(arguments: [
-            (["done"], "done needs the ID"), (["done", "a", "b"], "'b' is too much"),
+            (["done"], "done needs the ID"), (["done", "a", "b"], "remove 'b'"),
             (["edit"], "edit needs the ID"), (["edit", "a"], "edit needs the new text"),
-            (["sync", "now"], "'now' is too much"), (["status", "x"], "'x' is too much"),
+            (["sync", "now"], "remove 'now'"), (["status", "x"], "remove 'x'"),
             (["conflicts", "keep"], "not 'keep'"), (["conflicts", "keep-mine"], "needs the ID"),
             (["conflicts", "take-theirs", "--discard"], "needs the ID"),
             (["add"], "add needs a text"), (["add", " "], "the text is empty"),

@@ -101,7 +101,7 @@ extension SQLiteStore {
         let rights = try? FileManager.default.attributesOfItem(atPath: path)[.posixPermissions]
         let attributes = rights.map { [FileAttributeKey.posixPermissions: $0] }
         guard FileManager.default.createFile(atPath: copy, contents: nil, attributes: attributes)
-        else { throw SQLiteError(code: 14, message: "no file can be made beside it") }
+        else { throw SQLiteError(code: 14, message: "no file can be created next to it") }
     }
 
     /// Replaces the file with the copy, so that the change survives a loss of power.

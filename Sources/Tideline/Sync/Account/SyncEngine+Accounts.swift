@@ -211,7 +211,7 @@ extension SyncError {
     static func otherAccount(_ operation: QueuedOperation) -> SyncError {
         let who =
             operation.account == nil
-            ? "before somebody was signed in: call adopt(anonymousWork:) first"
+            ? "before any account signed in: call adopt(anonymousWork:) first"
             : "by another account: sign in with that one, or call purge(account:force:) for it"
         return SyncError(
             .otherAccount,

@@ -42,7 +42,7 @@ extension RowExplanation {
             add(
                 .damaged,
                 "\(name) cannot be sent: column '\(damage.column)' of its entry in the queue "
-                    + "cannot be read. Discard it by its error, then edit the row anew."
+                    + "cannot be read. Discard it by its error, then edit the row again."
             )
         } else if operation.state == .parked {
             add(.parked, Self.parked(name, facts.rejection))
@@ -170,7 +170,8 @@ extension RowExplanation {
             switch facts.heldBits {
             // What was made here stays until it is sent.
             case nil where isPending: break
-            case nil: add(.unheld, "No query was told of it: it stays until one is, or a purge.")
+            case nil:
+                add(.unheld, "No query has reported it. It stays until one does, or until a purge.")
             case 0:
                 let end = isPending ? " after its operations are done." : "."
                 add(.unheld, "No query holds it: it leaves with the next pull\(end)")
@@ -217,7 +218,7 @@ extension RowExplanation {
                 .notPulled,
                 "No pull brought it, or it left: the server has no such row, or it matches none "
                     + "of the queries\(names.isEmpty ? "" : " " + names), or this caller may not "
-                    + "see it, or it came since. A remote read of this id tells which."
+                    + "see it, or it came since. A remote read of this id shows which."
             )
         }
         if let lastPull = facts.lastPull {

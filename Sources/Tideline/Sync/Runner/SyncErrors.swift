@@ -99,7 +99,7 @@ extension SyncError {
     static func errorSettled() -> SyncError {
         SyncError(
             .notFound,
-            "This error is settled already: its operation was released, sent or dropped. "
+            "This error is already resolved: its operation was released, sent or dropped. "
                 + "Read operationErrors() for those that are left."
         )
     }
@@ -340,7 +340,7 @@ extension SyncError {
         case (.badPage, nil), (.unproven, nil):
             SyncError(
                 .badResponse,
-                "The answer to the pull of '\(table)' is no page of rows. Check the endpoint."
+                "The answer to the pull of '\(table)' is not a page of rows. Check the endpoint."
             )
         case (.tooManyPages, _):
             endlessLinks(table)

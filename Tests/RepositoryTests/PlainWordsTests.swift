@@ -1,0 +1,36 @@
+// PlainWordsTests: how many lines of prose have wording that scripts/plain-words flags.
+
+import Foundation
+import Testing
+
+@Suite struct PlainWordsTests {
+    /// Runs scripts/plain-words in the repository.
+    private func run(_ arguments: [String]) throws -> (code: Int32, output: String) {
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = ["python3", "scripts/plain-words"] + arguments
+        process.currentDirectoryURL = Repository.root
+        let pipe = Pipe()
+        process.standardOutput = pipe
+        try process.run()
+        let output = try pipe.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        return (process.terminationStatus, String(decoding: output, as: UTF8.self))
+    }
+
+    private static let places = [
+        "Sources", "docs", "README.md", "Examples", "scripts", "SECURITY.md", "CONTRIBUTING.md",
+        "CHANGELOG.md",
+    ]
+
+    @Test("at most 0.5 percent of the lines of prose are flagged")
+    func proseIsPlain() throws {
+        let (code, output) = try run(["--percent", "0.5"] + Self.places)
+        #expect(code == 0, "\(output)")
+    }
+
+    @Test("a share of flagged lines above the bound fails")
+    func flaggedProseFails() throws {
+        #expect(try run(["--percent", "0.01"] + Self.places).code == 1)
+    }
+}
