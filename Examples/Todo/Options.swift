@@ -115,7 +115,7 @@ struct Options {
         }
         if words.count > 1 {
             throw UsageError(
-                message: "\(command) takes one ID; '\(words[1])' is too much."
+                message: "\(command) takes one ID; remove '\(words[1])'."
             )
         }
         if word.isEmpty { throw UsageError(message: "the id is empty.") }

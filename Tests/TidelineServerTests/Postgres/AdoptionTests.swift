@@ -172,7 +172,7 @@ struct AdoptionTests {
         let place = try await started("ALTER TABLE task RENAME title TO name")
         let refusal = await #expect(throws: SchemaError.self) { try await place.door() }
         let text = refusal?.description ?? ""
-        #expect(text.contains("column 'title': it is gone") && text.contains("tideline migrate"))
+        #expect(text.contains("column 'title': it was dropped") && text.contains("tideline migrate"))
         let plan = try place.care().migrationPlan()
         #expect(plan.description.contains("'title': it is gone") && !plan.isEmpty)
         let before = try epoch(place)
@@ -186,7 +186,7 @@ struct AdoptionTests {
     @Test func aTableThatIsGoneIsToldAndMadeAnew() async throws {
         let place = try await started("DROP TABLE task")
         let refusal = await #expect(throws: SchemaError.self) { try await place.door() }
-        #expect(refusal?.description.contains("Table 'task' is gone") == true)
+        #expect(refusal?.description.contains("Table 'task' was dropped") == true)
         try place.care().migrate()
         let door = try await place.door()
         #expect(await door.send("GET", "/tables/task").rows.isEmpty)
@@ -238,7 +238,7 @@ struct AdoptionTests {
     @Test func aTableThatIsMadeAnewBySomebodyElseIsTold() async throws {
         let place = try await started("DROP TABLE task; CREATE TABLE task (id text, title text)")
         let refusal = await #expect(throws: SchemaError.self) { try await place.door() }
-        #expect(refusal?.description.contains("somebody made it anew") == true)
+        #expect(refusal?.description.contains("it was created again") == true)
     }
 
     @Test func aLogThatIsGoneIsMadeAgain() async throws {
@@ -264,7 +264,7 @@ struct AdoptionTests {
         #expect(try place.psql.run("SELECT weight FROM task WHERE id = 'a'").text(0, 0) == "1.5")
         let refusal = await #expect(throws: SchemaError.self) { try await place.door() }
         let text = refusal?.description ?? ""
-        #expect(text.contains("column 'weight': somebody made it text"))
+        #expect(text.contains("column 'weight': its type was changed to text"))
         let remedy = try #require(text.firstRange(of: "ALTER TABLE ")).lowerBound
         try place.psql.execute(String(text[remedy...].dropLast()))
         #expect(

@@ -13,8 +13,13 @@ import TidelineTestKit
         private let count = Mutex(0)
         private let inner: any Transport
         private let isDeaf = Mutex(true)
+        /// The number of the first call that never ends.
+        private let first: Int
 
-        init(_ inner: any Transport) { self.inner = inner }
+        init(_ inner: any Transport, from first: Int = 1) {
+            self.inner = inner
+            self.first = first
+        }
 
         func heal() { isDeaf.withLock { $0 = false } }
 
@@ -23,8 +28,11 @@ import TidelineTestKit
         }
 
         func send(_ request: TransportRequest) async throws -> TransportResponse {
-            count.withLock { $0 += 1 }
-            if isDeaf.withLock({ $0 }) {
+            let number = count.withLock { count in
+                count += 1
+                return count
+            }
+            if number >= first, isDeaf.withLock({ $0 }) {
                 await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
             }
             return try await inner.send(request)
@@ -86,6 +94,36 @@ import TidelineTestKit
             device.client.resume()
             #expect(try await device.push() == nil)
             #expect(try await device.todos().read(id: "a")?.version != nil)
+        }
+    }
+
+    @Test("a pull whose transport is deaf ends, keeps the pages that it stored, and goes on later")
+    func aDeafTransportInAPull() async throws {
+        try await withTemporaryFile { path in
+            let server = try await makeServer()
+            let direct = SyncClient(endpoint: Device.endpoint, transport: server.transport)
+            for number in 0..<30 {
+                _ = try await direct.table(Todo.self).insert(Todo(id: "\(number)", text: "theirs"))
+            }
+            var limits = SyncLimits()
+            limits.pageRowsFirst = 10
+            limits.pageRowsMax = 10
+            let transport = DeafTransport(server.transport, from: 2)
+            let store = try SQLiteStore(path: path)
+            let device = try await Device(transport, store: store, limits: limits)
+            let todos = try device.todos()
+            let pull = Task { await code { try await todos.pull(queryID: "all") } }
+            await transport.reached(2)
+            await suspend(device.client)
+            #expect(await pull.value == .suspended)
+            #if os(Linux)
+            #expect(try locks(on: path).isEmpty)
+            #endif
+            #expect(try await todos.count() == 10)
+            transport.heal()
+            device.client.resume()
+            #expect(try await todos.pull(queryID: "all").applied == 20)
+            #expect(try await todos.count() == 30)
         }
     }
 
