@@ -11,21 +11,22 @@ struct DocumentTests {
     }
 
     @Test(arguments: [
-        ("README.md", "See [here](docs/HACKING.md).", 0),
-        ("README.md", "See [here](docs/HACKING.md#tests) and [there](#below).", 0),
+        ("README.md", "See [here](docs/contributing/README.md).", 0),
+        ("README.md", "See [here](docs/contributing/README.md#tests) and [there](#below).", 0),
         ("README.md", "See [here](docs/GONE.md) and ![this](gone.png).", 2),
         (
-            "docs/A.md", "See [here](HACKING.md), [up](../README.md \"Start\"), [down](docs/A.md).",
+            "docs/A.md",
+            "See [here](contributing/README.md), [up](../README.md \"Start\"), [down](docs/A.md).",
             1
         ),
         ("docs/A.md", "See [far](../../elsewhere/A.md).", 1),
         ("README.md", "See [site](https://example.org/a.md), [mail](mailto:a@example.org).", 0),
         ("README.md", "A name:\n[label]: docs/GONE.md", 1),
         ("README.md", "Not a link: `[a](gone.md)`.\n```\n[b](gone.md)\n```", 0),
-        ("README.md", "See [a file](<docs/HACKING.md>).", 0),
+        ("README.md", "See [a file](<docs/contributing/README.md>).", 0),
     ])
     func linkRuleCanFail(path: String, text: String, count: Int) {
-        let known: Set<String> = ["README.md", "docs/HACKING.md"]
+        let known: Set<String> = ["README.md", "docs/contributing/README.md"]
         let file = SourceFile(path: path, text: text)
         #expect(brokenLinks(in: file, exists: known.contains).count == count)
     }
