@@ -256,7 +256,7 @@ import TidelineCore
             try await old.cancelOperationAndDiscardItem()
         }
         #expect(stale?.code == .notFound)
-        #expect(stale?.message.contains("settled") == true)
+        #expect(stale?.message.contains("already resolved") == true)
         let new = try #require(try await device.push()?.errors.first)
         #expect(await code { try await old.updateOperationAndRetry(with: Row()) } == .notFound)
         try await new.cancelOperationAndDiscardItem()
