@@ -79,7 +79,8 @@ package struct FilterEvaluator {
         switch comparison {
         case .eq: ValueOrder.equal(left, right)
         case .ne: !ValueOrder.equal(left, right)
-        default: ValueOrder.compare(left, right).map(comparison.holds) ?? false
+        case .lt, .le, .gt, .ge:
+            ValueOrder.compare(left, right).map(comparison.holds) ?? false
         }
     }
 
