@@ -116,16 +116,8 @@ private final class Kept: Sendable {
 }
 
 /// A store whose writes are lost.
-private struct Forgetful: LocalStore {
-    let inner = MemoryStore()
-
-    func open(tables: [TableSchema]) async throws { try await inner.open(tables: tables) }
-
-    func read<Result: Sendable>(
-        _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
-    ) async throws -> Result {
-        try await inner.read(body)
-    }
+private struct Forgetful: ForwardingStore {
+    let inner: any LocalStore = MemoryStore()
 
     func write<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
