@@ -1,6 +1,6 @@
 // FilterEvaluator: evaluates an expression for one row, in memory.
 //
-// It agrees with FilterRenderer's SQL: CONTRACT.md, "What a filter means".
+// It agrees with FilterRenderer's SQL: PROTOCOL.md, "Filters".
 
 package struct FilterEvaluator {
     private let value: (String) -> Value
