@@ -67,7 +67,7 @@ enum HTTPProblem {
             503,
             "Service Unavailable",
             reason + " What was asked for may have been done: look before you try again.",
-            code: "outcomeUnknown"
+            code: .outcomeUnknown
         )
     }
 
@@ -123,7 +123,7 @@ enum HTTPProblem {
         _ status: Int,
         _ title: String,
         _ error: String,
-        code: String? = nil
+        code: ErrorCode? = nil
     ) -> ServerResponse {
         var writer = JSONWriter()
         var names = ["title", "status", "detail", "error"]
@@ -132,7 +132,7 @@ enum HTTPProblem {
         ]
         if let code {
             names.append("code")
-            values.append(.string(code))
+            values.append(.string(code.rawValue))
         }
         writer.row(Row(layout: RowLayout(names), values: values))
         var headers: HTTPFields = [

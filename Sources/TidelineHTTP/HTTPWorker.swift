@@ -170,7 +170,7 @@ final class HTTPWorker: @unchecked Sendable {
                 proceed(connection)
             case .handshaking where !sharesDoors: end(connection)
             case .streaming: dismiss(connection)
-            default: break
+            case .handshaking, .handling, .answering, .lingering, .closed: break
             }
         }
     }
@@ -457,7 +457,7 @@ final class HTTPWorker: @unchecked Sendable {
             case .handling where connection.isEnding: askWhetherGone(connection)
             case .answering:
                 if lookAtPace(connection), isShort { waiting.append(connection) }
-            default: break
+            case .handling, .handshaking, .reading, .streaming, .lingering, .closed: break
             }
             if isDraining, !mayBeginRequest, connection.hasNoRequest { end(connection) }
             guard connection.deadline <= now else { continue }
@@ -467,7 +467,7 @@ final class HTTPWorker: @unchecked Sendable {
                 refuse(connection, .tooSlow)
                 proceed(connection)
             case .streaming: streamTimedOut(connection)
-            default: end(connection)
+            case .reading, .handshaking, .answering, .lingering, .closed: end(connection)
             }
         }
         for memory in traffic.memories {

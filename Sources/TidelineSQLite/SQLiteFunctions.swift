@@ -125,11 +125,11 @@ private func registerDates(_ handle: OpaquePointer, _ deadline: QueryDeadline?) 
             ("second", 1, { respond($0, SQLFunctions.date(.second, argument($2, 0))) }),
             (
                 "fractionalseconds", 1,
-                { respond($0, SQLFunctions.date(.fractionalseconds, argument($2, 0))) }
+                { respond($0, SQLFunctions.date(.fraction, argument($2, 0))) }
             ),
             (
                 "totaloffsetminutes", 1,
-                { respond($0, SQLFunctions.date(.totaloffsetminutes, argument($2, 0))) }
+                { respond($0, SQLFunctions.date(.offset, argument($2, 0))) }
             ),
             ("date", 1, { respond($0, SQLFunctions.date(.date, argument($2, 0))) }),
             ("time", 1, { respond($0, SQLFunctions.date(.time, argument($2, 0))) }),
@@ -149,10 +149,13 @@ private func registerNumbers(_ handle: OpaquePointer, _ deadline: QueryDeadline?
             ("divby", 2, { arithmetic($0, .divby, $2) }),
             ("mod", 2, { arithmetic($0, .mod, $2) }),
             ("negate", 1, { respond($0, SQLFunctions.negate(argument($2, 0))) }),
-            ("floor", 1, { respond($0, SQLFunctions.round(.floor, argument($2, 0))) }),
-            ("ceiling", 1, { respond($0, SQLFunctions.round(.ceiling, argument($2, 0))) }),
-            ("round", 1, { respond($0, SQLFunctions.round(.round, argument($2, 0))) }),
-            ("roundaway", 1, { respond($0, SQLFunctions.round(.roundAway, argument($2, 0))) }),
+            ("floor", 1, { respond($0, SQLFunctions.round(argument($2, 0), .down)) }),
+            ("ceiling", 1, { respond($0, SQLFunctions.round(argument($2, 0), .up)) }),
+            ("round", 1, { respond($0, SQLFunctions.round(argument($2, 0), .halfToEven)) }),
+            (
+                "roundaway", 1,
+                { respond($0, SQLFunctions.round(argument($2, 0), .halfAwayFromZero)) }
+            ),
         ]
     )
 }

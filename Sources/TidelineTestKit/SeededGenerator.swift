@@ -24,6 +24,15 @@ public struct SeededGenerator: RandomNumberGenerator, Sendable {
     public mutating func chance(_ percent: Int) -> Bool {
         Int.random(in: 0..<100, using: &self) < percent
     }
+
+    /// A number from 0, less than `count`.
+    package mutating func below(_ count: Int) -> Int { Int.random(in: 0..<count, using: &self) }
+
+    /// One of the choices.
+    package mutating func pick<T>(_ choices: [T]) -> T { choices[below(choices.count)] }
+
+    /// True in `one` of so many cases.
+    package mutating func chance(_ one: Int, in many: Int) -> Bool { below(many) < one }
 }
 
 /// Ids and chances that a seed repeats, for the environment of a client.

@@ -14,6 +14,18 @@ struct MonitoringTests {
         expectNone(monitoring.flatMap { unknownMetrics(in: $0, known: known) })
     }
 
+    @Test("monitor.md describes each metric, and no other metric")
+    func metricsAreDescribed() throws {
+        let files = try Repository.files()
+        let source = try #require(files.first { $0.path.hasSuffix("/ServerMetrics+Text.swift") })
+        let page = try #require(files.first { $0.path == "docs/operations/monitor.md" })
+        let known = Set(source.lines.flatMap(metrics))
+        let rows = page.lines.filter { $0.hasPrefix("| `tideline_") }
+        let described = Set(rows.flatMap { metrics(in: $0.split(separator: "|")[0]) })
+        #expect(known.subtracting(described) == [])
+        #expect(described.subtracting(known) == [])
+    }
+
     @Test(arguments: [
         ("expr: tideline_a_total > 1", 0), ("expr: rate(tideline_a_total[5m])", 0),
         ("tideline_time_bucket{le}", 0), ("tideline_b > tideline_a_total", 1),

@@ -2,8 +2,10 @@
 
 import Foundation
 import Testing
+import TidelineHTTP
 import TidelineServer
 import TidelineServerCore
+import TidelineTestKit
 
 @Suite struct ConfigurationKeyTests {
     /// A value for each key that is not its default, and how it is shown where that is another text.
@@ -82,22 +84,52 @@ import TidelineServerCore
         }
     }
 
-    @Test func everyKeyIsDocumented() throws {
-        let root = URL(filePath: #filePath).deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent()
-        let text = try ["operations/configuration", "PROTOCOL"].map {
-            try String(contentsOf: root.appending(path: "docs/\($0).md"), encoding: .utf8)
-        }.joined()
-        let keys = ServerConfiguration().settingsInForce.map(\.key)
+    /// The rows of the tables below a heading of the configuration reference.
+    private static func rows(below heading: String) throws -> [Substring] {
+        let text = try ProjectFile.text("docs/operations/configuration.md")
+        let start = try #require(text.range(of: "\n## \(heading)\n"))
+        return text[start.upperBound...].split(separator: "\n")
+            .prefix { !$0.hasPrefix("## ") }.filter { $0.hasPrefix("| `") }
+    }
+
+    @Test("every key of a table and of a column is documented")
+    func keysOfTablesAreDocumented() throws {
+        let rows = try Self.rows(below: "Tables")
+        let keys =
+            TableReading.Key.allCases.map(\.rawValue) + ColumnReading.Key.allCases.map(\.rawValue)
         for key in keys {
-            let name = key.split(separator: ".").last ?? ""
-            let isTold = ["`\(key)`", "`\(name)`", "\"\(name)\""].contains { text.contains($0) }
-            #expect(isTold, "\(key)")
+            let isDocumented = rows.contains { row in
+                row.split(separator: "|")[0].contains("`\(key)`")
+            }
+            #expect(isDocumented, "\(key)")
+        }
+        let permissions = try #require(rows.first { $0.hasPrefix("| `permissions` |") })
+        let words =
+            TableReading.PermissionKey.allCases.map(\.rawValue)
+            + TablePermissions.Access.allCases.map(\.rawValue)
+        for word in words { #expect(permissions.contains("`\(word)`"), "\(word)") }
+    }
+
+    @Test("every limit of the server has a key")
+    func everyLimitHasAKey() {
+        let keys = Set(ServerConfiguration().settingsInForce.map(\.key))
+        for limits in [ServerLimits() as Any, HTTPLimits()] {
+            for case let name? in Mirror(reflecting: limits).children.map(\.label) {
+                let names = ["", "Max", "Min", "Time"].filter { name.hasSuffix($0) }
+                    .map { "limits.\(name.dropLast($0.count))" }
+                #expect(!keys.isDisjoint(with: names), "\(name)")
+            }
+        }
+    }
+
+    @Test func everyKeyIsDocumented() throws {
+        let keys = ServerConfiguration().settingsInForce.map(\.key)
+        let names = try Self.rows(below: "Keys")
+        for key in keys where !key.hasPrefix("limits.") {
+            #expect(names.contains { $0.contains("`\(key)`") }, "\(key)")
         }
         // And what the table of limits has is a key.
-        let start = try #require(text.range(of: "\n## Limits\n"))
-        let rows = text[start.upperBound...].split(separator: "\n")
-            .prefix { !$0.hasPrefix("#") }.filter { $0.hasPrefix("| `") }
+        let rows = try Self.rows(below: "Limits")
         #expect(rows.count > 30)
         for row in rows {
             let names = row.split(separator: "|")[0].split(separator: "`")

@@ -50,7 +50,7 @@ public struct SyncError: Error, Sendable {
 extension SyncError {
     /// The kind of an error.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
-        private enum Kind: String, Sendable {
+        package enum Kind: String, Sendable, CaseIterable {
             case storeNotInitialized
             case alreadyExists
             case notFound

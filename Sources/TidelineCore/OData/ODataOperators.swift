@@ -78,7 +78,10 @@ extension Function {
         switch self {
         case .contains, .localizedContains, .startswith, .endswith, .matchesPattern, .isof, .has:
             true
-        default: false
+        case .length, .indexof, .substring, .replace, .tolower, .toupper, .trim, .concat, .year,
+            .month, .day, .hour, .minute, .second, .totaloffsetminutes, .fractionalseconds, .date,
+            .time, .floor, .ceiling, .round, .roundAway, .now, .cast:
+            false
         }
     }
 }

@@ -86,7 +86,7 @@ package struct ODataWriter {
         case .field, .call, .negate, .position, .orElse: try write(expression, to: &text)
         case .value(let value):
             try write(value, other?.type(in: schema) ?? .any, expression, to: &text)
-        default:
+        case .compare, .all, .any, .not, .arithmetic, .isIn:
             text += "("
             try write(expression, to: &text)
             text += ")"
@@ -146,18 +146,8 @@ package struct ODataWriter {
         _ whole: QueryExpression,
         to text: inout String
     ) throws(ODataError) {
-        var (name, operands) = (function.rawValue, arguments)
-        switch (function, dialect) {
-        case (.contains, .v3):
-            name = "substringof"
-            operands.reverse()
-        case (.roundAway, .v3): name = "round"
-        case (.roundAway, .v4): throw unsupported("rounding half away from zero", whole)
-        case (.localizedContains, _): throw unsupported("localizedStandardContains", whole)
-        case (.round, .v3): throw unsupported("rounding half to even", whole)
-        default: break
-        }
-        text += name + "("
+        text += try name(function, whole) + "("
+        let operands = function == .contains && dialect == .v3 ? arguments.reversed() : arguments
         for (index, operand) in operands.enumerated() {
             if index > 0 { text += "," }
             if index == 1, let type = operands.edmType, function == .cast || function == .isof {
@@ -167,6 +157,27 @@ package struct ODataWriter {
             }
         }
         text += ")"
+    }
+
+    private func name(
+        _ function: Function,
+        _ whole: QueryExpression
+    ) throws(ODataError) -> String {
+        switch function {
+        case .contains: return dialect == .v3 ? "substringof" : function.rawValue
+        case .localizedContains: throw unsupported("localizedStandardContains", whole)
+        case .round:
+            if dialect == .v3 { throw unsupported("rounding half to even", whole) }
+            return function.rawValue
+        case .roundAway:
+            if dialect == .v4 { throw unsupported("rounding half away from zero", whole) }
+            return Function.round.rawValue
+        case .startswith, .endswith, .matchesPattern, .length, .indexof, .substring, .replace,
+            .tolower, .toupper, .trim, .concat, .year, .month, .day, .hour, .minute, .second,
+            .totaloffsetminutes, .fractionalseconds, .date, .time, .floor, .ceiling, .now, .cast,
+            .isof, .has:
+            return function.rawValue
+        }
     }
 
     private func unsupported(_ what: String, _ expression: QueryExpression) -> ODataError {
@@ -244,7 +255,7 @@ extension QueryExpression {
         switch kind {
         case .all, .any: true
         case .isIn(_, let elements): dialect == .v3 && elements.count > 1
-        default: false
+        case .field, .value, .compare, .not, .arithmetic, .negate, .call, .position, .orElse: false
         }
     }
 }

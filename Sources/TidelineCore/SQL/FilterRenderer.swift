@@ -215,7 +215,8 @@ package struct FilterRenderer {
         case .field, .orElse:
             let isScaled = type(expression) == .dateTime && dateUnit == .milliseconds
             return isScaled ? "\(plain(expression)) * 1000" : plain(expression)
-        default: return plain(expression)
+        case .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn, .position:
+            return plain(expression)
         }
     }
 
@@ -223,7 +224,8 @@ package struct FilterRenderer {
     func isComputedInstant(_ expression: QueryExpression) -> Bool {
         switch expression.kind {
         case .field, .value, .orElse: false
-        default: type(expression) == .dateTime
+        case .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn, .position:
+            type(expression) == .dateTime
         }
     }
 
@@ -247,7 +249,9 @@ extension QueryExpression {
             parts.flatMap { part in if case .all = part.kind { part.chain } else { [part] } }
         case .any(let parts):
             parts.flatMap { part in if case .any = part.kind { part.chain } else { [part] } }
-        default: [self]
+        case .field, .value, .compare, .not, .arithmetic, .negate, .call, .isIn, .position,
+            .orElse:
+            [self]
         }
     }
 
@@ -255,7 +259,7 @@ extension QueryExpression {
     var isCompound: Bool {
         switch kind {
         case .all, .any, .isIn: true
-        default: false
+        case .field, .value, .compare, .not, .arithmetic, .negate, .call, .position, .orElse: false
         }
     }
 }
@@ -272,7 +276,10 @@ extension Function {
         case .year, .month, .day, .hour, .minute, .second, .fractionalseconds, .date, .time,
             .totaloffsetminutes:
             true
-        default: false
+        case .contains, .localizedContains, .startswith, .endswith, .matchesPattern, .length,
+            .indexof, .substring, .replace, .tolower, .toupper, .trim, .concat, .floor, .ceiling,
+            .round, .roundAway, .now, .cast, .isof, .has:
+            false
         }
     }
 }

@@ -40,7 +40,7 @@ extension FilterRenderer {
         case .eq where mode == .loose && isNeverNull: return "\(left) = \(right)"
         case .eq: return dialect.equal(left, right)
         case .ne: return dialect.notEqual(left, right)
-        default:
+        case .lt, .le, .gt, .ge:
             let sql = left + comparison.sql + right
             return mode == .strict ? dialect.orFalse(sql) : sql
         }
@@ -50,7 +50,7 @@ extension FilterRenderer {
         switch comparison {
         case .eq: "\(uncut(other)) IS NULL"
         case .ne: "\(uncut(other)) IS NOT NULL"
-        default: dialect.constant(false)
+        case .lt, .le, .gt, .ge: dialect.constant(false)
         }
     }
 
@@ -75,7 +75,8 @@ extension FilterRenderer {
         switch expression.kind {
         case .value(let value), .orElse(_, let value): !value.isNull
         case .field(let name): schema.column(named: name)?.isNullable == false
-        default: expression.isCondition
+        case .compare, .all, .any, .not, .isIn, .call, .arithmetic, .negate, .position:
+            expression.isCondition
         }
     }
 
@@ -91,7 +92,7 @@ extension FilterRenderer {
         switch comparison {
         case .eq: return dialect.isTrue(dialect.call("decimal_equal", [one, two]))
         case .ne: return "NOT (\(dialect.isTrue(dialect.call("decimal_equal", [one, two]))))"
-        default:
+        case .lt, .le, .gt, .ge:
             let sql = dialect.decimalOrder(one, two) + comparison.sql + "0"
             return mode == .strict ? dialect.orFalse(sql) : sql
         }
@@ -182,7 +183,7 @@ extension QueryExpression {
         switch kind {
         case .compare, .all, .any, .not, .isIn: true
         case .call(let function, _): function.isCondition
-        default: false
+        case .field, .value, .arithmetic, .negate, .position, .orElse: false
         }
     }
 }

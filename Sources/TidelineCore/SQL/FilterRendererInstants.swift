@@ -60,7 +60,8 @@ extension FilterRenderer {
             case .eq where mode == .loose: return "\(column) = \(literal)"
             case .eq: return dialect.equal(column, literal)
             case .ne: return dialect.notEqual(column, literal)
-            default: return inMode("\(column)\(comparison.sql)\(literal)", mode)
+            case .lt, .le, .gt, .ge:
+                return inMode("\(column)\(comparison.sql)\(literal)", mode)
             }
         }
         let millisecond = instant.cutToMilliseconds

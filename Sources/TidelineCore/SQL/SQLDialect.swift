@@ -77,7 +77,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         case .decimal: "\(stored)::numeric"
         case .date(let date): "\(.text(Timestamp(date).exactText))::timestamptz"
         case .string: "\(stored) COLLATE \"C\""
-        default: "\(stored)"
+        case .null, .integer, .number, .data, .json: "\(stored)"
         }
     }
 
@@ -92,7 +92,9 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         case .date: text = "to_char(\(name), 'YYYY-MM-DD')"
         case .time: text = "regexp_replace(to_char(\(name), 'HH24:MI:SS.US'), '000$', '')"
         case .guid: text = "\(name)::text"
-        default: return name
+        case .null, .boolean, .integer, .number, .decimal, .string, .dateTime, .binary, .json,
+            .enumeration, .any:
+            return name
         }
         return isNullable ? "\(text) COLLATE \"C\"" : "coalesce(\(text), '') COLLATE \"C\""
     }

@@ -45,7 +45,8 @@ package enum SQLFunctions {
         case .decimal: .text("decimal")
         case .dateTime: .text("dateTime")
         case .json: .text("json")
-        default: .text("")
+        case .null, .integer, .number, .string, .date, .time, .guid, .binary, .enumeration, .any:
+            .text("")
         }
     }
 
@@ -68,17 +69,16 @@ package enum SQLFunctions {
     }
 
     /// `floor`, `ceiling`, `round`, `roundAway`.
-    package static func round(_ function: Function, _ argument: SQLValue) -> SQLValue {
-        plain(ScalarNumbers.round(function, number(argument)))
+    package static func round(_ argument: SQLValue, _ rounding: Rounding) -> SQLValue {
+        plain(ScalarNumbers.round(number(argument), rounding))
     }
 
     /// The parts of dates.
-    package static func date(_ function: Function, _ argument: SQLValue) -> SQLValue {
+    package static func date(_ part: DatePart, _ argument: SQLValue) -> SQLValue {
         switch argument {
-        case .integer(let microseconds):
-            plain(ScalarDates.part(function, ofInstant: microseconds))
-        case .text(let text): plain(ScalarDates.part(function, ofText: text))
-        default: .null
+        case .integer(let microseconds): plain(ScalarDates.part(part, ofInstant: microseconds))
+        case .text(let text): plain(ScalarDates.part(part, ofText: text))
+        case .null, .real, .blob, .program: .null
         }
     }
 

@@ -1,7 +1,7 @@
 // SHA256: the hash of FIPS 180-4, for digests that server and client both compute.
 //
 // Implemented here because the core uses no library: CryptoKit is not on Linux, libcrypto not on
-// Apple platforms.
+// Apple platforms. Decision 0051 has measurements.
 
 /// A hash that is fed piece by piece.
 package struct SHA256: Sendable {

@@ -5,9 +5,9 @@ import { h, fill } from './element.js';
 const functions = [
   'contains(', 'startswith(', 'endswith(', 'length(', 'indexof(', 'substring(', 'replace(', 'tolower(',
   'toupper(', 'trim(', 'concat(', 'matchesPattern(', 'year(', 'month(', 'day(', 'hour(', 'minute(', 'second(',
-  'date(', 'time(', 'now()', 'floor(', 'ceiling(', 'round(', 'cast(', 'isof(',
+  'fractionalseconds(', 'totaloffsetminutes(', 'date(', 'time(', 'now()', 'floor(', 'ceiling(', 'round(', 'cast(', 'isof(',
 ];
-const words = ['eq', 'ne', 'lt', 'le', 'gt', 'ge', 'in', 'and', 'or', 'not', 'null', 'true', 'false', 'add', 'sub', 'mul', 'div', 'mod'];
+const words = ['eq', 'ne', 'lt', 'le', 'gt', 'ge', 'in', 'has', 'and', 'or', 'not', 'null', 'true', 'false', 'add', 'sub', 'mul', 'div', 'divby', 'mod'];
 const systemColumns = [['id', 'string'], ['createdAt', 'dateTime'], ['updatedAt', 'dateTime'], ['version', 'string'], ['deleted', 'boolean']];
 
 /** What may stand at a place of a filter. */

@@ -3,10 +3,29 @@
 import TidelineCore
 import TidelineServerCore
 
-enum ColumnReading {
-    private static let keys = [
-        "type", "enum", "nullable", "default", "maxLength", "min", "max", "pattern",
-    ]
+package enum ColumnReading {
+    /// A key of a column.
+    package enum Key: String, CaseIterable {
+        case type
+        case members = "enum"
+        case nullable
+        case standard = "default"
+        case maxLength
+        case min
+        case max
+        case pattern
+
+        /// The rule that the key sets.
+        fileprivate var rule: ColumnCheck.Rule? {
+            switch self {
+            case .maxLength: .maxLength
+            case .min: .min
+            case .max: .max
+            case .pattern: .pattern
+            case .type, .members, .nullable, .standard: nil
+            }
+        }
+    }
 
     static func columns(_ node: ConfigurationNode) -> [ColumnDefinition] {
         var seen = Set(SystemColumn.names.map { $0.lowercased() })
@@ -29,14 +48,14 @@ enum ColumnReading {
         var type: ColumnType?
         var hasType = false
         var isNullable = true
-        var nodes: [String: ConfigurationNode] = [:]
-        for (key, node) in node.object(allowed: keys) {
+        var nodes: [Key: ConfigurationNode] = [:]
+        for (key, node) in node.members(Key.self) {
             switch key {
-            case "type", "enum":
-                type = key == "type" ? self.type(node) : enumeration(node)
+            case .type, .members:
+                type = key == .type ? self.type(node) : enumeration(node)
                 hasType = true
-            case "nullable": isNullable = node.bool() ?? true
-            default: nodes[key] = node
+            case .nullable: isNullable = node.bool() ?? true
+            case .standard, .maxLength, .min, .max, .pattern: nodes[key] = node
             }
         }
         guard let type else {
@@ -45,7 +64,7 @@ enum ColumnReading {
         }
         var column = ColumnDefinition(name, type, nullable: isNullable)
         column.rules = rules(nodes, column)
-        column.defaultValue = nodes["default"].flatMap { defaultValue($0, column) }
+        column.defaultValue = nodes[.standard].flatMap { defaultValue($0, column) }
         return column
     }
 
@@ -64,16 +83,16 @@ enum ColumnReading {
     }
 
     private static func rules(
-        _ nodes: [String: ConfigurationNode],
+        _ nodes: [Key: ConfigurationNode],
         _ column: ColumnDefinition
     ) -> ColumnRules {
         var rules = ColumnRules()
-        for (key, node) in nodes.sorted(by: { $0.key < $1.key }) {
-            guard let rule = ColumnCheck.Rule(rawValue: key) else { continue }
+        for (key, node) in nodes.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            guard let rule = key.rule else { continue }
             guard rule.fits(column.type) else {
                 node.problems.add(
                     node.path,
-                    "a column of type \(column.type.name) cannot have '\(key)'"
+                    "a column of type \(column.type.name) cannot have '\(key.rawValue)'"
                 )
                 continue
             }
@@ -84,8 +103,7 @@ enum ColumnReading {
             case .pattern: rules.pattern = pattern(node)
             }
         }
-        if let min = rules.min, let max = rules.max, let low = nodes["min"], let high = nodes["max"]
-        {
+        if let min = rules.min, let max = rules.max, let low = nodes[.min], let high = nodes[.max] {
             let bounds = [min, max].map { SQLValue($0, type: column.type) }
             if ColumnCheck.isLess(bounds[1], bounds[0], column.type) {
                 high.wrong("at least \(low.shown), which is 'min',")

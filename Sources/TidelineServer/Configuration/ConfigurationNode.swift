@@ -152,6 +152,16 @@ struct ConfigurationNode {
         }
     }
 
+    /// Returns the members with the keys of an enumeration; reports all other members.
+    func members<Key: RawRepresentable & CaseIterable>(
+        _ type: Key.Type,
+        removed: [String: String] = [:]
+    ) -> [(key: Key, value: ConfigurationNode)] where Key.RawValue == String {
+        object(allowed: type.allCases.map(\.rawValue), removed: removed).compactMap { name, node in
+            Key(rawValue: name).map { ($0, node) }
+        }
+    }
+
     func array() -> [ConfigurationNode]? {
         guard case .array = token() else {
             wrong("an array")

@@ -3,11 +3,30 @@
 import TidelineCore
 import TidelineServerCore
 
-enum TableReading {
-    private static let keys = [
-        "columns", "softDelete", "pageSize", "maxTop", "indexes", "permissions", "owner",
-        "conflict", "tombstoneDays", "tombstones", "audit",
-    ]
+package enum TableReading {
+    /// A key of a table.
+    package enum Key: String, CaseIterable {
+        case columns
+        case softDelete
+        case pageSize
+        case maxTop
+        case indexes
+        case permissions
+        case owner
+        case conflict
+        case tombstoneDays
+        case tombstones
+        case audit
+    }
+
+    /// A key of `permissions`.
+    package enum PermissionKey: String, CaseIterable {
+        case read
+        case insert
+        case update
+        case delete
+    }
+
     /// The keys of earlier versions, with the reason why they are rejected.
     private static let removedKeys = [
         "clock": "this key was removed, because every table has one clock; remove the key"
@@ -29,19 +48,19 @@ enum TableReading {
     private static func table(_ name: String, _ node: ConfigurationNode) -> TableDefinition {
         var table = TableDefinition(name)
         var indexes: ConfigurationNode?
-        for (key, node) in node.object(allowed: keys, removed: removedKeys) {
+        for (key, node) in node.members(Key.self, removed: removedKeys) {
             switch key {
-            case "columns": table.schema.columns = ColumnReading.columns(node)
-            case "softDelete": table.softDelete = node.bool() ?? true
-            case "pageSize": table.pageSize = node.integer(1...100_000)
-            case "maxTop": table.maxTop = node.integer(1...1_000_000)
-            case "indexes": indexes = node
-            case "permissions": permissions(node, &table.permissions)
-            case "conflict": table.conflict = node.choice(ConflictRule.self) ?? .reject
-            case "tombstones": table.tombstones = node.choice(TombstoneRule.self) ?? .full
-            case "audit": table.audit = node.bool() ?? false
-            case "owner": table.owner = node.string()
-            default: table.tombstoneDays = node.integer(1...36_500)
+            case .columns: table.schema.columns = ColumnReading.columns(node)
+            case .softDelete: table.softDelete = node.bool() ?? true
+            case .pageSize: table.pageSize = node.integer(1...100_000)
+            case .maxTop: table.maxTop = node.integer(1...1_000_000)
+            case .indexes: indexes = node
+            case .permissions: permissions(node, &table.permissions)
+            case .conflict: table.conflict = node.choice(ConflictRule.self) ?? .reject
+            case .tombstones: table.tombstones = node.choice(TombstoneRule.self) ?? .full
+            case .audit: table.audit = node.bool() ?? false
+            case .owner: table.owner = node.string()
+            case .tombstoneDays: table.tombstoneDays = node.integer(1...36_500)
             }
         }
         table.completeOwner()
@@ -53,13 +72,13 @@ enum TableReading {
         _ node: ConfigurationNode,
         _ permissions: inout TablePermissions
     ) {
-        for (key, node) in node.object(allowed: ["read", "insert", "update", "delete"]) {
+        for (key, node) in node.members(PermissionKey.self) {
             guard let access = node.choice(TablePermissions.Access.self) else { continue }
             switch key {
-            case "read": permissions.read = access
-            case "insert": permissions.insert = access
-            case "update": permissions.update = access
-            default: permissions.delete = access
+            case .read: permissions.read = access
+            case .insert: permissions.insert = access
+            case .update: permissions.update = access
+            case .delete: permissions.delete = access
             }
         }
     }

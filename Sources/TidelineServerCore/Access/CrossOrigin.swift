@@ -190,32 +190,22 @@ extension ServerError {
     static let crossSite = ServerError(
         403,
         "A web page of another site may not write here. Name its origin in cors.origins if it may.",
-        code: "crossSite"
+        code: .crossSite
     )
 
     /// Rejects a row that breaks a constraint of the operator's own tables or triggers.
     ///
     /// `place` has columns or the name of the constraint, never values.
-    package static func constraint(_ code: ConstraintCode, _ place: String) -> ServerError {
+    package static func constraint(_ code: ErrorCode, _ place: String) -> ServerError {
         ServerError(
             400,
             constraintBroken.message + (place.isEmpty ? "" : " It is about: \(place)."),
-            code: code.rawValue
+            code: code
         )
     }
 
     /// Whether one of the operator's constraints rejected a row.
-    var isConstraint: Bool { code.flatMap { ConstraintCode(rawValue: $0) } != nil }
-}
-
-/// The kinds of constraints that an operator may add to tables.
-package enum ConstraintCode: String, Sendable, CaseIterable {
-    case unique = "uniqueConstraint"
-    case check = "checkConstraint"
-    case foreignKey = "foreignKeyConstraint"
-    case notNull = "notNullConstraint"
-    case trigger = "triggerConstraint"
-    case other = "otherConstraint"
+    var isConstraint: Bool { code?.isConstraint == true }
 }
 
 extension ServerRequest {

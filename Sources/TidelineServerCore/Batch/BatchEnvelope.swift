@@ -134,7 +134,7 @@ extension ServerError {
             "Not done: the answers of this batch have \(limit) bytes already "
                 + "(limits.batchAnswerBytes); send the request again, by itself or in another batch.",
             headers: ["Retry-After": "0"],
-            code: "batchAnswersTooLarge"
+            code: .batchAnswersTooLarge
         )
     }
 
@@ -143,30 +143,30 @@ extension ServerError {
         "Not done: too many large answers wait for their callers (limits.answersBytes); send the "
             + "request again, by itself or in another batch.",
         headers: ["Retry-After": "0"],
-        code: "batchAnswersTooLarge"
+        code: .batchAnswersTooLarge
     )
 
     static let dependencyFailed = ServerError(
         424,
         "Not done: a request or group that it depends on failed.",
-        code: "dependencyFailed"
+        code: .dependencyFailed
     )
 
     static let groupFailed = ServerError(
         424,
         "Not done: another request of its atomicity group failed.",
-        code: "groupFailed"
+        code: .groupFailed
     )
 
     static let notProcessed = ServerError(
         424,
         "Not done: an earlier request failed, and 'Prefer: continue-on-error' was not sent.",
-        code: "notProcessed"
+        code: .notProcessed
     )
 
     static let noConditions = ServerError(
         424,
         "Not done: the member 'if' of a batch is not supported; leave it out.",
-        code: "conditionsNotSupported"
+        code: .conditionsNotSupported
     )
 }

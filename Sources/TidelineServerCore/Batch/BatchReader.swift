@@ -233,7 +233,9 @@ package struct BatchReader {
         switch request.route {
         case .row: return true
         case .table: return request.method != "GET"
-        default: return false
+        case .health, .ready, .metrics, .batch, .events, .endpoint, .dashboard, .admin, .unknown,
+            nil:
+            return false
         }
     }
 
@@ -246,7 +248,8 @@ package struct BatchReader {
         switch route {
         case .batch: throw members.fault("url", "a batch cannot be part of a batch")
         case .endpoint: kind = .single
-        default: break
+        case .table, .row, .health, .ready, .metrics, .events, .dashboard, .admin, .unknown, nil:
+            break
         }
         if members.group != nil && kind == .single {
             throw members.fault(

@@ -273,7 +273,8 @@ struct BatchRun {
             return try await service.prepare(call, table: table, id: nil, grown: grown)
         case .row(let table, let id):
             return try await service.prepare(call, table: table, id: id, grown: grown)
-        default: throw ServerError.noSuchPath
+        case .health, .ready, .metrics, .batch, .events, .endpoint, .dashboard, .admin, .unknown:
+            throw ServerError.noSuchPath
         }
     }
 

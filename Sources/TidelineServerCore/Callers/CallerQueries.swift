@@ -58,6 +58,6 @@ extension ServerError {
         "You have as many queries under way as limits.callerQueries allows; try again when one of them "
             + "has ended.",
         headers: ["Retry-After": "1"],
-        code: "tooManyRequests"
+        code: .tooManyRequests
     )
 }

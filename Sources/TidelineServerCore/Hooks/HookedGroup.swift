@@ -96,7 +96,7 @@ struct HookedGroup: Sendable {
                 } catch {
                     return .failed(at: place, error)
                 }
-            default: return outcome
+            case .failed, .dependencyFailed, .notReached: return outcome
             }
         }
     }

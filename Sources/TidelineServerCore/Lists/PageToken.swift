@@ -116,7 +116,9 @@ package enum PageToken: Hashable, Sendable {
     package static func mayBeLong(_ type: ExpressionType) -> Bool {
         switch type {
         case .string, .enumeration, .binary: true
-        default: false
+        case .null, .boolean, .integer, .number, .decimal, .dateTime, .date, .time, .guid, .json,
+            .any:
+            false
         }
     }
 
@@ -148,18 +150,26 @@ package enum PageToken: Hashable, Sendable {
 
     /// Whether a row of ours can have the key.
     private static func fits(_ key: SQLValue, _ type: ExpressionType) -> Bool {
-        switch (key, type) {
-        case (.null, _): true
-        case (.integer(let value), .boolean): value == 0 || value == 1
-        case (.integer, .integer), (.integer, .number), (.real, .number): true
-        case (.integer(let value), .dateTime):
-            (Timestamp.earliest.microseconds...Timestamp.latest.microseconds).contains(value)
-        case (.text(let text), .decimal): DecimalText.parse(text) != nil
-        case (.text, .string), (.text, .date), (.text, .time), (.text, .guid),
-            (.text, .enumeration):
-            true
-        case (.blob, .binary): true
-        default: false
+        switch key {
+        case .null: return true
+        case .integer(let value):
+            return switch type {
+            case .boolean: value == 0 || value == 1
+            case .integer, .number: true
+            case .dateTime:
+                (Timestamp.earliest.microseconds...Timestamp.latest.microseconds).contains(value)
+            case .null, .decimal, .string, .date, .time, .guid, .binary, .json, .enumeration, .any:
+                false
+            }
+        case .real: return type == .number
+        case .text(let text):
+            return switch type {
+            case .decimal: DecimalText.parse(text) != nil
+            case .string, .date, .time, .guid, .enumeration: true
+            case .null, .boolean, .integer, .number, .dateTime, .binary, .json, .any: false
+            }
+        case .blob: return type == .binary
+        case .program: return false
         }
     }
 

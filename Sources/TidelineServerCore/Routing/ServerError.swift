@@ -12,14 +12,14 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
     package var position: Int?
     package var headers: HTTPFields
     /// The error's code for programs, if the status alone is not specific enough.
-    package var code: String?
+    package var code: ErrorCode?
 
     package init(
         _ status: Int,
         _ message: String,
         position: Int? = nil,
         headers: HTTPFields = [:],
-        code: String? = nil
+        code: ErrorCode? = nil
     ) {
         self.status = status
         self.message = message
@@ -42,22 +42,22 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
     package static let noSuchPath = ServerError(
         404,
         "There is nothing at this path.",
-        code: "noSuchPath"
+        code: .noSuchPath
     )
 
     /// Its code keeps a client from taking its row for deleted.
     package static let noSuchTable = ServerError(
         404,
         "There is no such table.",
-        code: "noSuchTable"
+        code: .noSuchTable
     )
 
     /// The code distinguishes a missing row from a 404 page of a proxy.
-    package static let noSuchRow = ServerError(404, "There is no such row.", code: "noSuchRow")
+    package static let noSuchRow = ServerError(404, "There is no such row.", code: .noSuchRow)
 
-    package static let gone = ServerError(410, "The row was deleted.", code: "rowDeleted")
+    package static let gone = ServerError(410, "The row was deleted.", code: .rowDeleted)
 
-    private static func linkIsOver(_ reason: String, code: String) -> ServerError {
+    private static func linkIsOver(_ reason: String, code: ErrorCode) -> ServerError {
         ServerError(
             410,
             "\(reason) since this link was made. Ask for the whole list again.",
@@ -67,24 +67,24 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
 
     /// Says which links are too old: those made before the horizon.
     package static func deltaExpired(_ clock: TableClock) -> ServerError {
-        var error = linkIsOver("Deletes were forgotten", code: "deltaExpired")
+        var error = linkIsOver("Deletes were forgotten", code: .deltaExpired)
         if let horizon = clock.horizonText { error.headers.append("Tideline-Horizon", horizon) }
         return error
     }
 
     package static let epochChanged = linkIsOver(
         "The database was put back to an earlier state",
-        code: "epochChanged"
+        code: .epochChanged
     )
 
     package static let schemaChanged = linkIsOver(
         "The table's columns have changed",
-        code: "schemaChanged"
+        code: .schemaChanged
     )
 
     package static let viewChanged = linkIsOver(
         "What you may see of the table has changed",
-        code: "viewChanged"
+        code: .viewChanged
     )
 
     package static let notADeltaLink = badRequest(
@@ -147,7 +147,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
     package static let notJSON = ServerError(
         415,
         "The body must be JSON: send 'Content-Type: application/json'.",
-        code: "notJSON"
+        code: .notJSON
     )
 
     /// RFC 9110 section 15.5.16: the answer lists the accepted codings.
@@ -214,7 +214,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
             429,
             "You ask for more than \(refusal.limit) allows; try again in \(refusal.seconds) s.",
             headers: ["Retry-After": String(refusal.seconds)],
-            code: "tooManyRequests"
+            code: .tooManyRequests
         )
     }
 
@@ -283,7 +283,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         "The database went away while the change was committed: it may have been done. Repeat the "
             + "request with its Repeatability-Request-ID, or read the row first.",
         headers: ["Retry-After": "1"],
-        code: "outcomeUnknown"
+        code: .outcomeUnknown
     )
 
     package static let valueNotKept = badRequest(
@@ -317,7 +317,7 @@ extension ServerResponse {
         writer.string(error.message)
         if let code = error.code {
             writer.raw(",\"code\":")
-            writer.string(code)
+            writer.string(code.rawValue)
         }
         if let position = error.position {
             writer.raw(",\"position\":")

@@ -55,7 +55,7 @@ extension ColumnDefinition {
         case .decimal:
             guard let value = DecimalText.parse(reader.text(range)) else { throw fault() }
             return .text(DecimalText.canonical(value))
-        default:
+        case .string, .boolean, .dateTime, .date, .time, .guid, .binary, .json, .enumeration:
             throw fault()
         }
     }
@@ -88,7 +88,7 @@ extension ColumnDefinition {
                 throw fault()
             }
             return .text(text)
-        default:
+        case .integer, .number, .decimal, .boolean, .json:
             throw fault()
         }
     }

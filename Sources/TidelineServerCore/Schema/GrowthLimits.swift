@@ -21,7 +21,7 @@ extension ServerError {
             return ServerError(
                 403,
                 "The database has as many tables as limits.tables allows (\(limits.tables)).",
-                code: "tooManyTables"
+                code: .tooManyTables
             )
         }
         guard table.schema.columns.count > limits.columns else { return nil }
@@ -29,7 +29,7 @@ extension ServerError {
             403,
             "Table '\(table.name)' would have more columns than limits.columns allows "
                 + "(\(limits.columns)).",
-            code: "tooManyColumns"
+            code: .tooManyColumns
         )
     }
 }

@@ -167,7 +167,7 @@ package struct SchemaPlan {
         switch column.type {
         case .string, .integer, .number, .decimal, .boolean:
             return value != SQLValue(column.type.zero, type: column.type)
-        default: return true
+        case .dateTime, .date, .time, .guid, .binary, .json, .enumeration: return true
         }
     }
 }

@@ -140,7 +140,10 @@ package struct TableService: Sendable {
                 settings.log.write(
                     .info,
                     "a constraint of the database refused a row",
-                    ["request": requestID, "code": error.code ?? "", "cause": error.message]
+                    [
+                        "request": requestID, "code": error.code?.rawValue ?? "",
+                        "cause": error.message,
+                    ]
                 )
             }
             return ServerResponse(error)

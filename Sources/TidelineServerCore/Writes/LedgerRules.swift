@@ -21,6 +21,38 @@ package enum LedgerRules {
         return row.flatMap { $0.json.count <= rowBytesMax ? $0.json : nil }
     }
 
+    /// The word that stands for an outcome in the ledger, which has only successful writes.
+    package static func word(_ outcome: WriteOutcome) -> String {
+        switch outcome.decision {
+        case .insert: "insert"
+        case .remove: "remove"
+        case .keepStored: "keepStored"
+        case .update, .exists, .taken, .missing, .gone, .systemChange, .preconditionFailed,
+            .versionMismatch, .merge, .testFailed, .outdated, .refused:
+            outcome.isInPlaceOfDelete ? "inPlaceOfDelete" : "update"
+        }
+    }
+
+    /// The outcome that a word stands for; `isDeleted` says what an update left.
+    package static func outcome(
+        _ word: String,
+        isDeleted: Bool,
+        row: StoredRow?,
+        repeatedID: String
+    ) -> WriteOutcome {
+        let decision: WriteDecision =
+            switch word {
+            case "insert": .insert
+            case "remove": .remove
+            case "keepStored": .keepStored
+            default: .update(deleted: isDeleted)
+            }
+        var outcome = WriteOutcome(decision, row: row)
+        outcome.isInPlaceOfDelete = word == "inPlaceOfDelete"
+        outcome.repeatedID = repeatedID
+        return outcome
+    }
+
     /// The outcome of a write that is replayed, with the row as it is now.
     ///
     /// The row is nil if it is gone, or if the caller may not see it any more: then the answer has

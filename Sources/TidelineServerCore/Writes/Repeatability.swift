@@ -144,7 +144,7 @@ extension ServerError {
     private static let field = "Repeatability-Result"
 
     static func repeatability(_ message: String) -> ServerError {
-        ServerError(400, message, headers: [field: "rejected"], code: "repeatability")
+        ServerError(400, message, headers: [field: "rejected"], code: .repeatability)
     }
 
     /// Its requests are done one by one, so each is repeated by itself.
@@ -158,7 +158,7 @@ extension ServerError {
         400,
         "Another request came with this Repeatability-Request-ID; each needs a name of its own.",
         headers: [field: "rejected"],
-        code: "repeatabilityMismatch"
+        code: .repeatabilityMismatch
     )
 
     /// Nobody knows any more whether it was done.
@@ -167,7 +167,7 @@ extension ServerError {
         "Repeatability-First-Sent lies further back than the server remembers (limits.ledgerDays, "
             + "limits.ledgerBytes). Read the row, and decide whether the request is still needed.",
         headers: [field: "rejected"],
-        code: "repeatabilityExpired"
+        code: .repeatabilityExpired
     )
 
     /// Nobody could know later whether it was done.
@@ -176,7 +176,7 @@ extension ServerError {
         "Repeatability-First-Sent lies more than \(RepeatKey.aheadMax / 1_000_000) seconds ahead of "
             + "the server's clock. Set it by the 'Date' of this answer, and send the request again.",
         headers: [field: "rejected"],
-        code: "repeatabilityAhead"
+        code: .repeatabilityAhead
     )
 
     /// The same refusal of a request whose name was understood, and whose row was looked at.

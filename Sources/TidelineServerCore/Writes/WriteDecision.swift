@@ -132,7 +132,9 @@ package enum WriteDecision: Hashable, Sendable {
     package var changesRow: Bool {
         switch self {
         case .insert, .update, .remove: true
-        default: false
+        case .exists, .taken, .missing, .gone, .systemChange, .preconditionFailed,
+            .versionMismatch, .merge, .keepStored, .testFailed, .outdated, .refused:
+            false
         }
     }
 
@@ -160,7 +162,8 @@ extension WriteOperation {
         switch kind {
         case .delete: return softDelete ? .update(deleted: true) : .remove
         case .undelete: return .update(deleted: false)
-        default: return .update(deleted: softDelete ? deleted ?? stored.isDeleted : false)
+        case .insert, .merge, .replace:
+            return .update(deleted: softDelete ? deleted ?? stored.isDeleted : false)
         }
     }
 

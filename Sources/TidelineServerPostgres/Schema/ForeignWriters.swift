@@ -271,7 +271,7 @@ struct ForeignWriters {
             )
         case .date:
             ("NOT BETWEEN '0001-01-01' AND '9999-12-31'", "a day outside of the years 1 to 9999")
-        default: nil
+        case .string, .integer, .boolean, .time, .guid, .binary, .json, .enumeration: nil
         }
     }
 

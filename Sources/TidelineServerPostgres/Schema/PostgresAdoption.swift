@@ -215,6 +215,12 @@ struct PostgresAdoption {
             column.name,
             "is \(found.type), which cannot be served as \(column.type.name)"
         )
+        /// The type that PostgreSQL has for the column's, which has all values of the others.
+        func widened(_ own: String, from others: [String] = []) throws -> (String?, String) {
+            if found.type == own { return (nil, "") }
+            guard base == own || others.contains(base) else { throw refused }
+            return (wanted.declaration, "::\(wanted.declaration)")
+        }
         switch column.type {
         case .string, .enumeration:
             if found.type == "text", found.collation == "C" { return (nil, "") }
@@ -227,27 +233,17 @@ struct PostgresAdoption {
             if found.type.hasSuffix("with time zone") { return (wanted.declaration, "") }
             guard found.type.hasPrefix("timestamp") else { throw refused }
             return (wanted.declaration, " AT TIME ZONE 'UTC'")
-        default:
-            let allowed = Self.widened[column.type.name] ?? []
-            guard let first = allowed.first else { throw refused }
-            if found.type == first { return (nil, "") }
-            guard allowed.contains(base) else { throw refused }
-            return (wanted.declaration, "::\(wanted.declaration)")
+        case .integer: return try widened("bigint", from: ["smallint", "integer"])
+        case .number: return try widened("double precision", from: ["real"])
+        case .decimal: return try widened("numeric", from: ["smallint", "integer", "bigint"])
+        case .boolean: return try widened("boolean")
+        case .date: return try widened("date")
+        case .time: return try widened("time without time zone", from: ["time"])
+        case .guid: return try widened("uuid")
+        case .binary: return try widened("bytea")
+        case .json: return try widened("json", from: ["jsonb"])
         }
     }
-
-    /// The type of PostgreSQL for a type of column, and those whose values it has all of.
-    private static let widened = [
-        ColumnType.integer.name: ["bigint", "smallint", "integer"],
-        ColumnType.number.name: ["double precision", "real"],
-        ColumnType.decimal.name: ["numeric", "smallint", "integer", "bigint"],
-        ColumnType.boolean.name: ["boolean"],
-        ColumnType.date.name: ["date"],
-        ColumnType.time.name: ["time without time zone", "time"],
-        ColumnType.guid.name: ["uuid"],
-        ColumnType.binary.name: ["bytea"],
-        ColumnType.json.name: ["json", "jsonb"],
-    ]
 
     func refusal(_ column: String, _ fault: String) -> SchemaError {
         SchemaError("Table '\(definition.name)', column '\(column)': it \(fault).")

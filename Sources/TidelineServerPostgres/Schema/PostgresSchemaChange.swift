@@ -234,7 +234,8 @@ struct PostgresSchemaChange {
         for step in steps {
             switch step.kind {
             case .createTable, .addColumn: break
-            default:
+            case .adoptTable, .dropColumn, .convert, .fillNulls, .removeOwnerClocks, .restoreTable,
+                .forgetTable, .restoreColumn, .restoreTriggers, .keepTable:
                 throw SchemaError("\(step.place): it was made with another type meanwhile.")
             }
         }

@@ -83,7 +83,7 @@ struct PostgresColumn: Sendable {
         switch form {
         case .instant: "timestamp with time zone"
         case .time: "time without time zone"
-        default: type
+        case .text, .integer, .real, .decimal, .boolean, .day, .guid, .bytes, .json: type
         }
     }
 

@@ -25,17 +25,7 @@ struct LedgerEntry: Sendable {
 
     /// The answer to a repeat of the same write.
     var outcome: WriteOutcome {
-        let decision: WriteDecision =
-            switch word {
-            case "insert": .insert
-            case "remove": .remove
-            case "keepStored": .keepStored
-            default: .update(deleted: (row?.state ?? stateOfRow)?.isDeleted ?? true)
-            }
-        var outcome = WriteOutcome(decision, row: row)
-        outcome.isInPlaceOfDelete = word == "inPlaceOfDelete"
-        outcome.repeatedID = id
-        return outcome
+        LedgerRules.outcome(word, isDeleted: state?.isDeleted ?? true, row: row, repeatedID: id)
     }
 
     init(_ key: RepeatKey, _ operation: WriteOperation, _ outcome: WriteOutcome) {
@@ -46,13 +36,7 @@ struct LedgerEntry: Sendable {
         let isKept = LedgerRules.kept(row, of: operation) != nil
         self.row = isKept ? row : nil
         stateOfRow = isKept ? nil : row?.state
-        word =
-            switch outcome.decision {
-            case .insert: "insert"
-            case .remove: "remove"
-            case .keepStored: "keepStored"
-            default: outcome.isInPlaceOfDelete ? "inPlaceOfDelete" : "update"
-            }
+        word = LedgerRules.word(outcome)
     }
 
     private var state: RowState? { row?.state ?? stateOfRow }

@@ -15,16 +15,16 @@ enum PostgresRefusal {
         case "25006": return ServerError.notWritable
         case "42P01", "42703": return ServerError.tableChanged
         // Raised by an external trigger.
-        case "P0001", "P0004": return ServerError.constraint(.trigger, "")
-        case "23502": return ServerError.constraint(.notNull, error.constraint ?? "")
-        case "23503": return ServerError.constraint(.foreignKey, error.constraint ?? "")
-        case "23505": return ServerError.constraint(.unique, error.constraint ?? "")
-        case "23514": return ServerError.constraint(.check, error.constraint ?? "")
+        case "P0001", "P0004": return ServerError.constraint(.triggerConstraint, "")
+        case "23502": return ServerError.constraint(.notNullConstraint, error.constraint ?? "")
+        case "23503": return ServerError.constraint(.foreignKeyConstraint, error.constraint ?? "")
+        case "23505": return ServerError.constraint(.uniqueConstraint, error.constraint ?? "")
+        case "23514": return ServerError.constraint(.checkConstraint, error.constraint ?? "")
         default: break
         }
         switch error.category {
         case "22": return ServerError.valueNotKept
-        case "23": return ServerError.constraint(.other, error.constraint ?? "")
+        case "23": return ServerError.constraint(.otherConstraint, error.constraint ?? "")
         default: return error
         }
     }

@@ -11,13 +11,13 @@ enum FileFault: Hashable, Sendable {
     case locked(String)
     case damaged(String)
 
-    var code: String {
+    var code: ErrorCode {
         switch self {
-        case .missing: "databaseMissing"
-        case .replaced: "databaseReplaced"
-        case .truncated: "databaseTruncated"
-        case .locked: "databaseLockMissing"
-        case .damaged: "databaseDamaged"
+        case .missing: .databaseMissing
+        case .replaced: .databaseReplaced
+        case .truncated: .databaseTruncated
+        case .locked: .databaseLockMissing
+        case .damaged: .databaseDamaged
         }
     }
 

@@ -217,7 +217,7 @@ final class FileWatch: Sendable {
         log.write(
             .error,
             "the database file is at fault; nothing is written any more",
-            ["cause": fault.code, "do": fault.remedy]
+            ["cause": fault.code.rawValue, "do": fault.remedy]
         )
     }
 

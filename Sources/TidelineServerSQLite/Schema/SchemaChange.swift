@@ -226,7 +226,9 @@ extension SchemaStep {
     fileprivate var onlyAdds: Bool {
         switch kind {
         case .createTable, .addColumn: true
-        default: false
+        case .adoptTable, .dropColumn, .convert, .fillNulls, .removeOwnerClocks, .restoreTable,
+            .forgetTable, .restoreColumn, .restoreTriggers, .keepTable:
+            false
         }
     }
 
@@ -234,7 +236,9 @@ extension SchemaStep {
     fileprivate var rebuildsColumns: Bool {
         switch kind {
         case .dropColumn, .convert: true
-        default: false
+        case .createTable, .adoptTable, .addColumn, .fillNulls, .removeOwnerClocks, .restoreTable,
+            .forgetTable, .restoreColumn, .restoreTriggers, .keepTable:
+            false
         }
     }
 }

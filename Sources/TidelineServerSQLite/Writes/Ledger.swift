@@ -72,7 +72,7 @@ struct Ledger {
         statement.bind(3, text: caller)
         statement.bind(4, integer: max(now, key.firstSent))
         statement.bind(5, .blob(Data(key.digest)))
-        statement.bind(6, text: Self.word(outcome))
+        statement.bind(6, text: LedgerRules.word(outcome))
         statement.bind(7, text: operation.id)
         if let row {
             statement.bind(8, integer: row.state.version)
@@ -269,15 +269,6 @@ struct Ledger {
 
     private static func caller(_ key: RepeatKey) -> String { key.caller.map { "=" + $0 } ?? "" }
 
-    private static func word(_ outcome: WriteOutcome) -> String {
-        switch outcome.decision {
-        case .insert: "insert"
-        case .remove: "remove"
-        case .keepStored: "keepStored"
-        default: outcome.isInPlaceOfDelete ? "inPlaceOfDelete" : "update"
-        }
-    }
-
     private static func state(_ statement: Statement) -> RowState {
         RowState(
             version: statement.integer(3),
@@ -291,18 +282,12 @@ struct Ledger {
         if !statement.isNull(6) {
             row = StoredRow(json: Array(statement.utf8(6)), state: state(statement))
         }
-        let word = statement.text(1)
-        let decision: WriteDecision =
-            switch word {
-            case "insert": .insert
-            case "remove": .remove
-            case "keepStored": .keepStored
-            default: .update(deleted: statement.isNull(5) || statement.integer(5) != 0)
-            }
-        var outcome = WriteOutcome(decision, row: row)
-        outcome.isInPlaceOfDelete = word == "inPlaceOfDelete"
-        outcome.repeatedID = statement.text(2)
-        return outcome
+        return LedgerRules.outcome(
+            statement.text(1),
+            isDeleted: statement.isNull(5) || statement.integer(5) != 0,
+            row: row,
+            repeatedID: statement.text(2)
+        )
     }
 }
 

@@ -8,13 +8,13 @@ enum SQLiteRefusal {
     static func ofWrite(_ error: any Error, _ database: Database) -> any Error {
         guard let error = error as? SQLiteError, error.isConstraint else { return error }
         switch error.code >> 8 {
-        case 1: return ServerError.constraint(.check, checkPlace(error, database))
-        case 3: return ServerError.constraint(.foreignKey, "")
-        case 5: return ServerError.constraint(.notNull, place(error))
-        case 6, 8, 10: return ServerError.constraint(.unique, place(error))
+        case 1: return ServerError.constraint(.checkConstraint, checkPlace(error, database))
+        case 3: return ServerError.constraint(.foreignKeyConstraint, "")
+        case 5: return ServerError.constraint(.notNullConstraint, place(error))
+        case 6, 8, 10: return ServerError.constraint(.uniqueConstraint, place(error))
         // The words are the trigger's, and may have values in them.
-        case 7: return ServerError.constraint(.trigger, "")
-        default: return ServerError.constraint(.other, "")
+        case 7: return ServerError.constraint(.triggerConstraint, "")
+        default: return ServerError.constraint(.otherConstraint, "")
         }
     }
 

@@ -50,6 +50,9 @@ package enum TableStoreConformance {
 
     /// Every check.
     package static let all: [Check] = rowChecks + batchChecks + repeatChecks + changeChecks
+
+    /// The names of the column types that the tables of the checks have.
+    package static let columnTypes = Set(Sample.columns.map(\.type.name))
 }
 
 extension TableStoreConformance {

@@ -47,7 +47,7 @@ import TidelineCore
                 for operation in operations {
                     let result = ScalarNumbers.apply(operation, one, two)
                     for function in [Function.floor, .ceiling, .round, .roundAway] {
-                        _ = ScalarNumbers.round(function, result)
+                        _ = ScalarFunctions.apply(function, [result])
                     }
                     _ = ValueOrder.sort(result, one)
                     _ = ScalarNumbers.negate(result)

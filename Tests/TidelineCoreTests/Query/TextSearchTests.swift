@@ -4,6 +4,7 @@
 import Foundation
 import Testing
 import TidelineCore
+import TidelineTestKit
 
 @Suite struct TextSearchTests {
     private static func naive(_ needle: [UInt8], in text: [UInt8], from start: Int) -> Int? {

@@ -6,6 +6,7 @@ import Foundation
 import Testing
 import TidelineCore
 import TidelineSQLite
+import TidelineTestKit
 
 @Suite struct AgreementTests {
     /// How many seeds to play; `TIDELINE_SEEDS=250` plays a long evening.

@@ -2,6 +2,7 @@
 
 import Foundation
 import TidelineCore
+import TidelineTestKit
 
 struct FilterGenerator {
     var random: SeededGenerator
@@ -173,6 +174,8 @@ struct FilterGenerator {
         switch type {
         case .string: return text(depth)
         case .integer: return random.chance(1, in: 2) ? arithmetic(type, depth) : count(depth)
+        case .number where random.chance(1, in: 8):
+            return node(.call(.fractionalseconds, [leaf(random.pick([.time, .dateTime]))]))
         case .number, .decimal: return arithmetic(type, depth)
         case .date: return node(.call(.date, [leaf(.dateTime)]))
         case .time: return node(.call(.time, [leaf(.dateTime)]))

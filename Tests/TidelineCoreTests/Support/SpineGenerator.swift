@@ -2,6 +2,7 @@
 
 import Foundation
 import TidelineCore
+import TidelineTestKit
 
 struct SpineGenerator {
     private enum Kind: CaseIterable {

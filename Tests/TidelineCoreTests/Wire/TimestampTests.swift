@@ -3,6 +3,7 @@
 import Foundation
 import Testing
 import TidelineCore
+import TidelineTestKit
 
 @Suite struct TimestampTests {
     static let texts: [(String, String?)] = [

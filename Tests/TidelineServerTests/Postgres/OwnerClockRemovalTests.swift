@@ -14,10 +14,6 @@ import TidelineTestKit
 
 @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
 struct OwnerClockRemovalTests {
-    private static let fixture = URL(filePath: #filePath).deletingLastPathComponent()
-        .deletingLastPathComponent().deletingLastPathComponent()
-        .appending(path: "Fixtures/owner-clocks.sql")
-
     private static let todo = TableDefinition(
         "TodoItem",
         columns: [
@@ -42,7 +38,7 @@ struct OwnerClockRemovalTests {
 
     private static func database() throws -> String {
         let url = try PostgresCluster.shared().database()
-        let sql = try String(contentsOf: fixture, encoding: .utf8)
+        let sql = try ProjectFile.text("Tests/Fixtures/owner-clocks.sql")
         try PostgresConnection(PostgresAddress(url)).execute(sql)
         return url
     }

@@ -5,6 +5,7 @@ import Foundation
 import Testing
 import TidelineCore
 import TidelineServerCore
+import TidelineTestKit
 
 struct ProtocolExample {
     struct Message {
@@ -29,10 +30,7 @@ struct ProtocolExample {
 
     /// The first blocks of code below a heading.
     init(_ heading: String, blocks: Int = 1) throws {
-        let root = URL(filePath: #filePath).deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-        let url = root.appending(path: "docs/PROTOCOL.md")
-        let text = try String(contentsOf: url, encoding: .utf8)
+        let text = try ProjectFile.text("docs/PROTOCOL.md")
         let section = try #require(
             text.components(separatedBy: "\n## \(heading)\n").dropFirst().first
         )

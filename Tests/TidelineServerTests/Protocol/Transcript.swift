@@ -1,7 +1,15 @@
-// Transcript: the recorded calls read from their text, and JSON bodies made comparable.
+// Transcript: the recorded calls of the original Node server (azure-mobile-apps 4.0.3, SQLite), and
+// JSON bodies made comparable.
+//
+// Tests/Fixtures/node-calls.txt has one line each: `#` number and title, `>` request line and headers,
+// `<` status and headers, `=` the body of the request or response before it. Left out:
+// `ZUMO-API-VERSION: 2.0.0`, which every request has that does not say otherwise, `Content-Type:
+// application/json`, headers of caching, weak tags, tokens, bodies that are not JSON or were recorded
+// in part.
 
 import Foundation
 import TidelineCore
+import TidelineTestKit
 
 struct RecordedCall: Sendable {
     var number = 0
@@ -22,7 +30,7 @@ struct RecordedCall: Sendable {
         return path.count > 2 ? path[2].removingPercentEncoding : nil
     }
 
-    static let all: [RecordedCall] = read(TranscriptData.text)
+    static let all = Result { read(try ProjectFile.text("Tests/Fixtures/node-calls.txt")) }
 
     private static func read(_ text: String) -> [RecordedCall] {
         var calls: [RecordedCall] = []

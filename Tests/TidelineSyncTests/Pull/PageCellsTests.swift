@@ -144,8 +144,8 @@ import TidelineTestKit
     // MARK: - Transactions
 
     /// Says how each transaction was asked for, and can hold the first page up.
-    private final class CountingStore: LocalStore {
-        private let inner = MemoryStore()
+    private final class GateStore: ForwardingStore {
+        let inner: any LocalStore = MemoryStore()
         private let calls = Mutex<[String]>([])
         let isOpen = Mutex(false)
 
@@ -155,12 +155,6 @@ import TidelineTestKit
                 return calls
             }
         }
-
-        func open(tables: [TableSchema]) async throws { try await inner.open(tables: tables) }
-
-        func read<Result: Sendable>(
-            _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
-        ) async throws -> Result { try await inner.read(body) }
 
         func write<Result: Sendable>(
             _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
@@ -176,8 +170,6 @@ import TidelineTestKit
             while !isOpen.withLock({ $0 }) { await Task.yield() }
             return try await inner.write(body)
         }
-
-        func changes() -> AsyncStream<Set<String>> { inner.changes() }
     }
 
     private static let told: HTTPFields = ["Preference-Applied": "odata.track-changes"]
@@ -191,7 +183,7 @@ import TidelineTestKit
     /// Four pages come while the first one is being stored: they are one transaction.
     @Test func whatIsReadyGoesTogether() async throws {
         let transport = ScriptedTransport()
-        let store = CountingStore()
+        let store = GateStore()
         let device = try await Device(transport, store: store)
         for number in 1...5 {
             transport.add(

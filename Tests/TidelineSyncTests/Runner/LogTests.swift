@@ -5,6 +5,7 @@ import Synchronization
 import Testing
 import Tideline
 import TidelineCore
+import TidelineTestKit
 
 @Suite struct LogTests {
     private final class Recorder: SyncLog {
@@ -86,6 +87,30 @@ import TidelineCore
         let early = try #require(log.entries.first { $0.level == .info })
         #expect(early.metadata == ["reason": "network", "completed": "0"])
         #expect(log.entries.contains { $0.message == "A request had no answer." })
+    }
+
+    @Test("each kind of event has a sentence of its own in the log")
+    func eachKindOfEventIsLogged() {
+        let entries = SyncEvent.Kind.Name.allCases.map { SyncEvent(SyncEvent.Kind($0)).logEntry }
+        let sentences = Set(entries.map { "\($0.message)" })
+        #expect(sentences.count == SyncEvent.Kind.Name.allCases.count)
+        #expect(sentences.allSatisfy { $0.hasSuffix(".") })
+    }
+
+    @Test("SYNC.md describes each kind of event", arguments: SyncEvent.Kind.Name.allCases)
+    func eachKindOfEventIsDescribed(_ name: SyncEvent.Kind.Name) throws {
+        let rows = try ProjectFile.text("docs/SYNC.md").split(separator: "\n")
+            .filter { $0.hasPrefix("| ") }
+        #expect(rows.contains { $0.contains("`\(name.rawValue)`") })
+    }
+
+    @Test("the article about errors describes each code", arguments: SyncError.Code.Kind.allCases)
+    func eachCodeIsDescribed(_ code: SyncError.Code.Kind) throws {
+        let article = "Sources/Tideline/Tideline.docc/ErrorsAndTheQueue.md"
+        let rows = try ProjectFile.text(article).split(separator: "\n")
+            .filter { $0.hasPrefix("| ``SyncError/Code/") }
+        let link = "``SyncError/Code/\(code.rawValue)``"
+        #expect(rows.contains { $0.split(separator: "|")[0].contains(link) })
     }
 
     @Test func levelsAreThoseOfSwiftLog() {

@@ -4,6 +4,7 @@ import Foundation
 import Synchronization
 import Testing
 import Tideline
+import TidelineCore
 import TidelineTestKit
 
 /// The stores that are checked.
@@ -51,6 +52,55 @@ private final class Kept: Sendable {
         }
     }
 
+    @Test("a value of each column type comes back", arguments: StoreKind.allCases, everyType)
+    func comesBack(kind: StoreKind, type: ColumnType) async throws {
+        let schema = TableSchema(name: "Kinds", columns: [ColumnDefinition("c", type)])
+        let values = [Self.value(of: type), type.zero, .null]
+        try await withTemporaryFile { path in
+            let open = kind.stores(in: path)
+            let store = try await open("first")
+            try await store.open(tables: [schema])
+            try await store.write { store in
+                for (index, value) in values.enumerated() {
+                    try store.put([["id": .string("\(index)"), "c": value]], in: "Kinds")
+                }
+            }
+            let again = try await open("first")
+            try await again.open(tables: [schema])
+            for (index, value) in values.enumerated() {
+                let id = Value.string("\(index)")
+                let row = try await again.read { try $0.row(id: id, in: "Kinds") }
+                #expect((row?["c"] ?? .null) == value)
+            }
+        }
+    }
+
+    private static let everyType = ColumnType.simple + [.enumeration(["low", "high"])]
+
+    /// A new type needs a value: the compiler names this switch.
+    private static func value(of type: ColumnType) -> Value {
+        switch type {
+        case .string: "a\u{1}😀"
+        case .integer: .integer(.max)
+        case .number: 1.5
+        case .decimal: .decimal(Decimal(sign: .plus, exponent: -2, significand: 1250))
+        case .boolean: true
+        case .dateTime: .date(Date(timeIntervalSince1970: 1_700_000_000.25))
+        case .date: "2026-11-20"
+        case .time: "07:14:00.000"
+        case .guid: "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
+        case .binary: .data(Data([0, 255]))
+        case .json: .json(JSON(checked: #"{"a":[1,null]}"#))
+        case .enumeration(let members): .string(members.last ?? "")
+        }
+    }
+
+    @Test("the checks have a column of each type")
+    func checksAreComplete() throws {
+        let sample = try #require(LocalStoreConformance.tables.first)
+        #expect(Set(sample.columns.map(\.type.name)) == Set(Self.everyType.map(\.name)))
+    }
+
     /// The checks can fail.
     @Test func aStoreThatForgetsFails() async throws {
         var failures = 0
@@ -66,16 +116,8 @@ private final class Kept: Sendable {
 }
 
 /// A store whose writes are lost.
-private struct Forgetful: LocalStore {
-    let inner = MemoryStore()
-
-    func open(tables: [TableSchema]) async throws { try await inner.open(tables: tables) }
-
-    func read<Result: Sendable>(
-        _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
-    ) async throws -> Result {
-        try await inner.read(body)
-    }
+private struct Forgetful: ForwardingStore {
+    let inner: any LocalStore = MemoryStore()
 
     func write<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result

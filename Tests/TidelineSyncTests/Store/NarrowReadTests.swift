@@ -84,21 +84,19 @@ import TidelineTestKit
 }
 
 /// Notes which columns each look-up of several rows asks for, and passes it on.
-private final class NotingStore: LocalStore {
+private final class NotingStore: ForwardingStore {
     struct Lookup: Sendable {
         var table: String
         /// Nil for whole rows.
         var columns: [String]?
     }
 
-    private let inner = MemoryStore()
+    let inner: any LocalStore = MemoryStore()
     private let state = Mutex<[Lookup]>([])
 
     var lookups: [Lookup] { state.withLock { $0 } }
 
     func forget() { state.withLock { $0 = [] } }
-
-    func open(tables: [TableSchema]) async throws { try await inner.open(tables: tables) }
 
     func read<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
@@ -112,25 +110,17 @@ private final class NotingStore: LocalStore {
         try await inner.write { [self] in try body(Writer(inner: $0, note: note)) }
     }
 
-    func changes() -> AsyncStream<Set<String>> { inner.changes() }
-
     @Sendable private func note(_ query: TableQuery, _ table: String) {
         state.withLock { $0.append(Lookup(table: table, columns: query.select)) }
     }
 
-    private struct Reader: LocalStoreReader {
+    private struct Reader: ForwardingReader {
         let inner: any LocalStoreReader
         let note: @Sendable (TableQuery, String) -> Void
 
         func rows(_ query: TableQuery, in table: String) throws -> [Row] {
             note(query, table)
             return try inner.rows(query, in: table)
-        }
-
-        func row(id: Value, in table: String) throws -> Row? { try inner.row(id: id, in: table) }
-
-        func count(_ filter: Filter?, in table: String) throws -> Int {
-            try inner.count(filter, in: table)
         }
     }
 

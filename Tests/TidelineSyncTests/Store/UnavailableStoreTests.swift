@@ -10,8 +10,8 @@ import TidelineSQLite
 import TidelineTestKit
 
 /// A store that can be locked.
-private final class LockableStore: LocalStore {
-    private let inner: any LocalStore
+private final class LockableStore: ForwardingStore {
+    let inner: any LocalStore
     private let fault = Mutex<(any Error)?>(nil)
 
     init(_ inner: any LocalStore = MemoryStore()) { self.inner = inner }
@@ -40,8 +40,6 @@ private final class LockableStore: LocalStore {
         try check()
         return try await inner.write(body)
     }
-
-    func changes() -> AsyncStream<Set<String>> { inner.changes() }
 }
 
 @Suite(.timeLimit(.minutes(10))) struct UnavailableStoreTests {

@@ -6,7 +6,7 @@ import TidelineCore
 import TidelineTestKit
 
 /// Notes the queries that reads ask of a store, and counts who listens to its changes.
-final class AskedStore: RowChangeStore {
+final class AskedStore: ForwardingStore, RowChangeStore {
     struct Asked: Sendable {
         var table: String
         var filter: Filter?
@@ -15,7 +15,7 @@ final class AskedStore: RowChangeStore {
         var isCount = false
     }
 
-    private let inner: any LocalStore
+    let inner: any LocalStore
     private let state = Mutex<[Asked]>([])
     private let open = Mutex(0)
 
@@ -31,17 +31,11 @@ final class AskedStore: RowChangeStore {
 
     func asked(of table: String) -> Int { asked.count { $0.table == table } }
 
-    func open(tables: [TableSchema]) async throws { try await inner.open(tables: tables) }
-
     func read<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
     ) async throws -> Result {
         try await inner.read { [self] in try body(Reader(inner: $0, note: note)) }
     }
-
-    func write<Result: Sendable>(
-        _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
-    ) async throws -> Result { try await inner.write(body) }
 
     func changes() -> AsyncStream<Set<String>> { watched(inner.changes()) }
 
@@ -77,7 +71,7 @@ final class AskedStore: RowChangeStore {
 
     @Sendable private func note(_ asked: Asked) { state.withLock { $0.append(asked) } }
 
-    private struct Reader: LocalStoreReader {
+    private struct Reader: ForwardingReader {
         let inner: any LocalStoreReader
         let note: @Sendable (Asked) -> Void
 
@@ -85,8 +79,6 @@ final class AskedStore: RowChangeStore {
             note(Asked(table: table, filter: query.filter, order: query.order))
             return try inner.rows(query, in: table)
         }
-
-        func row(id: Value, in table: String) throws -> Row? { try inner.row(id: id, in: table) }
 
         func count(_ filter: Filter?, in table: String) throws -> Int {
             note(Asked(table: table, filter: filter, isCount: true))

@@ -50,13 +50,11 @@ final class Rests: Sendable {
 }
 
 /// Counts the reads of a store.
-final class CountingStore: LocalStore {
-    private let inner = MemoryStore()
+final class CountingStore: ForwardingStore {
+    let inner: any LocalStore = MemoryStore()
     private let count = Mutex(0)
 
     var reads: Int { count.withLock { $0 } }
-
-    func open(tables: [TableSchema]) async throws { try await inner.open(tables: tables) }
 
     func read<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
@@ -64,12 +62,4 @@ final class CountingStore: LocalStore {
         count.withLock { $0 += 1 }
         return try await inner.read(body)
     }
-
-    func write<Result: Sendable>(
-        _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
-    ) async throws -> Result {
-        try await inner.write(body)
-    }
-
-    func changes() -> AsyncStream<Set<String>> { inner.changes() }
 }

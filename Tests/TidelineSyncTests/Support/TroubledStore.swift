@@ -7,7 +7,7 @@ import TidelineSQLite
 import TidelineTestKit
 
 /// Passes everything on; what happens to the next writes is scripted.
-final class TroubledStore: LocalStore {
+final class TroubledStore: ForwardingStore {
     enum Fate: Sendable {
         /// The work is done and then rolled back.
         case rollBack
@@ -19,7 +19,7 @@ final class TroubledStore: LocalStore {
 
     struct Full: Error {}
 
-    private let inner: any LocalStore
+    let inner: any LocalStore
     private let fates = Mutex<[Fate]>([])
     /// How many transactions are stored before the process is gone; nil while it lives on.
     private let left = Mutex<Int?>(nil)
@@ -37,14 +37,6 @@ final class TroubledStore: LocalStore {
             left = max(0, count - 1)
             return count == 0
         }
-    }
-
-    func open(tables: [TableSchema]) async throws { try await inner.open(tables: tables) }
-
-    func read<Result: Sendable>(
-        _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
-    ) async throws -> Result {
-        try await inner.read(body)
     }
 
     func write<Result: Sendable>(
@@ -67,6 +59,4 @@ final class TroubledStore: LocalStore {
         }
         return try await inner.write(body)
     }
-
-    func changes() -> AsyncStream<Set<String>> { inner.changes() }
 }

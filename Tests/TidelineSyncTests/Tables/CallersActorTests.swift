@@ -56,10 +56,8 @@ import TidelineTestKit
     }
 
     /// A store that says where it is called.
-    private final class WatchedStore: LocalStore {
-        private let inner = MemoryStore()
-
-        func open(tables: [TableSchema]) async throws { try await inner.open(tables: tables) }
+    private final class WatchedStore: ForwardingStore {
+        let inner: any LocalStore = MemoryStore()
 
         func read<Result: Sendable>(
             _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
@@ -74,8 +72,6 @@ import TidelineTestKit
             Watch.shared.note("store write")
             return try await inner.write(body)
         }
-
-        func changes() -> AsyncStream<Set<String>> { inner.changes() }
     }
 
     /// A transport that says where it is called: the answer is read where the call returns.

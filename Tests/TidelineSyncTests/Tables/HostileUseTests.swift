@@ -220,13 +220,7 @@ import TidelineTestKit
     /// Each limit with each odd value: whatever comes of it, nothing traps and nothing hangs.
     @Test(arguments: [-1, 0, 1, Int.max - 1, .max])
     func oddLimits(value: Int) async throws {
-        for limit in [
-            \SyncLimits.attemptsMax, \.conflictsMax, \.batchRowsFirst, \.batchRowsMax,
-            \.batchBytesMax, \.transactionRowsMax, \.transactionBytesMax,
-            \.compressedBatchBytesMin, \.lostBatchesMax, \.parallelOperations, \.pageRowsFirst,
-            \.pageRowsMax, \.storedRowsMax, \.storedBytesMax, \.pageRowsSmall, \.pagesMax,
-            \.handedOutRowsMax, \.handedOutVersionsMax,
-        ] {
+        for limit in SyncLimits.rowLimits + SyncLimits.countLimits {
             var limits = SyncLimits()
             limits[keyPath: limit] = value
             limits.retryDelayFirst = .zero
@@ -239,10 +233,7 @@ import TidelineTestKit
 
     @Test(arguments: [Duration.seconds(Int64.min), .seconds(-1), .zero, .seconds(Int64.max)])
     func oddTimes(value: Duration) async throws {
-        for limit in [
-            \SyncLimits.retryDelayFirst, \.retryDelayMax, \.requestTimeMax, \.batchRetryTime,
-            \.pageTimeWanted, \.observeInterval, \.liveSilenceMax,
-        ] {
+        for limit in SyncLimits.timeLimits {
             var limits = SyncLimits()
             limits[keyPath: limit] = value
             try await useOnce(limits, "\(limit) = \(value)")
@@ -254,6 +245,21 @@ import TidelineTestKit
         try device.client.startSyncing(policy)
         _ = try? await device.client.syncOnce(deadline: value)
         device.client.stopSyncing()
+    }
+
+    @Test("every limit has a range, and values outside of it are cut")
+    func everyLimitIsClamped() {
+        var limits = SyncLimits()
+        for limit in SyncLimits.rowLimits + SyncLimits.countLimits { limits[keyPath: limit] = -1 }
+        for limit in SyncLimits.timeLimits { limits[keyPath: limit] = .seconds(-1) }
+        for (name, value) in Mirror(reflecting: limits).children {
+            let isListed = value as? Int == -1 || value as? Duration == .seconds(-1)
+            #expect(isListed, "\(name ?? "") is in none of the lists of SyncLimits")
+        }
+        let clamped = limits.clamped
+        for limit in SyncLimits.rowLimits { #expect(clamped[keyPath: limit] == 1) }
+        for limit in SyncLimits.countLimits { #expect(clamped[keyPath: limit] == 0) }
+        for limit in SyncLimits.timeLimits { #expect(clamped[keyPath: limit] == .zero) }
     }
 
     /// What every app does, once.

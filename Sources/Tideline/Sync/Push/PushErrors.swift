@@ -26,14 +26,14 @@ public struct PushResult: Sendable, Hashable {
 public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
     /// Why a push ended.
     public struct Status: Sendable, Hashable, CustomStringConvertible {
-        private enum Kind: String, Sendable {
+        enum Kind: String, Sendable {
             case networkFailure
             case unauthorized
             case storeFailure
             case cancelled
             case operationErrors
         }
-        private let kind: Kind
+        let kind: Kind
         private init(_ kind: Kind) { self.kind = kind }
 
         /// The server was not reached, did not respond in time, or responded with 408, 429 or 5xx, or
@@ -86,7 +86,7 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
     ///
     /// The row that is named first is one that the server rejected, not one that only shares its transaction.
     public var description: String {
-        switch status {
+        switch status.kind {
         case .operationErrors:
             "\(whatWaits). Settle each with one of its actions: " + firstMessages
         case .unauthorized:
@@ -94,7 +94,7 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
         case .cancelled:
             (cause as? SyncError)?.message ?? "The push was cancelled. Push again to go on."
         case .storeFailure: (cause as? SyncError)?.message ?? "The store on the device failed."
-        default: "\(reason) Nothing is lost; push again later."
+        case .networkFailure: "\(reason) Nothing is lost; push again later."
         }
     }
 

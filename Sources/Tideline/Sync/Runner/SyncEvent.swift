@@ -16,64 +16,90 @@
 public struct SyncEvent: Sendable, Hashable {
     /// The kind of an event.
     public struct Kind: Sendable, Hashable, CustomStringConvertible {
-        /// The name of the kind.
-        public let description: String
+        package enum Name: String, Sendable, CaseIterable {
+            case pushStarted
+            case operationCompleted
+            case operationParked
+            case pushFinished
+            case pullStarted
+            case pageApplied
+            case pullFinished
+            case pullFailed
+            case restoredServer
+            case verifyStarted
+            case rangeCompared
+            case verifyFinished
+            case verifyFailed
+            case purgeFinished
+            case rowsRemoved
+            case rowsChanged
+            case rowsMoved
+            case checkStarted
+            case tableChecked
+            case checkFinished
+            case checkFailed
+        }
 
-        private init(_ name: String) { description = name }
+        package let name: Name
+
+        package init(_ name: Name) { self.name = name }
+
+        /// The name of the kind.
+        public var description: String { name.rawValue }
 
         /// A push began; `pending` operations are in the queue.
-        public static let pushStarted = Self("pushStarted")
+        public static let pushStarted = Self(.pushStarted)
         /// The server accepted an operation: `operation` of the row `itemID` in `table`.
-        public static let operationCompleted = Self("operationCompleted")
+        public static let operationCompleted = Self(.operationCompleted)
         /// An operation is parked, because the server rejected it, or because it cannot be sent.
-        public static let operationParked = Self("operationParked")
+        public static let operationParked = Self(.operationParked)
         /// A push ended; `completed` operations were accepted, and `parked` ones wait for the app.
-        public static let pushFinished = Self("pushFinished")
+        public static let pushFinished = Self(.pushFinished)
         /// A pull of `table` began.
-        public static let pullStarted = Self("pullStarted")
+        public static let pullStarted = Self(.pullStarted)
         /// A page was stored: it brought `applied` rows and removed `removed` rows.
-        public static let pageApplied = Self("pageApplied")
+        public static let pageApplied = Self(.pageApplied)
         /// A pull of `table` ended.
-        public static let pullFinished = Self("pullFinished")
+        public static let pullFinished = Self(.pullFinished)
         /// A pull that had started ended with an error of this `code`; the pages that were stored stay.
-        public static let pullFailed = Self("pullFailed")
+        public static let pullFailed = Self(.pullFailed)
         /// The server was restored from a backup, or its database was replaced: `lost` rows of all tables are on
         /// this device, and are missing on the server or there only in an older state.
-        public static let restoredServer = Self("restoredServer")
+        public static let restoredServer = Self(.restoredServer)
         /// A verification of `table` began.
-        public static let verifyStarted = Self("verifyStarted")
+        public static let verifyStarted = Self(.verifyStarted)
         /// Rows of a range that differs were compared: `missing`, `different` and `surplus` rows were
         /// found so far, and `repaired` rows are as on the server again.
-        public static let rangeCompared = Self("rangeCompared")
+        public static let rangeCompared = Self(.rangeCompared)
         /// A verification of `table` ended; its counts are those of its ``VerifyResult``.
-        public static let verifyFinished = Self("verifyFinished")
+        public static let verifyFinished = Self(.verifyFinished)
         /// A verification that had started ended with an error of this `code`.
-        public static let verifyFailed = Self("verifyFailed")
+        public static let verifyFailed = Self(.verifyFailed)
         /// A purge ended: `removed` rows of `table` were removed from the device; without a table, those of
         /// an account.
-        public static let purgeFinished = Self("purgeFinished")
+        public static let purgeFinished = Self(.purgeFinished)
         /// A purge, or the purge of an account, is running: `removed` rows of `table` so far.
         ///
         /// Reported every 500 rows, before the purge takes effect.
-        public static let rowsRemoved = Self("rowsRemoved")
+        public static let rowsRemoved = Self(.rowsRemoved)
         /// A list of changes or a transaction of the app is running: `applied` rows of `table` have been
         /// changed so far.
         ///
         /// Reported every 500 rows, before any of the changes takes effect.
-        public static let rowsChanged = Self("rowsChanged")
+        public static let rowsChanged = Self(.rowsChanged)
         /// `initialize` is moving the rows of `table` into the columns of another model: `applied` rows so
         /// far.
         ///
         /// Reported every 500 rows, before the move takes effect.
-        public static let rowsMoved = Self("rowsMoved")
+        public static let rowsMoved = Self(.rowsMoved)
         /// A check of the store began.
-        public static let checkStarted = Self("checkStarted")
+        public static let checkStarted = Self(.checkStarted)
         /// The rows of `table` were checked.
-        public static let tableChecked = Self("tableChecked")
+        public static let tableChecked = Self(.tableChecked)
         /// A check of the store ended; it found `problems` problems.
-        public static let checkFinished = Self("checkFinished")
+        public static let checkFinished = Self(.checkFinished)
         /// A check of the store that had started ended with an error of this `code`.
-        public static let checkFailed = Self("checkFailed")
+        public static let checkFailed = Self(.checkFailed)
     }
 
     /// The kind of the event.

@@ -155,31 +155,43 @@ extension Duration {
 }
 
 extension SyncLimits {
-    /// The same limits, each in the range that the client can count.
-    var clamped: SyncLimits {
-        var limits = self
-        for limit in [
-            \SyncLimits.batchRowsFirst, \.batchRowsMax, \.pageRowsFirst, \.pageRowsMax,
-            \.parallelPulls,
-        ] {
-            limits[keyPath: limit] = min(max(1, self[keyPath: limit]), Self.rowsMax)
-        }
-        for limit in [
-            \SyncLimits.attemptsMax, \.failedPushesMax, \.conflictsMax, \.batchBytesMax,
-            \.transactionRowsMax,
+    /// The limits of rows in a batch or a page, of pulls, at least one.
+    package static var rowLimits: [WritableKeyPath<SyncLimits, Int>] {
+        [
+            \.batchRowsFirst, \.batchRowsMax, \.pageRowsFirst, \.pageRowsMax, \.parallelPulls,
+        ]
+    }
+
+    /// The other numbers.
+    package static var countLimits: [WritableKeyPath<SyncLimits, Int>] {
+        [
+            \.attemptsMax, \.failedPushesMax, \.conflictsMax, \.batchBytesMax, \.transactionRowsMax,
             \.transactionBytesMax, \.compressedBatchBytesMin, \.lostBatchesMax,
             \.parallelOperations,
             \.storedRowsMax, \.storedBytesMax, \.pageRowsSmall, \.pagesMax, \.handedOutRowsMax,
             \.handedOutVersionsMax,
-        ] {
+        ]
+    }
+
+    /// The times.
+    package static var timeLimits: [WritableKeyPath<SyncLimits, Duration>] {
+        [
+            \.retryDelayFirst, \.retryDelayMax, \.retryAfterMax, \.requestTimeMax, \.tokenTimeMax,
+            \.turnTimeMax, \.batchRetryTime, \.pageTimeWanted, \.observeInterval, \.liveSilenceMax,
+            \.compactionTimeMax,
+        ]
+    }
+
+    /// The same limits, each in the range that the client can count.
+    package var clamped: SyncLimits {
+        var limits = self
+        for limit in Self.rowLimits {
+            limits[keyPath: limit] = min(max(1, self[keyPath: limit]), Self.rowsMax)
+        }
+        for limit in Self.countLimits {
             limits[keyPath: limit] = min(max(0, self[keyPath: limit]), Self.countMax)
         }
-        for limit in [
-            \SyncLimits.retryDelayFirst, \.retryDelayMax, \.retryAfterMax, \.requestTimeMax,
-            \.tokenTimeMax,
-            \.turnTimeMax, \.batchRetryTime,
-            \.pageTimeWanted, \.observeInterval, \.liveSilenceMax, \.compactionTimeMax,
-        ] {
+        for limit in Self.timeLimits {
             limits[keyPath: limit] = self[keyPath: limit].clampedForTimers
         }
         return limits

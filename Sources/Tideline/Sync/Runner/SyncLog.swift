@@ -50,10 +50,10 @@ public protocol SyncLog: Sendable {
 }
 
 /// An entry before it is written.
-struct SyncLogEntry: Sendable {
-    var level: SyncLogLevel
-    var message: StaticString
-    var metadata: [String: String]
+package struct SyncLogEntry: Sendable {
+    package var level: SyncLogLevel
+    package var message: StaticString
+    package var metadata: [String: String]
 
     init(_ level: SyncLogLevel, _ message: StaticString, _ metadata: [String: String] = [:]) {
         self.level = level
@@ -70,9 +70,9 @@ extension SyncLog {
 
 extension SyncEvent {
     /// The log entry for the event.
-    var logEntry: SyncLogEntry {
+    package var logEntry: SyncLogEntry {
         let metadata = logMetadata
-        switch kind {
+        switch kind.name {
         case .pushStarted: return SyncLogEntry(.debug, "A push begins.", metadata)
         case .operationCompleted:
             return SyncLogEntry(.trace, "The server accepted an operation.", metadata)
@@ -101,7 +101,6 @@ extension SyncEvent {
             let isSound = problems ?? 0 == 0
             return SyncLogEntry(isSound ? .debug : .warning, "A check ended.", metadata)
         case .checkFailed: return failure("A check failed.", metadata)
-        default: return SyncLogEntry(.debug, "Something happened.", metadata)
         }
     }
 

@@ -217,7 +217,7 @@ struct SyncRunner: Sendable {
     }
 
     private static func outcome(of error: PushError) -> SyncMachine.Outcome {
-        switch error.status {
+        switch error.status.kind {
         case .unauthorized: .unauthorized
         case .operationErrors: .rejected(UnacceptedRows(parked: error.errors))
         case .storeFailure:
@@ -227,7 +227,7 @@ struct SyncRunner: Sendable {
                     message: error.description
                 )
             )
-        default: .offline
+        case .networkFailure, .cancelled: .offline
         }
     }
 

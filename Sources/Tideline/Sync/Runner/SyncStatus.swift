@@ -40,11 +40,15 @@ public struct SyncProgress: Sendable, Hashable {
 
     /// Adds an event to the counts.
     package mutating func advance(_ event: SyncEvent) {
-        switch event.kind {
+        switch event.kind.name {
         case .pushStarted: pending = max(pending, event.pending ?? 0)
         case .operationCompleted: sent += 1
         case .pageApplied: received += (event.applied ?? 0) + (event.removed ?? 0)
-        default: break
+        case .operationParked, .pushFinished, .pullStarted, .pullFinished, .pullFailed,
+            .restoredServer, .verifyStarted, .rangeCompared, .verifyFinished, .verifyFailed,
+            .purgeFinished, .rowsRemoved, .rowsChanged, .rowsMoved, .checkStarted, .tableChecked,
+            .checkFinished, .checkFailed:
+            break
         }
     }
 }

@@ -79,15 +79,7 @@ struct VerifiedRows {
             hash.update(bytes)
             count += 1
         }
-        return RangeDigest(range: range, count: count, digest: Self.hexadecimal(hash.finish()))
-    }
-
-    private static func hexadecimal(_ bytes: [UInt8]) -> String {
-        let digits = Array("0123456789abcdef".utf8)
-        return String(
-            decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] },
-            as: UTF8.self
-        )
+        return RangeDigest(range: range, count: count, digest: hash.finishHex())
     }
 }
 

@@ -45,7 +45,9 @@ package enum EdmType: String, Hashable, Sendable, CaseIterable {
         case .int16: -32_768...32_767
         case .int32: -2_147_483_648...2_147_483_647
         case .int64: .min ... .max
-        default: nil
+        case .boolean, .single, .double, .decimal, .string, .guid, .date, .timeOfDay, .time,
+            .dateTime, .dateTimeOffset, .binary:
+            nil
         }
     }
 

@@ -49,7 +49,9 @@ package struct FilterChecker {
                     at: expression.position
                 )
                 result.append(SortKey(position, ascending: key.isAscending))
-            default: result.append(SortKey(expression, ascending: key.isAscending))
+            case .null, .boolean, .integer, .number, .decimal, .string, .dateTime, .date, .time,
+                .guid, .binary, .any:
+                result.append(SortKey(expression, ascending: key.isAscending))
             }
         }
         return result

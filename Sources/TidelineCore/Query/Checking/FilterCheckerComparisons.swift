@@ -103,7 +103,8 @@ extension FilterChecker {
         case .time: "not a time of day; 07:14:00 is expected"
         case .guid: "not a UUID; 01234567-89ab-cdef-0123-456789abcdef is expected"
         case .binary: "not binary data; base64 is expected"
-        default: "\(type.name) is expected, this is a text"
+        case .null, .boolean, .integer, .number, .decimal, .string, .json, .any:
+            "\(type.name) is expected, this is a text"
         }
     }
 

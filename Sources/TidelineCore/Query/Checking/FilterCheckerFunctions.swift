@@ -14,8 +14,19 @@ extension FilterChecker {
         case .cast: return try cast(arguments, whole)
         case .isof: return try isOf(arguments, whole)
         case .has: return try has(arguments, whole)
-        default: break
+        case .contains, .localizedContains, .startswith, .endswith, .matchesPattern, .length,
+            .indexof, .substring, .replace, .tolower, .toupper, .trim, .concat, .year, .month,
+            .day, .hour, .minute, .second, .totaloffsetminutes, .fractionalseconds, .date, .time,
+            .floor, .ceiling, .round, .roundAway:
+            return try plain(function, arguments, whole)
         }
+    }
+
+    private func plain(
+        _ function: Function,
+        _ arguments: [QueryExpression],
+        _ whole: QueryExpression
+    ) throws(ODataError) -> Checked {
         var checked: [QueryExpression] = []
         for (index, argument) in arguments.enumerated() {
             checked.append(try self.argument(argument, index, of: function))
@@ -86,14 +97,20 @@ extension FilterChecker {
         case .hour, .minute, .second, .fractionalseconds:
             return try moment(argument, [.dateTime, .time])
         case .date, .time, .totaloffsetminutes: return try moment(argument, [.dateTime])
-        case .substring where index > 0: return try wholeNumber(argument)
-        default:
-            let (checked, type) = try check(argument)
-            guard type.isText || type == .null || type == .any else {
-                throw mismatch("a text is expected, this is \(type.name)", argument)
-            }
-            return checked
+        case .substring: return try index > 0 ? wholeNumber(argument) : text(argument)
+        case .contains, .localizedContains, .startswith, .endswith, .matchesPattern, .length,
+            .indexof, .replace, .tolower, .toupper, .trim, .concat:
+            return try text(argument)
+        case .now, .cast, .isof, .has: throw mismatch("no argument is expected", argument)
         }
+    }
+
+    private func text(_ argument: QueryExpression) throws(ODataError) -> QueryExpression {
+        let (checked, type) = try check(argument)
+        guard type.isText || type == .null || type == .any else {
+            throw mismatch("a text is expected, this is \(type.name)", argument)
+        }
+        return checked
     }
 
     private func moment(

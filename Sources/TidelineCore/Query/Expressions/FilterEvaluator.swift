@@ -1,6 +1,6 @@
 // FilterEvaluator: evaluates an expression for one row, in memory.
 //
-// It agrees with FilterRenderer's SQL: CONTRACT.md, "What a filter means".
+// It agrees with FilterRenderer's SQL: PROTOCOL.md, "Filters".
 
 package struct FilterEvaluator {
     private let value: (String) -> Value
@@ -79,7 +79,8 @@ package struct FilterEvaluator {
         switch comparison {
         case .eq: ValueOrder.equal(left, right)
         case .ne: !ValueOrder.equal(left, right)
-        default: ValueOrder.compare(left, right).map(comparison.holds) ?? false
+        case .lt, .le, .gt, .ge:
+            ValueOrder.compare(left, right).map(comparison.holds) ?? false
         }
     }
 

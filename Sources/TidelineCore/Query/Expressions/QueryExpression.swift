@@ -2,7 +2,7 @@
 //
 // It has four forms that agree: OData text (ODataWriter, ODataParser), SQL (FilterRenderer),
 // evaluation in memory (FilterEvaluator), and the Swift that built it (Columns, Predicate). The
-// rules for null, division, rounding and text order are in CONTRACT.md, "What a filter means".
+// rules for null, division, rounding and text order are in PROTOCOL.md, "Filters".
 
 package struct QueryExpression: Sendable {
     package indirect enum Kind: Hashable, Sendable {

@@ -17,7 +17,9 @@ package enum ScalarCasts {
         case .date: day(value)
         case .time: time(value)
         case .dateTime: instant(value)
-        default: binary(value)
+        case .binary: binary(value)
+        // No name of a type stands for these.
+        case .null, .json, .enumeration, .any: .null
         }
     }
 
@@ -38,7 +40,9 @@ package enum ScalarCasts {
             case .guid: GuidText.canonical(text) != nil
             case .date: DayText.canonical(text) != nil
             case .time: TimeText.canonical(text) != nil
-            default: false
+            case .boolean, .integer, .number, .decimal, .dateTime, .binary, .null, .json,
+                .enumeration, .any:
+                false
             }
         }
     }

@@ -1,30 +1,58 @@
 // ScalarDates: the parts of instants, days and times of day, all in UTC.
 
+/// A part of an instant.
+package enum DatePart {
+    case year
+    case month
+    case day
+    case hour
+    case minute
+    case second
+    /// The part of the second, at least 0 and less than 1.
+    case fraction
+    /// The offset from UTC in minutes.
+    case offset
+    /// The whole day.
+    case date
+    /// The whole time of day.
+    case time
+}
+
 package enum ScalarDates {
     /// A part of an instant, in microseconds since 1970.
-    package static func part(_ function: Function, ofInstant microseconds: Int64) -> Value {
-        let (day, micros) = split(microseconds)
-        switch function {
-        case .totaloffsetminutes: return .integer(0)
-        case .year, .month, .day, .date:
-            let (year, month, monthDay) = Timestamp.civil(days: day)
-            return part(function, year, month, monthDay)
-        default: return part(function, ofTime: micros)
+    package static func part(_ part: DatePart, ofInstant microseconds: Int64) -> Value {
+        let (days, micros) = split(microseconds)
+        let day = { Timestamp.civil(days: days) }
+        return switch part {
+        case .year: .integer(day().year)
+        case .month: .integer(day().month)
+        case .day: .integer(day().day)
+        case .date: .string(text(day()))
+        case .hour: .integer(hour(micros))
+        case .minute: .integer(minute(micros))
+        case .second: .integer(second(micros))
+        case .fraction: .number(fraction(micros))
+        case .time: .string(TimeText.text(micros))
+        case .offset: .integer(0)
         }
     }
 
     /// A part of a text: a day, a time of day, or an instant.
-    package static func part(_ function: Function, ofText text: String) -> Value {
+    package static func part(_ part: DatePart, ofText text: String) -> Value {
         if let stamp = Timestamp(text) {
-            return part(function, ofInstant: stamp.microseconds)
+            return self.part(part, ofInstant: stamp.microseconds)
         }
-        switch function {
-        case .year, .month, .day:
-            guard let (year, month, day) = DayText.parts(text) else { return .null }
-            return part(function, year, month, day)
-        case .hour, .minute, .second, .fractionalseconds:
-            return TimeText.microseconds(text).map { part(function, ofTime: $0) } ?? .null
-        default: return .null
+        let day = { DayText.parts(text) }
+        let micros = { TimeText.microseconds(text) }
+        return switch part {
+        case .year: day().map { .integer($0.year) } ?? .null
+        case .month: day().map { .integer($0.month) } ?? .null
+        case .day: day().map { .integer($0.day) } ?? .null
+        case .hour: micros().map { .integer(hour($0)) } ?? .null
+        case .minute: micros().map { .integer(minute($0)) } ?? .null
+        case .second: micros().map { .integer(second($0)) } ?? .null
+        case .fraction: micros().map { .number(fraction($0)) } ?? .null
+        case .offset, .date, .time: .null
         }
     }
 
@@ -35,30 +63,17 @@ package enum ScalarDates {
         return (day, micros)
     }
 
-    private static func part(
-        _ function: Function,
-        _ year: Int64,
-        _ month: Int64,
-        _ day: Int64
-    )
-        -> Value
-    {
-        switch function {
-        case .year: .integer(year)
-        case .month: .integer(month)
-        case .day: .integer(day)
-        default: .string(DayText.text(year: year, month: month, day: day))
-        }
+    private static func text(_ day: (year: Int64, month: Int64, day: Int64)) -> String {
+        DayText.text(year: day.year, month: day.month, day: day.day)
     }
 
-    private static func part(_ function: Function, ofTime micros: Int64) -> Value {
-        switch function {
-        case .hour: .integer(micros / 3_600_000_000)
-        case .minute: .integer(micros / 60_000_000 % 60)
-        case .second: .integer(micros / 1_000_000 % 60)
-        case .fractionalseconds: .number(Double(micros % 1_000_000) / 1_000_000)
-        case .time: .string(TimeText.text(micros))
-        default: .null
-        }
+    private static func hour(_ micros: Int64) -> Int64 { micros / 3_600_000_000 }
+
+    private static func minute(_ micros: Int64) -> Int64 { micros / 60_000_000 % 60 }
+
+    private static func second(_ micros: Int64) -> Int64 { micros / 1_000_000 % 60 }
+
+    private static func fraction(_ micros: Int64) -> Double {
+        Double(micros % 1_000_000) / 1_000_000
     }
 }

@@ -6,27 +6,48 @@ import Foundation
 package enum ScalarFunctions {
     /// Applies a function: conditions on null are false, other functions of null are null.
     ///
-    /// `now` has no value here. `pattern` is that of a `matchesPattern`, if it is already compiled.
+    /// Precondition: as many arguments as the function takes (`Function.arity`). `now` has no value
+    /// here. `pattern` is that of a `matchesPattern`, if it is already compiled.
     package static func apply(
         _ function: Function,
         _ arguments: [Value],
         _ watch: EvaluationWatch? = nil,
         pattern: TextPattern? = nil
     ) -> Value {
-        if function == .matchesPattern {
-            guard let text = arguments[0].text, let other = arguments[1].text else { return false }
-            return .bool((pattern ?? .search(other)).isFound(in: text, watch))
-        }
-        if function.isCondition { return .bool(condition(function, arguments)) }
-        guard let first = arguments.first else { return .null }
         switch function {
-        case .floor, .ceiling, .round, .roundAway: return ScalarNumbers.round(function, first)
-        case .year, .month, .day, .hour, .minute, .second, .fractionalseconds, .date, .time,
-            .totaloffsetminutes:
-            return part(function, first)
-        case .cast:
-            return type(arguments[1]).map { ScalarCasts.cast(first, to: $0) } ?? .null
-        default: return text(function, arguments)
+        case .contains: condition(arguments) { ScalarText.contains($0, $1) }
+        case .localizedContains: condition(arguments) { $0.localizedStandardContains($1) }
+        case .startswith: condition(arguments) { ScalarText.starts($0, with: $1) }
+        case .endswith: condition(arguments) { ScalarText.ends($0, with: $1) }
+        case .matchesPattern:
+            condition(arguments) { (pattern ?? .search($1)).isFound(in: $0, watch) }
+        case .has: condition(arguments) { $0.utf8.elementsEqual($1.utf8) }
+        case .isof:
+            .bool(type(arguments[1]).map { ScalarCasts.isOf(arguments[0], $0) } ?? false)
+        case .cast: type(arguments[1]).map { ScalarCasts.cast(arguments[0], to: $0) } ?? .null
+        case .length: text(arguments) { .integer(ScalarText.length($0)) }
+        case .tolower: text(arguments) { .string(ScalarText.lower($0)) }
+        case .toupper: text(arguments) { .string(ScalarText.upper($0)) }
+        case .trim: text(arguments) { .string(ScalarText.trim($0)) }
+        case .substring: text(arguments) { substring($0, arguments) }
+        case .indexof: text(arguments) { .integer(ScalarText.index(of: $1, in: $0)) }
+        case .concat: text(arguments) { ScalarText.concat($0, $1).map { .string($0) } ?? .null }
+        case .replace: replace(arguments)
+        case .year: part(.year, arguments[0])
+        case .month: part(.month, arguments[0])
+        case .day: part(.day, arguments[0])
+        case .hour: part(.hour, arguments[0])
+        case .minute: part(.minute, arguments[0])
+        case .second: part(.second, arguments[0])
+        case .fractionalseconds: part(.fraction, arguments[0])
+        case .totaloffsetminutes: part(.offset, arguments[0])
+        case .date: part(.date, arguments[0])
+        case .time: part(.time, arguments[0])
+        case .floor: ScalarNumbers.round(arguments[0], .down)
+        case .ceiling: ScalarNumbers.round(arguments[0], .up)
+        case .round: ScalarNumbers.round(arguments[0], .halfToEven)
+        case .roundAway: ScalarNumbers.round(arguments[0], .halfAwayFromZero)
+        case .now: .null
         }
     }
 
@@ -34,56 +55,45 @@ package enum ScalarFunctions {
         name.text.flatMap { EdmType(rawValue: $0) }
     }
 
+    /// A condition on two texts.
     private static func condition(
-        _ function: Function,
-        _ arguments: [Value]
-    ) -> Bool {
-        if function == .isof {
-            return type(arguments[1]).map { ScalarCasts.isOf(arguments[0], $0) } ?? false
-        }
-        guard let text = arguments[0].text, let part = arguments[1].text else { return false }
-        return switch function {
-        case .contains: ScalarText.contains(text, part)
-        case .localizedContains: text.localizedStandardContains(part)
-        case .startswith: ScalarText.starts(text, with: part)
-        case .has: text.utf8.elementsEqual(part.utf8)
-        default: ScalarText.ends(text, with: part)
-        }
+        _ arguments: [Value],
+        _ holds: (String, String) -> Bool
+    ) -> Value {
+        guard let text = arguments[0].text, let other = arguments[1].text else { return false }
+        return .bool(holds(text, other))
     }
 
-    private static func part(_ function: Function, _ value: Value) -> Value {
+    private static func text(_ arguments: [Value], _ result: (String) -> Value) -> Value {
+        arguments[0].text.map(result) ?? .null
+    }
+
+    private static func text(_ arguments: [Value], _ result: (String, String) -> Value) -> Value {
+        guard let text = arguments[0].text, let other = arguments[1].text else { return .null }
+        return result(text, other)
+    }
+
+    private static func substring(_ text: String, _ arguments: [Value]) -> Value {
+        guard let start = whole(arguments[1]) else { return .null }
+        guard arguments.count > 2 else {
+            return .string(ScalarText.substring(text, from: start, count: nil))
+        }
+        guard let count = whole(arguments[2]) else { return .null }
+        return .string(ScalarText.substring(text, from: start, count: count))
+    }
+
+    private static func replace(_ arguments: [Value]) -> Value {
+        guard let text = arguments[0].text, let part = arguments[1].text,
+            let other = arguments[2].text
+        else { return .null }
+        return ScalarText.replace(text, part, by: other).map { .string($0) } ?? .null
+    }
+
+    private static func part(_ part: DatePart, _ value: Value) -> Value {
         switch value {
-        case .date(let date):
-            ScalarDates.part(function, ofInstant: Timestamp(date).microseconds)
-        case .string(let text): ScalarDates.part(function, ofText: text)
-        default: .null
-        }
-    }
-
-    private static func text(_ function: Function, _ arguments: [Value]) -> Value {
-        guard let text = arguments[0].text else { return .null }
-        switch function {
-        case .length: return .integer(ScalarText.length(text))
-        case .tolower: return .string(ScalarText.lower(text))
-        case .toupper: return .string(ScalarText.upper(text))
-        case .trim: return .string(ScalarText.trim(text))
-        case .substring:
-            guard let start = whole(arguments[1]) else { return .null }
-            guard arguments.count > 2 else {
-                return .string(ScalarText.substring(text, from: start, count: nil))
-            }
-            guard let count = whole(arguments[2]) else { return .null }
-            return .string(ScalarText.substring(text, from: start, count: count))
-        case .indexof:
-            guard let part = arguments[1].text else { return .null }
-            return .integer(ScalarText.index(of: part, in: text))
-        case .concat:
-            guard let other = arguments[1].text else { return .null }
-            return ScalarText.concat(text, other).map { .string($0) } ?? .null
-        case .replace:
-            guard let part = arguments[1].text, let other = arguments[2].text else { return .null }
-            return ScalarText.replace(text, part, by: other).map { .string($0) } ?? .null
-        default: return .null
+        case .date(let date): ScalarDates.part(part, ofInstant: Timestamp(date).microseconds)
+        case .string(let text): ScalarDates.part(part, ofText: text)
+        case .null, .bool, .integer, .number, .decimal, .data, .json: .null
         }
     }
 
@@ -91,7 +101,7 @@ package enum ScalarFunctions {
         switch value {
         case .integer(let whole): whole
         case .number(let number): Int64(exactly: number)
-        default: nil
+        case .null, .bool, .decimal, .string, .date, .data, .json: nil
         }
     }
 }

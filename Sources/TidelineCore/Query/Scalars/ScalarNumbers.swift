@@ -5,6 +5,32 @@
 
 import Foundation
 
+/// How a number is rounded to a whole one.
+package enum Rounding {
+    case down
+    case up
+    case halfToEven
+    case halfAwayFromZero
+
+    fileprivate var rule: FloatingPointRoundingRule {
+        switch self {
+        case .down: .down
+        case .up: .up
+        case .halfToEven: .toNearestOrEven
+        case .halfAwayFromZero: .toNearestOrAwayFromZero
+        }
+    }
+
+    fileprivate var mode: Decimal.RoundingMode {
+        switch self {
+        case .down: .down
+        case .up: .up
+        case .halfToEven: .bankers
+        case .halfAwayFromZero: .plain
+        }
+    }
+}
+
 package enum ScalarNumbers {
     package static func apply(_ operation: Arithmetic, _ left: Value, _ right: Value) -> Value {
         switch (left, right) {
@@ -26,29 +52,17 @@ package enum ScalarNumbers {
         case .integer(let whole): whole == .min ? .null : .integer(-whole)
         case .number(let number): .number(-number)
         case .decimal(let number): .decimal(-number)
-        default: .null
+        case .null, .bool, .string, .date, .data, .json: .null
         }
     }
 
-    /// `floor`, `ceiling`, `round`, `roundAway`; integers stay as they are.
-    package static func round(_ function: Function, _ value: Value) -> Value {
+    /// Rounds a number to a whole one; integers stay as they are.
+    package static func round(_ value: Value, _ rounding: Rounding) -> Value {
         switch value {
-        case .integer: return value
-        case .number(let number):
-            switch function {
-            case .floor: return .number(number.rounded(.down))
-            case .ceiling: return .number(number.rounded(.up))
-            case .round: return .number(number.rounded(.toNearestOrEven))
-            default: return .number(number.rounded(.toNearestOrAwayFromZero))
-            }
-        case .decimal(let number):
-            switch function {
-            case .floor: return .decimal(rounded(number, .down))
-            case .ceiling: return .decimal(rounded(number, .up))
-            case .round: return .decimal(rounded(number, .bankers))
-            default: return .decimal(rounded(number, .plain))
-            }
-        default: return .null
+        case .integer: value
+        case .number(let number): .number(number.rounded(rounding.rule))
+        case .decimal(let number): .decimal(rounded(number, rounding.mode))
+        case .null, .bool, .string, .date, .data, .json: .null
         }
     }
 
@@ -67,7 +81,7 @@ package enum ScalarNumbers {
         case .integer(let whole): Double(whole)
         case .number(let number): number
         case .decimal(let number): DecimalText.double(number)
-        default: nil
+        case .null, .bool, .string, .date, .data, .json: nil
         }
     }
 

@@ -125,7 +125,7 @@ struct JSONRowReader {
         case .decimal:
             let text = reader.text(span)
             return DecimalText.parse(text).map(Value.decimal) ?? .json(JSON(checked: text))
-        default:
+        case .integer, .dateTime, .guid, .binary, .json, .plain:
             if let integer = reader.integer(span) { return .integer(integer) }
             guard let number = Double(reader.text(span)), number.isFinite else {
                 return .json(JSON(checked: reader.text(span)))
@@ -160,7 +160,7 @@ struct JSONRowReader {
         case .decimal:
             let text = reader.text(span)
             return DecimalText.parse(text).map(Value.decimal) ?? .string(text)
-        default:
+        case .integer, .number, .json, .plain:
             return .string(reader.text(span))
         }
     }

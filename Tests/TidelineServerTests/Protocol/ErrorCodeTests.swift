@@ -1,0 +1,29 @@
+// ErrorCodeTests: each code of an error is described, and the rarest of them is caused.
+
+import Testing
+import TidelineCore
+import TidelineServerCore
+import TidelineTestKit
+
+@Suite struct ErrorCodeTests {
+    @Test("PROTOCOL.md describes each code", arguments: ErrorCode.allCases)
+    func isDescribed(code: ErrorCode) throws {
+        let text = try ProjectFile.text("docs/PROTOCOL.md")
+        #expect(text.contains("`\(code.rawValue)`"))
+    }
+
+    @Test("a request of a batch with a condition is not processed", arguments: ["get", "post"])
+    func conditions(method: String) async throws {
+        let body = #"""
+            {"requests":[{"id":"1","method":"\#(method)","url":"tables/TodoItem","if":"true",
+            "headers":{"content-type":"application/json"},"body":{"id":"a"}}]}
+            """#
+        let request = method == "get" ? body.replacing(#","body":{"id":"a"}"#, with: "") : body
+        let door = try await Door()
+        let answer = await door.send("POST", "/$batch", request)
+        #expect(answer.status == 200, "\(answer.text)")
+        #expect(answer.text.contains(#""status":424"#), "\(answer.text)")
+        #expect(answer.text.contains(#""code":"conditionsNotSupported""#), "\(answer.text)")
+        #expect(await door.send("GET", "/tables/TodoItem/a").status == 404)
+    }
+}
