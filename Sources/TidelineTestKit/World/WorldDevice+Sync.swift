@@ -53,10 +53,15 @@ extension WorldDevice {
     fileprivate static let highRank = 60
 
     /// Whether a row of the server should be here.
-    func pulls(_ row: Row) -> Bool {
-        guard pullsPart else { return true }
-        if case .integer(let rank) = row["rank"], rank >= Self.highRank { return true }
-        return row["complete"] == false
+    func pulls(_ row: Row) -> Bool { !queries(matching: row).isEmpty }
+
+    /// The ids of the queries that match a row.
+    func queries(matching row: Row) -> Set<String> {
+        guard pullsPart else { return ["world"] }
+        var ids: Set<String> = []
+        if row["complete"] == false { ids.insert("open") }
+        if case .integer(let rank) = row["rank"], rank >= Self.highRank { ids.insert("high") }
+        return ids
     }
 
     /// Resolves rejected operations and lost rows: some in favor of the device, some of the server.

@@ -182,7 +182,7 @@ final class WorldDevice: Sendable {
         switch copies {
         case .timed: WorldTimedItem.self
         case .versioned: WorldVersionedItem.self
-        case .plain, nil: WorldItem.self
+        case nil: WorldItem.self
         }
     }
 
@@ -326,7 +326,6 @@ final class WorldDevice: Sendable {
     ) async throws -> Bool {
         switch copies {
         case nil: false
-        case .plain: try await editsCopy(of: id, try client.syncTable(WorldItem.self), change)
         case .timed: try await editsCopy(of: id, try client.syncTable(WorldTimedItem.self), change)
         case .versioned:
             try await editsCopy(of: id, try client.syncTable(WorldVersionedItem.self), change)
@@ -416,15 +415,36 @@ final class WorldDevice: Sendable {
                 $0["itemId"]?.text
             }
         }
+        let read = try await queriesRead()
         let lost = try await rows().filter { row in
-            // One that matches no query may leave with a response from before the restore.
+            // One that matches no query may leave with a response from before the restore. A query that was
+            // never read to its end holds no row yet.
             let item = try row.decode(WorldItem.self)
-            guard pulls(try Row(item)), !items.contains(item) else { return false }
+            guard !queries(matching: try Row(item)).isDisjoint(with: read), !items.contains(item)
+            else { return false }
             let version = row.version.flatMap { Data(base64Encoded: $0) }.map(Array.init) ?? []
             guard !version.isEmpty, !operations.contains(row.id) else { return false }
             return versions[row.id].map { $0.isOlder(than: version) } ?? true
         }
         state.withLock { $0.lost = Set(lost.map(\.id)) }
+    }
+
+    /// The ids of the queries that were read to their end at least once.
+    private func queriesRead() async throws -> Set<String> {
+        let rows = try await disk.plainStore().read {
+            try $0.rows(TableQuery(), in: "MS_TableConfig")
+        }
+        var (begun, unfinished): (Set<String>, Set<String>) = ([], [])
+        for row in rows where row["table"]?.text == WorldItem.tableName {
+            guard let key = row["key"]?.text, case .integer(let type) = row["keyType"] else {
+                continue
+            }
+            // The account follows the id.
+            let id = String(key.prefix { $0 != "@" })
+            if type == QueryHold.numberType { begun.insert(id) }
+            if type == QueryHold.formerType, row["value"]?.text == "0" { unfinished.insert(id) }
+        }
+        return begun.subtracting(unfinished)
     }
 
     /// Notes an operation that is parked with a status that the server never sends here.

@@ -225,7 +225,7 @@ import TidelineTestKit
             \.batchBytesMax, \.transactionRowsMax, \.transactionBytesMax,
             \.compressedBatchBytesMin, \.lostBatchesMax, \.parallelOperations, \.pageRowsFirst,
             \.pageRowsMax, \.storedRowsMax, \.storedBytesMax, \.pageRowsSmall, \.pagesMax,
-            \.handedOutRowsMax, \.handedOutVersionsMax,
+            \.selectedRowsMax, \.ownStatesMax,
         ] {
             var limits = SyncLimits()
             limits[keyPath: limit] = value
