@@ -78,7 +78,7 @@ public final class SyncClient: Sendable {
         }
         self.calls = calls
         self.tokens = tokens
-        let projected = ProjectedRows(rowsMax: limits.handedOutRowsMax)
+        let projected = ProjectedRows(rowsMax: limits.selectedRowsMax)
         self.projected = projected
         let remote: @Sendable () throws -> RemoteService = {
             RemoteService(

@@ -63,9 +63,8 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// Only the columns that the app changed are written. The record's `version`, or else its `updatedAt`,
     /// identifies the state that the app read. If only pushes of this device replaced that state since, it
     /// counts as the current one. If another device replaced it, the update is based on the older version, and
-    /// the push reports a conflict. Without both properties, a column counts as edited if it differs
-    /// from the current row; if another device changed that column since the oldest copy that the
-    /// app may hold, this is a conflict, too.
+    /// the push reports a conflict. A record of a new row has neither value; after the row was pushed, it still
+    /// stands for the inserted row.
     ///
     /// A record of ``Query/selecting(_:)`` has nil or defaults in the properties that were not read. If the
     /// row has other values there, the update throws ``SyncError`` with code `partialRecord`: use
@@ -78,12 +77,13 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// ```
     ///
     /// - Returns: The record as stored.
-    /// - Throws: ``SyncError`` with code `notFound` if the device does not have the record, `partialRecord` or
-    ///   `rowDoesNotFit`.
+    /// - Throws: ``SyncError`` with code `versionRequired` if the record type has neither `version` nor
+    ///   `updatedAt`, `notFound` if the device does not have the record, `partialRecord` or `rowDoesNotFit`.
     @discardableResult
     @concurrent
     public func update(_ record: Record) async throws -> Record {
         let coder = coder
+        try coder.checkTellsState()
         let row = try coder.encode(record)
         try RowCheck.checkIsLive(row, table: name)
         return try hand(
@@ -228,9 +228,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     private func handed(_ row: Row) async throws -> Record { try hand(row) }
 
     private func hand(_ row: Row) throws -> Record {
-        let record = try coder.decode(row)
-        remember([record], among: [row])
-        return record
+        try coder.decode(row)
     }
 
     func hand(
@@ -240,16 +238,10 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     ) throws -> [Record] {
         let records = try coder.decode(rows, onDecodingFailure: onDecodingFailure)
         engine.projected.handOut(rows, selecting: names, coder)
-        remember(records, among: rows)
         return records
     }
 
     private func projection(of row: Row) -> Projection? {
         engine.projected.projection(of: row, coder, engine.catalog)
-    }
-
-    /// Remembers the records returned without a version or a time, which later updates are compared with.
-    private func remember(_ records: [Record], among rows: [Row]) {
-        engine.seen.handedOut(coder.silent(records, among: rows), table: name)
     }
 }

@@ -71,6 +71,12 @@ package struct RecordCoder<Record: Sendable>: Sendable {
         return declares(SystemColumn.updatedAt) ? .updatedAt : .nothing
     }
 
+    /// - Throws: ``SyncError`` with code `versionRequired` if a record does not tell in which state it was read.
+    func checkTellsState() throws {
+        guard identity == .nothing else { return }
+        throw SyncError.versionRequired(table: table.name, type: "\(Record.self)")
+    }
+
     /// Returns whether the record type has a property for a system column.
     package func declares(_ systemColumn: String) -> Bool {
         schema.map { $0.systemProperties.contains(systemColumn) } ?? true

@@ -63,6 +63,7 @@ extension SyncError {
             case unknownTable
             case pendingOperations
             case conflict
+            case versionRequired
             case offline
             case unauthorized
             case otherAccount
@@ -111,6 +112,9 @@ extension SyncError {
         public static let pendingOperations = Self(.pendingOperations)
         /// The row changed on the server since it was last pulled.
         public static let conflict = Self(.conflict)
+        /// The record type declares neither `version` nor `updatedAt`, so a record does not tell which state of the
+        /// row it was read in.
+        public static let versionRequired = Self(.versionRequired)
         /// The server cannot be reached.
         public static let offline = Self(.offline)
         /// The server does not accept the token, or requires one.

@@ -39,6 +39,18 @@ extension SyncError {
         )
     }
 
+    /// An update of a record that does not tell which state of the row it was read in.
+    static func versionRequired(table: String, type: String) -> SyncError {
+        SyncError(
+            .versionRequired,
+            """
+            '\(type)' has neither 'version' nor 'updatedAt', so an update of a record of table '\(table)' \
+            could overwrite what another device has changed since. Add 'var updatedAt: Date?' (or \
+            'var version: String?') to the type, or use update(id:_:).
+            """
+        )
+    }
+
     package static func invalidModel(_ type: String, _ reason: String) -> SyncError {
         SyncError(.invalidModel, "'\(type)' cannot be a synchronised record: \(reason)")
     }

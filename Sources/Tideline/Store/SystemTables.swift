@@ -11,7 +11,10 @@ enum SystemTables {
     /// The rows that a restored server lost; not part of the original SDK.
     static let lost = "MS_TableLostRows"
 
-    static let names: Set<String> = [operations, errors, config, lost]
+    /// The states of rows that this device's pushes have replaced; not part of the original SDK.
+    static let ownStates = "MS_TableOwnStates"
+
+    static let names: Set<String> = [operations, errors, config, lost, ownStates]
 
     /// Returns whether a name is one of these, ignoring case.
     static func owns(_ name: String) -> Bool {
@@ -100,6 +103,17 @@ enum SystemTables {
                 ColumnDefinition("checked", .boolean),
             ]
         ),
+        TableSchema(
+            local: ownStates,
+            key: .integer,
+            columns: [
+                ColumnDefinition("table", .string),
+                ColumnDefinition("itemId", .string),
+                ColumnDefinition("state", .string),
+                ColumnDefinition("next", .string),
+                ColumnDefinition("columns", .string),
+            ]
+        ),
     ]
 
     /// The columns that lookups use, for stores that have indexes.
@@ -107,6 +121,7 @@ enum SystemTables {
         (operations + "_index", operations, ["table", "itemId"]),
         (operations + "_groups", operations, ["group"]),
         (errors + "_index", errors, ["operationId"]),
+        (ownStates + "_index", ownStates, ["table", "itemId"]),
     ]
 }
 

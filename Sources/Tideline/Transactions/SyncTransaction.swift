@@ -7,27 +7,15 @@ import TidelineCore
 /// ``SyncContext/transaction(_:)`` creates it. After its end, its tables throw ``SyncError`` with
 /// code `transactionEnded`.
 public final class SyncTransaction {
-    /// The queue and the store that a transaction uses until it ends.
-    struct Work {
-        let queue: QueueTransaction
-        let seen: SeenNotes
-    }
-
-    /// Records that the app read, to be remembered once the transaction is committed.
-    struct HandedOut: Sendable {
-        var table: String
-        var rows: [(row: Row, state: RowState)]
-    }
-
     let engine: SyncEngine
-    private var current: Work?
-    private(set) var handedOut: [HandedOut] = []
+    /// The queue and the store that the transaction uses until it ends.
+    private var current: QueueTransaction?
     /// The error of the store; if set, the transaction changes nothing.
     private(set) var failure: (any Error)?
 
-    init(engine: SyncEngine, _ work: Work) {
+    init(engine: SyncEngine, _ queue: QueueTransaction) {
         self.engine = engine
-        current = work
+        current = queue
     }
 
     /// Returns the table of a record type.
@@ -51,10 +39,10 @@ public final class SyncTransaction {
     ///
     /// A failure of the store ends the transaction, even if the app's closure catches the error: a change may
     /// be half done, and SQLite may have rolled back the earlier ones.
-    func working<Result>(_ body: (Work) throws -> Result) throws -> Result {
-        let work = try work()
+    func working<Result>(_ body: (QueueTransaction) throws -> Result) throws -> Result {
+        let queue = try queue()
         do {
-            return try body(work)
+            return try body(queue)
         } catch let error as SyncError where error.code != .storeFailure {
             throw error
         } catch {
@@ -65,9 +53,9 @@ public final class SyncTransaction {
 
     /// - Throws: ``SyncError``, also if the task that waits for the transaction was cancelled, and the error
     ///   of the store.
-    func work() throws -> Work {
+    func queue() throws -> QueueTransaction {
         if let current {
-            try current.queue.watch?.check()
+            try current.watch?.check()
             if let failure { throw failure }
             return current
         }
@@ -78,10 +66,6 @@ public final class SyncTransaction {
     }
 
     func end() { current = nil }
-
-    func remember(_ rows: [(row: Row, state: RowState)], table: String) {
-        if !rows.isEmpty { handedOut.append(HandedOut(table: table, rows: rows)) }
-    }
 }
 
 extension SyncEngine {
@@ -117,14 +101,13 @@ extension SyncEngine {
     ) async throws -> Result {
         let group = isGroup ? environment.makeID() : nil
         do {
-            let (result, handedOut) = try await noting { queue, seen in
+            return try await self.transaction { queue in
                 try watch.begin()
                 var queue = queue
                 queue.group = group
                 queue.size = GroupSize()
                 queue.watch = watch
-                let work = SyncTransaction.Work(queue: queue, seen: seen)
-                let transaction = SyncTransaction(engine: self, work)
+                let transaction = SyncTransaction(engine: self, queue)
                 defer { transaction.end() }
                 let result: Result
                 do {
@@ -137,10 +120,8 @@ extension SyncEngine {
                 if let failure = transaction.failure { throw failure }
                 if let group { try self.checkSize(of: group, queue) }
                 try watch.check()
-                return (result, transaction.handedOut)
+                return result
             }
-            for part in handedOut { seen.handedOut(part.rows, table: part.table) }
-            return result
         } catch let error as SyncError {
             throw (error.cause as? Thrown)?.error ?? error
         }

@@ -17,11 +17,10 @@ public struct TransactionTable<Record: Sendable> {
     private var name: String { coder.table.name }
 
     private func changing<Result>(
-        _ body: (LocalChanges, SeenNotes) throws -> Result
+        _ body: (LocalChanges) throws -> Result
     ) throws -> Result {
-        try transaction.working { work in
-            let changes = LocalChanges(queue: work.queue, table: name, declared: coder.declared)
-            return try body(changes, work.seen)
+        try transaction.working {
+            try body(LocalChanges(queue: $0, table: name, declared: coder.declared))
         }
     }
 
@@ -39,7 +38,7 @@ public struct TransactionTable<Record: Sendable> {
             declared: coder.declared,
             transaction.engine.environment
         )
-        return try stored([changing { try $0.insert(new, seen: $1) }])[0]
+        return try stored([changing { try $0.insert(new) }])[0]
     }
 
     /// Stores new records and queues their inserts, in order.
@@ -49,7 +48,7 @@ public struct TransactionTable<Record: Sendable> {
     @discardableResult
     public func insert(_ records: [Record]) throws -> [Record] {
         guard !records.isEmpty else { return [] }
-        let watch = try transaction.work().queue.watch
+        let watch = try transaction.queue().watch
         let environment = transaction.engine.environment
         let rows = try records.map {
             try watch?.check()
@@ -62,20 +61,22 @@ public struct TransactionTable<Record: Sendable> {
                 environment
             )
         }
-        return try stored(changing { try $0.insert(rows, seen: $1) })
+        return try stored(changing { try $0.insert(rows) })
     }
 
     /// Changes a record and queues the update, as ``SyncTable/update(_:)-(Record)``.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the device does not have the record, `invalidID`,
-    ///   `rowDoesNotFit`, `otherAccount`, or an error that every method can throw.
+    /// - Throws: ``SyncError`` with code `versionRequired` if the record type has neither `version` nor
+    ///   `updatedAt`, `notFound` if the device does not have the record, `invalidID`, `rowDoesNotFit`,
+    ///   `otherAccount`, or an error that every method can throw.
     @discardableResult
     public func update(_ record: Record) throws -> Record {
+        try coder.checkTellsState()
         let row = try coder.encode(record)
         try RowCheck.checkIsLive(row, table: name)
         let projection = projection(of: row)
         let stored = try changing {
-            try $0.update(row, identity: coder.identity, seen: $1, projection: projection) {
+            try $0.update(row, identity: coder.identity, projection: projection) {
                 try? coder.encode(try coder.decode($0))
             }
         }
@@ -99,7 +100,7 @@ public struct TransactionTable<Record: Sendable> {
         // The closure may have changed the same row by other methods.
         guard let now = try row(id) else { throw SyncError.notFound(table: name, id: id) }
         let row = RowMerge.applying(from: stored, to: edited, onto: now)
-        return try self.stored([changing { try $0.change(now, to: row, seen: $1) }])[0]
+        return try self.stored([changing { try $0.change(now, to: row) }])[0]
     }
 
     /// Removes a record and queues the delete.
@@ -111,7 +112,7 @@ public struct TransactionTable<Record: Sendable> {
         let row = try coder.encode(record)
         try changing {
             $0.queue.size?.add(id: row.id)
-            try $0.delete(row, identity: coder.identity, seen: $1)
+            try $0.delete(row, identity: coder.identity)
         }
     }
 
@@ -121,7 +122,7 @@ public struct TransactionTable<Record: Sendable> {
     ///
     /// - Throws: ``SyncError`` with code `otherAccount`, or an error that every method can throw.
     public func delete(id: String) throws {
-        try changing { changes, _ in
+        try changing { changes in
             changes.queue.size?.add(id: id)
             try changes.delete(id)
         }
@@ -167,8 +168,8 @@ public struct TransactionTable<Record: Sendable> {
     ) throws -> Page<Record> {
         let query = coder.meant(query.table.bound(now: transaction.engine.environment.now()))
         try query.checkWindow()
-        let (rows, count) = try transaction.working { work in
-            let store = work.queue.store
+        let (rows, count) = try transaction.working { queue in
+            let store = queue.store
             let count = query.includesTotalCount ? try store.count(query.filter, in: name) : nil
             return (try coder.rows(query, of: store), count)
         }
@@ -198,16 +199,16 @@ public struct TransactionTable<Record: Sendable> {
     /// - Throws: ``SyncError`` with code `unsupportedQuery`, or an error that every method can throw.
     public func count(_ query: Query<Record> = Query()) throws -> Int {
         let filter = coder.meant(query.filter?.bound(now: transaction.engine.environment.now()))
-        return try transaction.working { try $0.queue.store.count(filter, in: name) }
+        return try transaction.working { try $0.store.count(filter, in: name) }
     }
 
     private func row(_ id: String) throws -> Row? {
-        try transaction.working { try $0.queue.store.row(id: .string(id), in: name) }
+        try transaction.working { try $0.store.row(id: .string(id), in: name) }
     }
 
     /// Returns the stored rows as records.
     private func stored(_ rows: [Row]) throws -> [Record] {
-        let size = try transaction.work().queue.size
+        let size = try transaction.queue().size
         for row in rows { size?.add(row) }
         return try hand(rows, .throw)
     }
@@ -223,7 +224,6 @@ public struct TransactionTable<Record: Sendable> {
     ) throws -> [Record] {
         let records = try coder.decode(rows, onDecodingFailure: onDecodingFailure)
         transaction.engine.projected.handOut(rows, selecting: names, coder)
-        transaction.remember(coder.silent(records, among: rows), table: name)
         return records
     }
 }

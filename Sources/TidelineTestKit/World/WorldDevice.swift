@@ -182,7 +182,7 @@ final class WorldDevice: Sendable {
         switch copies {
         case .timed: WorldTimedItem.self
         case .versioned: WorldVersionedItem.self
-        case .plain, nil: WorldItem.self
+        case nil: WorldItem.self
         }
     }
 
@@ -326,7 +326,6 @@ final class WorldDevice: Sendable {
     ) async throws -> Bool {
         switch copies {
         case nil: false
-        case .plain: try await editsCopy(of: id, try client.syncTable(WorldItem.self), change)
         case .timed: try await editsCopy(of: id, try client.syncTable(WorldTimedItem.self), change)
         case .versioned:
             try await editsCopy(of: id, try client.syncTable(WorldVersionedItem.self), change)

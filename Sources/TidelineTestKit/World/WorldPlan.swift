@@ -26,8 +26,6 @@ public struct WorldPlan: Sendable, Hashable {
 
     /// The model by which a device's user changes copies of rows that were read before.
     public enum Copies: String, Sendable, Hashable, CaseIterable {
-        /// It has no system properties.
-        case plain
         /// It has `updatedAt`.
         case timed
         /// It has `version`.

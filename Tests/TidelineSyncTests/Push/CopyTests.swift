@@ -139,154 +139,131 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.last?.description == #"PATCH /tables/Todo/a "v2" {"rank":5}"#)
     }
 
-    /// A screen holds a copy, a pull arrives, a list refreshes, the screen saves.
-    @Test func withoutVersionAListThatRefreshesHidesNothing() async throws {
+    /// A model that tells nothing of its rows' states cannot update a record.
+    @Test func aRecordWithoutVersionAndTimeIsNotUpdated() async throws {
         let device = try await Device(transport, tables: [Plain.self])
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
         let table = try device.client.syncTable(Plain.self)
-        var screen = try #require(try await table.read(id: "a"))
-        transport.add(page([serverRow("a", 2, text: "new", rank: 1)]))
-        try await table.pull(queryID: nil)
-        #expect(try await table.read().map(\.text) == ["new"])
-        screen.rank = 5
-        try await table.update(screen)
-        transport.add(.json(412, serverRow("a", 2, text: "new", rank: 1)))
-        let error = try #require(try await device.push()?.errors.first)
-        #expect(transport.sent.last?.ifMatch == "\"v1\"")
-        #expect(error.serverItem?["text"] == "new")
-    }
-
-    /// What somebody else replaced stays replaced, also where this device changed it since: the values of
-    /// the first and of the last record that the screen may hold.
-    @Test(arguments: [false, true], [false, true])
-    func withoutVersionAnEditBetweenHidesNothing(isShownAgain: Bool, isPushed: Bool) async throws {
-        let device = try await Device(transport, tables: [Plain.self])
-        try await device.seed([localRow("a", 1, text: "old", rank: 1)])
-        let table = try device.client.syncTable(Plain.self)
-        var screen = try #require(try await table.read(id: "a"))
-        transport.add(page([serverRow("a", 2, text: "new", rank: 1)]))
-        try await table.pull(queryID: nil)
-        if isShownAgain {
-            screen = try #require(try await table.read(id: "a"))
-            transport.add(page([serverRow("a", 3, text: "newer", rank: 1)]))
-            try await table.pull(queryID: nil)
+        var copy = try #require(try await table.read(id: "a"))
+        copy.text = "mine"
+        let mine = copy
+        let error = await #expect(throws: SyncError.self) { try await table.update(mine) }
+        #expect(error?.code == .versionRequired)
+        for remedy in ["'Plain'", "'Todo'", "var updatedAt: Date?", "update(id:_:)"] {
+            #expect(error?.message.contains(remedy) == true)
         }
+        await #expect(throws: SyncError.self) {
+            try await device.client.syncContext.transaction { transaction in
+                try transaction.table(Plain.self).update(mine)
+            }
+        }
+        #expect(try await device.queue() == [])
         try await table.update(id: "a") { $0.text = "mine" }
-        if isPushed {
-            accept(4, text: "mine")
-            #expect(try await device.push() == nil)
-        }
-        screen.rank = 5
-        try await table.update(screen)
-        transport.add(.json(412, serverRow("a", 9, text: isPushed ? "mine" : "newer", rank: 1)))
-        #expect(try await device.push()?.status == .operationErrors)
-        #expect(transport.sent.last?.ifMatch == "\"v1\"")
+        #expect(try await device.queue() == ["update a"])
     }
 
-    /// A row that this device deletes and makes anew is nobody else's.
+    /// The record that an insert returns stands for the inserted row, also after its push.
+    @Test func aRecordOfAnInsertDoesNotMeetItself() async throws {
+        let device = try await Device(transport)
+        var copy = try await device.todos().insert(Todo(id: "a", text: "draft"))
+        transport.add(.json(201, serverRow("a", 1, text: "draft", rank: 9)))
+        #expect(try await device.push() == nil)
+        for turn in 1...3 {
+            copy.text = "draft \(turn)"
+            try await device.todos().update(copy)
+            accept(turn + 1, text: copy.text, rank: 9)
+            #expect(try await device.push() == nil)
+            #expect(
+                transport.sent.last?.description
+                    == "PATCH /tables/Todo/a \"v\(turn)\" {\"text\":\"draft \(turn)\"}"
+            )
+        }
+        // What the server gave the row stays.
+        #expect(try await device.todos().read(id: "a")?.rank == 9)
+    }
+
+    /// Another device changed the inserted row: its record is an older one.
+    @Test func aRecordOfAnInsertOverwritesNothing() async throws {
+        let device = try await Device(transport)
+        var copy = try await device.todos().insert(Todo(id: "a", text: "draft"))
+        transport.add(.json(201, serverRow("a", 1, text: "draft")))
+        #expect(try await device.push() == nil)
+        transport.add(page([serverRow("a", 2, text: "theirs", rank: 7)]))
+        try await device.todos().pull(queryID: nil)
+        copy.text = "mine"
+        try await device.todos().update(copy)
+        transport.add(.json(412, serverRow("a", 2, text: "theirs", rank: 7)))
+        #expect(try await device.push()?.status == .operationErrors)
+        #expect(transport.sent.last?.ifMatch == "\"\"")
+    }
+
+    /// Two devices insert one id: the record of the one that gave way is not the other's row.
+    @Test(arguments: [ConflictPolicy.serverWins, .clientWins])
+    func aRecordOfAnInsertThatMetAnotherOverwritesNothing(policy: ConflictPolicy) async throws {
+        let device = try await Device(transport, conflicts: policy)
+        var copy = try await device.todos().insert(Todo(id: "a", text: "mine"))
+        transport.add(.json(409, serverRow("a", 1, text: "theirs", rank: 7)))
+        if policy == .clientWins { accept(2, text: "mine", rank: nil) }
+        #expect(try await device.push() == nil)
+        copy.rank = 5
+        try await device.todos().update(copy)
+        transport.add(.json(412, serverRow("a", 3, text: "theirs again", rank: 7)))
+        if policy == .clientWins { accept(4, text: "mine", rank: 5) }
+        #expect(try await device.push() == nil)
+        let updates = transport.sent.filter { $0.description.hasPrefix("PATCH") }
+        let first = updates[policy == .clientWins ? 1 : 0]
+        #expect(first.ifMatch == "\"\"")
+    }
+
+    /// A record that the app made itself, for a row that it did not insert, sets what it says.
+    @Test func aRecordThatTheAppMadeSetsWhatItSays() async throws {
+        let device = try await Device(transport)
+        try await device.seed([localRow("a", 1, text: "old", rank: 1)])
+        try await device.todos().update(Todo(id: "a", text: "mine", rank: 2))
+        accept(2, text: "mine", rank: 2)
+        #expect(try await device.push() == nil)
+        #expect(
+            transport.sent.last?.description
+                == #"PATCH /tables/Todo/a "v1" {"text":"mine","rank":2}"#
+        )
+    }
+
+    /// A row that this device deletes and inserts again is nobody else's.
     @Test(arguments: [false, true])
-    func withoutVersionARowMadeAnewDoesNotMeetItself(isPushed: Bool) async throws {
-        let device = try await Device(transport, conflicts: .serverWins, tables: [Plain.self])
+    func aRowThatIsInsertedAgainDoesNotMeetItself(isPushed: Bool) async throws {
+        let device = try await Device(transport, conflicts: .fail)
         try await device.seed([localRow("a", 1, text: "a", rank: 1)])
-        let table = try device.client.syncTable(Plain.self)
-        _ = try await table.read(id: "a")
-        try await table.delete(id: "a")
+        try await device.todos().delete(id: "a")
         if isPushed {
             transport.add(.status(204))
             #expect(try await device.push() == nil)
         }
-        var record = try await table.insert(Plain(id: "a", text: "b"))
+        var record = try await device.todos().insert(Todo(id: "a", text: "b"))
         record.text = "c"
-        try await table.update(record)
+        try await device.todos().update(record)
         accept(3, text: "c", rank: nil)
         #expect(try await device.push() == nil)
         #expect(transport.sent.last?.ifMatch == (isPushed ? nil : "\"v1\""))
         #expect(transport.sent.last?.body?.contains("\"c\"") == true)
     }
 
-    /// Where nobody else changed the fields that differ, there is no conflict.
-    @Test func withoutVersionOwnEditsAreNone() async throws {
-        let device = try await Device(transport, tables: [Plain.self])
+    /// A push that goes out again over another writer's change makes older copies older.
+    @Test(arguments: [ConflictPolicy.clientWins, .merge])
+    func aPushOverAnotherChangeIsNoOwnState(policy: ConflictPolicy) async throws {
+        let device = try await Device(transport, conflicts: policy)
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
-        let table = try device.client.syncTable(Plain.self)
-        var screen = try #require(try await table.read(id: "a"))
-        for turn in 1...5 {
-            screen.text = "text \(turn)"
-            try await table.update(screen)
-            _ = try await table.read()
-            accept(turn + 1, text: screen.text)
-            #expect(try await device.push() == nil)
-            _ = try await table.read()
-        }
-        screen.text = "old"
-        try await table.update(screen)
-        accept(9, text: "old")
-        #expect(try await device.push() == nil)
-        #expect(
-            transport.sent.last?.description == "PATCH /tables/Todo/a \"v6\" {\"text\":\"old\"}"
-        )
-    }
-
-    /// A push that goes out again over somebody's change brings that change here; it is not our own.
-    @Test(arguments: [
-        ConflictPolicy.clientWins, .merge, .custom { $0.merged().map(Resolution.write) ?? .fail },
-        .fail,
-    ])
-    func withoutVersionAPushOverSomebodysChangeKeepsIt(policy: ConflictPolicy) async throws {
-        let device = try await Device(transport, conflicts: policy, tables: [Plain.self])
-        try await device.seed([localRow("a", 1, text: "old", rank: 1)])
-        let table = try device.client.syncTable(Plain.self)
-        var screen = try #require(try await table.read(id: "a"))
+        var screen = try #require(try await device.todos().read(id: "a"))
         screen.text = "mine"
-        try await table.update(screen)
+        try await device.todos().update(screen)
         transport.add(.json(412, serverRow("a", 2, text: "old", rank: 9)))
-        if policy == .fail {
-            let error = try #require(try await device.push()?.errors.first)
-            try await error.updateOperationAndRetry(with: ["text": "mine", "rank": 9])
-        }
-        accept(3, text: "mine", rank: 9)
+        accept(3, text: "mine", rank: policy == .merge ? 9 : 1)
         #expect(try await device.push() == nil)
         screen.text = "mine again"
-        try await table.update(screen)
+        try await device.todos().update(screen)
         accept(4, text: "mine again", rank: 9)
         #expect(try await device.push() == nil)
-        #expect(
-            transport.sent.last?.description
-                == "PATCH /tables/Todo/a \"v3\" {\"text\":\"mine again\"}"
-        )
-        #expect(try await table.read(id: "a")?.rank == 9)
-    }
-
-    /// What was forgotten is at worst a conflict.
-    @Test func withoutVersionAForgottenCopyOverwritesNothing() async throws {
-        var limits = SyncLimits()
-        limits.handedOutRowsMax = 10
-        let device = try await Device(transport, limits: limits, tables: [Plain.self])
-        try await device.seed([localRow("a", 1, text: "old", rank: 1)])
-        try await device.seed((0..<100).map { localRow("row \($0)", 1) })
-        let table = try device.client.syncTable(Plain.self)
-        var screen = try #require(try await table.read(id: "a"))
-        for number in 0..<100 { _ = try await table.read(id: "row \(number)") }
-        transport.add(page([serverRow("a", 2, text: "new", rank: 1)]))
-        try await table.pull(queryID: nil)
-        screen.rank = 5
-        try await table.update(screen)
-        transport.add(.json(412, serverRow("a", 2, text: "new", rank: 1)))
-        #expect(try await device.push()?.status == .operationErrors)
-        #expect(transport.sent.last?.ifMatch == "\"\"")
-    }
-
-    @Test func aRecordThatWasNeverHandedOutSetsWhatItSays() async throws {
-        let device = try await Device(transport, tables: [Plain.self])
-        try await device.seed([localRow("a", 1, text: "old", rank: 1)])
-        let table = try device.client.syncTable(Plain.self)
-        try await table.update(Plain(id: "a", text: "mine", rank: 2))
-        transport.add(.json(200, serverRow("a", 2, text: "mine", rank: 2)))
-        #expect(try await device.push() == nil)
-        #expect(
-            transport.sent.last?.description
-                == "PATCH /tables/Todo/a \"v1\" {\"text\":\"mine\",\"rank\":2}"
-        )
+        let update = try #require(transport.sent.last)
+        #expect(update.ifMatch == "\"v1\"")
     }
 
     /// A delete of a copy that only own pushes replaced is based on the present row.

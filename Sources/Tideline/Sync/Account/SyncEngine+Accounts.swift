@@ -27,11 +27,11 @@ extension SyncEngine {
     ///
     /// - Returns: How many there were.
     func adopt(_ isWanted: Bool) async throws -> Int {
-        try await noting { queue, seen in
+        try await transaction { queue in
             guard let account = queue.account.id else { throw SyncError.notSignedIn() }
             let operations = try queue.reader.operations(of: nil)
             guard isWanted else {
-                try queue.drop(operations, seen: seen)
+                try queue.drop(operations)
                 return operations.count
             }
             for var operation in operations {
@@ -47,7 +47,7 @@ extension SyncEngine {
     func purge(account: String, force: Bool) async throws {
         let removed = try await inTurn(.purge, "purge") {
             try await TransactionWatch.during("purge") { watch in
-                try await noting { [events] queue, seen in
+                try await transaction { [events] queue in
                     var queue = queue
                     queue.watch = watch
                     let operations = try queue.reader.operations(of: account)
@@ -55,11 +55,11 @@ extension SyncEngine {
                     let lost = try queue.reader.lostRecords(account: .signedIn(account))
                     guard force || lost.isEmpty else { throw SyncError.lostRowsInPurge(lost.count) }
                     for record in lost { try queue.removeLost(record.table, record.itemID) }
-                    try queue.drop(operations, seen: seen)
+                    try queue.drop(operations)
                     var removed = 0
                     for table in queue.catalog.schemas.keys.sorted() {
                         removed += try queue.release(.signedIn(account), table, events)
-                        seen.note(.purged(table: table))
+                        try queue.forgetOwnStates(of: table)
                     }
                     try watch.check()
                     return removed
@@ -109,11 +109,10 @@ extension QueueTransaction {
     }
 
     /// Removes operations from the queue; their rows become the newest known rows of the server.
-    fileprivate func drop(_ operations: [QueuedOperation], seen: SeenNotes) throws {
+    fileprivate func drop(_ operations: [QueuedOperation]) throws {
         // The last operation of a row goes first: then nothing follows the ones that are left.
         for operation in operations.reversed() {
             try watch?.check()
-            seen.note(.takenBack(operation.row))
             try discard(operation)
         }
     }

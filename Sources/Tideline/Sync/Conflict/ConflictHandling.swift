@@ -77,9 +77,9 @@ extension SyncEngine {
     private func park(_ settling: PushSettling) async throws -> PushSettled {
         let sent = settling.operation
         let text = text(SyncError.restlessRow(sent), settling, nil)
-        return try await noting { queue, seen in
+        return try await transaction { queue in
             guard let view = try ConflictView(queue.reader, of: sent) else { return .gone }
-            return try Settlement(queue: queue).resolve(view, .fail, text, seen: seen)
+            return try Settlement(queue: queue).resolve(view, .fail, text)
         }
     }
 
@@ -99,10 +99,10 @@ extension SyncEngine {
         _ view: ConflictView,
         _ text: ParkText
     ) async throws -> PushSettled? {
-        try await noting { queue, seen in
+        try await transaction { queue in
             guard let now = try ConflictView(queue.reader, of: view.operation) else { return .gone }
             guard now == view else { return nil }
-            return try Settlement(queue: queue).resolve(view, resolution, text, seen: seen)
+            return try Settlement(queue: queue).resolve(view, resolution, text)
         }
     }
 }

@@ -10,46 +10,45 @@ enum CopyRules {
         var row: Row
         /// The older version that the update is based on; empty where it is not known.
         var basisVersion: String?
-        /// The columns that a record which tells its state has set.
-        var columnsSet: [String] = []
+        /// The columns, and members of JSON objects, that the record has set.
+        var columnsSet: Set<String> = []
     }
 
     /// The row that a record makes of the stored one, and what it is based on.
     ///
-    /// `normalized` is a row as the record's type encodes it; `state` is what the record says of its own.
+    /// `normalized` is a row as the record's type encodes it.
     static func plan(
         _ edited: Row,
         stored: Row,
-        state: RowState?,
-        seen: SeenRow,
+        age: CopyAge,
         normalized: (Row) -> Row
     ) -> Plan {
         let current = normalized(stored)
-        guard let state else { return plan(edited, stored, current, seen, normalized) }
-        let own = seen.ownState(state, before: stored)
-        guard own != nil || state.isSaid(of: RowState(stored)) else {
-            var row = applied(edited, to: stored, current) { _, _ in true }
+        var row = stored
+        switch age {
+        case .older(let version):
+            apply(edited, to: &row, current) { _, _ in true }
             // A copy of this row is again one of that state, and never passes for the stored one.
             row.takeState(of: edited)
-            return Plan(row: row, basisVersion: state.version ?? "")
-        }
-        // This copy has not seen the columns that an update of another kind changed since.
-        let known = own?.row.map(normalized)
-        var row = applied(edited, to: stored, current) { name, value in
-            guard let own, let known, !own.columnsSet.contains(name) else { return true }
-            return !RowMerge.same(known[name], value)
-        }
-        if let own, let known {
-            for (name, value) in edited where !own.columnsSet.contains(name) {
+            return Plan(row: row, basisVersion: version)
+        case .current:
+            apply(edited, to: &row, current) { _, _ in true }
+        case .own(let state, let former):
+            // This copy has not seen the columns that an update of another kind changed since.
+            let known = normalized(former)
+            apply(edited, to: &row, current) { name, value in
+                state.columnsSet.contains(name) || !RowMerge.same(known[name], value)
+            }
+            for (name, value) in edited where !state.columnsSet.contains(name) {
                 guard let now = stored[name],
-                    let from = base(of: name, known[name], current[name], own.columnsSet)
+                    let from = base(of: name, known[name], current[name], state.columnsSet)
                 else { continue }
                 row[name] = now.applying(from: from, to: value, ofModel: true)
             }
         }
         let changes = RowMerge.changes(from: stored, to: row)
         let set = changes.flatMap { places(of: $0.name, stored[$0.name], $0.value) }
-        return Plan(row: row, columnsSet: set)
+        return Plan(row: row, columnsSet: Set(set))
     }
 
     /// The JSON object that a copy started from; nil for other values.
@@ -88,58 +87,18 @@ enum CopyRules {
             .joined(separator: "\0")
     }
 
-    /// A record that says nothing of its state.
-    private static func plan(
+    /// Changes the columns in which a record differs from the current row.
+    private static func apply(
         _ edited: Row,
-        _ stored: Row,
-        _ current: Row,
-        _ seen: SeenRow,
-        _ normalized: (Row) -> Row
-    ) -> Plan {
-        let oldest = seen.oldest.map(normalized)
-        let isUnclear =
-            seen.oldest == nil && seen.since != nil
-            && seen.since != RowState(stored).mark
-        var isConflict = false
-        let row = applied(edited, to: stored, current) { name, value in
-            if isUnclear || seen.mayBeReplaced(value, of: name) {
-                isConflict = true
-                return true
-            }
-            guard let oldest, !RowMerge.same(oldest[name], current[name]) else {
-                return true
-            }
-            // Somebody else changed this column since.
-            if RowMerge.same(oldest[name], value) { return false }
-            isConflict = true
-            return true
-        }
-        guard isConflict, stored.isFromServer else { return Plan(row: row) }
-        let isKnown = !seen.contested.isAll && seen.oldestVersion != stored.version
-        return Plan(row: row, basisVersion: isKnown ? seen.oldestVersion ?? "" : "")
-    }
-
-    /// The version that a delete of a copy is based on, where somebody else replaced that state.
-    static func olderBasis(_ state: RowState?, stored: Row, seen: SeenRow) -> String? {
-        guard let state, !state.isSaid(of: RowState(stored)),
-            seen.ownState(state, before: stored) == nil
-        else { return nil }
-        return state.version ?? ""
-    }
-
-    /// The stored row with the columns of a record that differ from the current ones.
-    private static func applied(
-        _ edited: Row,
-        to stored: Row,
+        to row: inout Row,
         _ current: Row,
         where isEdit: (String, Value) -> Bool
-    ) -> Row {
-        var row = stored
+    ) {
+        let stored = row
         for (name, value) in RowMerge.changes(from: current, to: edited)
         where edited[name] != nil && isEdit(name, value) {
             row[name] = (stored[name] ?? .null)
                 .applying(from: current[name], to: value, ofModel: true)
         }
-        return row
     }
 }

@@ -2,7 +2,7 @@
 
 import TidelineCore
 
-/// The identity of the state in which a record was read.
+/// The property that identifies the state in which a record was read.
 package enum RecordIdentity: Sendable {
     case version
     case updatedAt
@@ -13,13 +13,17 @@ struct RowState: Sendable, Hashable {
     var version: String?
     var updatedAt: Value?
 
-    init(version: String?, updatedAt: Value? = nil) {
+    /// The state of a row that the app inserted and did not push yet.
+    static let inserted = RowState(version: nil, updatedAt: nil)
+
+    private init(version: String?, updatedAt: Value?) {
         self.version = version
         self.updatedAt = updatedAt
     }
 
     init(_ stored: Row) {
-        self.init(version: stored.version, updatedAt: stored[SystemColumn.updatedAt])
+        let time = stored[SystemColumn.updatedAt] ?? .null
+        self.init(version: stored.version, updatedAt: time.isNull ? Value?.none : time)
     }
 
     /// Returns the state that a record names; nil if it names none.
@@ -27,7 +31,7 @@ struct RowState: Sendable, Hashable {
         switch identity {
         case .version:
             guard let version = record.version else { return nil }
-            self.init(version: version)
+            self.init(version: version, updatedAt: nil)
         case .updatedAt:
             guard let time = record[SystemColumn.updatedAt], !time.isNull else { return nil }
             self.init(version: nil, updatedAt: time)
@@ -39,22 +43,5 @@ struct RowState: Sendable, Hashable {
     /// Returns whether a record with this state was read in that state.
     func isSaid(of state: RowState) -> Bool {
         version.map { $0 == state.version } ?? (updatedAt == state.updatedAt)
-    }
-
-    /// The state as a number: different states have different numbers, except for one case in 2^64.
-    struct Mark: Sendable, Hashable {
-        private let hash: Int?
-
-        fileprivate init(_ hash: Int?) { self.hash = hash }
-
-        /// The number of no state.
-        static let none = Mark(nil)
-    }
-
-    var mark: Mark {
-        var hasher = Hasher()
-        hasher.combine(version)
-        if version == nil { hasher.combine(updatedAt ?? .null) }
-        return Mark(hasher.finalize())
     }
 }

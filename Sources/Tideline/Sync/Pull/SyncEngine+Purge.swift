@@ -8,7 +8,7 @@ extension SyncEngine {
         let filter = filter?.bound(now: environment.now())
         let removed = try await inTurn(.purge, "purge") {
             try await TransactionWatch.during("purge") { watch in
-                try await noting { [events] queue, seen in
+                try await transaction { [events] queue in
                     try watch.check()
                     let (ids, dropped) = try queue.purged(filter, table)
                     guard force || dropped.isEmpty else {
@@ -31,7 +31,7 @@ extension SyncEngine {
                     }
                     // The purged rows are older than the cursors, so no pull would bring them back.
                     try queue.resetCursors(table)
-                    seen.note(.purged(table: table))
+                    try queue.forgetOwnStates(of: table)
                     try watch.check()
                     return removed
                 }

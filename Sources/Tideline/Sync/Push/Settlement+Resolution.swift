@@ -8,8 +8,7 @@ extension Settlement {
     func resolve(
         _ view: ConflictView,
         _ resolution: Resolution,
-        _ text: ParkText,
-        seen: SeenNotes
+        _ text: ParkText
     ) throws -> PushSettled {
         let (operation, later, server) = (view.operation, view.later, view.server)
         switch resolution {
@@ -21,13 +20,12 @@ extension Settlement {
             return .again
         case .server:
             try drop(view)
-            seen.note(.takenBack(operation.row))
             try apply(server, operation.table, operation.itemID)
             return .completed
         case .delete:
-            return try delete(view, seen: seen)
+            return try delete(view)
         case .write(let row):
-            try write(row, view, seen: seen)
+            try write(row, view)
             return .again
         }
     }
@@ -37,12 +35,11 @@ extension Settlement {
         try queue.remove(view.operation)
     }
 
-    private func delete(_ view: ConflictView, seen: SeenNotes) throws -> PushSettled {
+    private func delete(_ view: ConflictView) throws -> PushSettled {
         let (table, id) = (view.operation.table, view.operation.itemID)
         try queue.store.delete(ids: [.string(id)], in: table)
         guard case .row = view.server else {
             try drop(view)
-            seen.note(.takenBack(view.operation.row))
             return .completed
         }
         var operation = view.operation
@@ -51,7 +48,7 @@ extension Settlement {
         return .again
     }
 
-    private func write(_ row: Row, _ view: ConflictView, seen: SeenNotes) throws {
+    private func write(_ row: Row, _ view: ConflictView) throws {
         let (table, id) = (view.operation.table, view.operation.itemID)
         var operation = view.operation
         operation.kind = .update
@@ -61,11 +58,6 @@ extension Settlement {
         try replace(view, with: operation)
         try queue.store.put([new], in: table)
         if let server = view.server.row { try queue.confirmHolders(of: server, table) }
-        if let local = view.local {
-            seen.edited(local, to: new, onto: view.server.row, table: table)
-        } else {
-            seen.note(.inserted(operation.row, new))
-        }
     }
 
     /// Sends the operation again on top of the server's state; it absorbs the operations that follow it.

@@ -19,7 +19,7 @@ struct Settlement {
         _ sent: QueuedOperation,
         _ outcome: PushOutcome,
         among operations: [QueuedOperation],
-        seen: SeenNotes
+        own: [OwnState]
     ) throws -> PushSettled {
         guard var operation = operations.first(where: { $0.id == sent.id }) else { return .gone }
         // A response belongs to one request: if the operation has a new one since, it is sent again.
@@ -28,9 +28,9 @@ struct Settlement {
         operation.outcomeUnknown = operation.outcomeUnknown || sent.outcomeUnknown
         operation.unknownSent = operation.unknownSent ?? sent.unknownSent
         let later = operations.first { $0.id > sent.id }
+        if operation.damage == nil { try keepStates(of: operation, outcome, own) }
         switch outcome {
         case .accept(let server, let isOwn):
-            if isOwn { note(operation, server, in: seen) }
             try finish(operation, later, server, mayBeStored: isOwn)
             return .completed
         case _ where operation.damage != nil:
@@ -63,23 +63,36 @@ struct Settlement {
 
     // MARK: - Accepted
 
-    /// Notes that this device replaced the state that an accepted push replaced.
-    private func note(
-        _ operation: QueuedOperation,
-        _ server: ServerState,
-        in seen: SeenNotes
-    ) {
-        guard let row = server.row else { return }
-        let version = operation.basisVersion ?? operation.basis.base?.version
-        let known = [operation.basis.base, operation.basis.latest?.row]
-        let base = known.lazy.compactMap { $0 }.first { $0.version == version }
-        let push = AcceptedPush(
-            after: row,
-            before: RowState(version: version, updatedAt: base?[SystemColumn.updatedAt]),
-            base: base,
-            sent: operation.frozen?.sentRow
-        )
-        seen.note(.accepted(operation.row, push))
+    /// Keeps the state that an accepted operation replaced, or notes that another writer's row took the
+    /// place of an inserted one. `own` are the row's own states.
+    private func keepStates(
+        of operation: QueuedOperation,
+        _ outcome: PushOutcome,
+        _ own: [OwnState]
+    ) throws {
+        switch outcome {
+        case .accept(let server, isOwn: true):
+            guard let after = server.row else { return try queue.forget(own, of: operation.row) }
+            let sent = operation.frozen?.sentRow
+            if let replaced = OwnState(replacedBy: operation, sent: sent, after: after) {
+                return try queue.keep(replaced, behind: own, of: operation.row)
+            }
+        case .rebase(let after):
+            // The insert that was sent before has arrived.
+            let sent = operation.unknownSent
+            if operation.kind == .insert,
+                let replaced = OwnState(replacedBy: operation, sent: sent, after: after)
+            {
+                return try queue.keep(replaced, behind: own, of: operation.row)
+            }
+        case .accept(let server, isOwn: false), .sendAgain(_, let server), .ask(let server),
+            .park(let server?, _):
+            guard server.row != nil else { return }
+        case .merge: break
+        case .tryAnew, .park(nil, _): return
+        }
+        guard operation.kind == .insert else { return }
+        try queue.loseInserted(own, of: operation.row)
     }
 
     /// Completes the operation; `server` is the server's state, if it is known.

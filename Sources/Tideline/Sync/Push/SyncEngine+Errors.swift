@@ -9,20 +9,16 @@ extension SyncEngine {
     }
 
     func discard(_ error: TableOperationError) async throws {
-        try await resolve(error) { queue, operation, seen in
-            seen.note(.takenBack(operation.row))
-            try queue.discard(operation)
-        }
+        try await resolve(error) { try $0.discard($1) }
     }
 
     func cancel(_ error: TableOperationError, _ item: Row) async throws {
         try check(item, of: error)
-        try await resolve(error) { queue, operation, seen in
+        try await resolve(error) { queue, operation in
             guard !operation.itemID.isEmpty else { throw SyncError.unsendable(operation) }
             try queue.checkTable(of: operation)
             if operation.damage == nil { try queue.removeFollowing(operation) }
             try queue.remove(operation)
-            seen.note(.takenBack(operation.row))
             let (table, id) = (operation.table, Value.string(operation.itemID))
             let known = operation.basis.lastKnown?.row
             let stored = try queue.store.row(id: id, in: table)
@@ -43,7 +39,7 @@ extension SyncEngine {
 
     func retry(_ error: TableOperationError, _ item: Row) async throws {
         try check(item, of: error)
-        try await resolve(error) { queue, parked, seen in
+        try await resolve(error) { queue, parked in
             guard parked.damage == nil else { throw SyncError.unsendable(parked) }
             try queue.checkTable(of: parked)
             var operation = parked
@@ -77,13 +73,12 @@ extension SyncEngine {
             let mine = stored.map { Self.edits(of: $0, operation, onto: server) } ?? server
             let row = Self.item(item, operation, over: mine, queue.catalog)
             try queue.store.put([row], in: operation.table)
-            if let stored { seen.edited(stored, to: row, onto: server, table: operation.table) }
         }
     }
 
     /// Sends a parked operation again as it is.
     func retry(_ error: TableOperationError) async throws {
-        try await resolve(error) { queue, operation, _ in
+        try await resolve(error) { queue, operation in
             try queue.retry(operation)
         }
     }
@@ -157,17 +152,15 @@ extension SyncEngine {
     /// Runs one of the three actions, unless the error was resolved before.
     private func resolve(
         _ error: TableOperationError,
-        _ body:
-            @escaping @Sendable (QueueTransaction, QueuedOperation, SeenNotes) throws
-            -> Void
+        _ body: @escaping @Sendable (QueueTransaction, QueuedOperation) throws -> Void
     ) async throws {
         let (id, operationID) = (error.id, error.operationID)
-        try await noting { queue, seen in
+        try await transaction { queue in
             guard let operation = try queue.reader.operation(operationID),
                 try queue.reader.hasError(id, operation)
             else { throw SyncError.errorSettled() }
             try queue.checkAccount([operation])
-            try body(queue, operation, seen)
+            try body(queue, operation)
             try queue.removeErrors(of: operationID)
         }
     }

@@ -278,7 +278,7 @@ extension SyncEngine {
         let outcomes = settlings.map {
             ($0.operation, outcome($0, restored: restored, conditions: conditions))
         }
-        var (results, unblocked) = try await noting { queue, seen in
+        var (results, unblocked) = try await transaction { [limits] queue in
             try queue.noteCommits(of: settlings)
             try queue.noteSenders(of: settlings)
             try queue.noteAnswered(settlings)
@@ -287,13 +287,19 @@ extension SyncEngine {
             // groups become one, operations of other rows get the name of the one.
             let queued = try queue.reader.operations(ofRowsOf: outcomes.map(\.0))
             let mayBeRenamed = queued.values.joined().contains { $0.group != nil }
+            let own = try queue.reader.ownStates(of: outcomes.map(\.0.row))
             var unblocked: [Int64] = []
             let results = try outcomes.map { sent, outcome in
                 let operations =
                     mayBeRenamed
                     ? try queue.reader.operations(sent.table, sent.itemID)
                     : queued[sent.row] ?? []
-                let result = try settlement.settle(sent, outcome, among: operations, seen: seen)
+                let result = try settlement.settle(
+                    sent,
+                    outcome,
+                    among: operations,
+                    own: own[sent.row] ?? []
+                )
                 if result == .completed,
                     let next = operations.first(where: { $0.id > sent.id }),
                     sent.isChained(to: next)
@@ -302,6 +308,7 @@ extension SyncEngine {
                 }
                 return result
             }
+            try queue.limitOwnStates(to: limits.ownStatesMax)
             return (results, unblocked)
         }
         for index in results.indices where results[index] == .asked {

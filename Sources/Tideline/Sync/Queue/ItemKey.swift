@@ -4,7 +4,7 @@ import TidelineCore
 
 /// An id as a key: two ids are the same when their UTF-8 bytes are.
 package struct ItemKey: Hashable, Sendable {
-    private let id: String
+    fileprivate let id: String
 
     package init(_ id: String) { self.id = id }
 
@@ -19,6 +19,8 @@ package struct ItemKey: Hashable, Sendable {
 package struct RowKey: Hashable, Sendable {
     package let table: String
     private let item: ItemKey
+
+    package var itemID: String { item.id }
 
     package init(_ table: String, _ itemID: String) {
         self.table = table

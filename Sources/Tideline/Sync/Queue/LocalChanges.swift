@@ -45,7 +45,7 @@ struct LocalChanges {
     }
 
     /// Stores a new row and queues its insert.
-    func insert(_ new: NewRow, seen: SeenNotes) throws -> Row {
+    func insert(_ new: NewRow) throws -> Row {
         if new.hasNewID { return try insertUnknown([new.row])[0] }
         let row = new.row
         let id = row.id
@@ -74,20 +74,16 @@ struct LocalChanges {
         }
         try store.put([new], in: table)
         queue.watch?.changed(1, in: table)
-        seen.note(.inserted(RowKey(table, id), new))
         return new
     }
 
     /// Stores new rows and queues their inserts, in order.
-    func insert(_ rows: [NewRow], seen: SeenNotes) throws -> [Row] {
+    func insert(_ rows: [NewRow]) throws -> [Row] {
         guard try areUnknown(rows) else {
             return try rows.map { row in
                 try queue.watch?.check()
-                return try insert(row, seen: seen)
+                return try insert(row)
             }
-        }
-        for row in rows where !row.hasNewID {
-            seen.note(.inserted(RowKey(table, row.row.id), row.row))
         }
         let hasGiven = rows.contains { !$0.hasNewID }
         let knownUntil = hasGiven ? try queue.reader.knownUntil(table) : nil
@@ -136,7 +132,6 @@ struct LocalChanges {
     func update(
         _ edited: Row,
         identity: RecordIdentity,
-        seen: SeenNotes,
         projection: Projection? = nil,
         normalized: (Row) -> Row?
     ) throws -> Row {
@@ -146,27 +141,28 @@ struct LocalChanges {
             throw SyncError.notFound(table: table, id: id)
         }
         try projection?.check(update: edited, of: normalized(stored) ?? stored)
-        let (key, now) = (RowKey(table, id), RowState(stored))
-        let state = RowState(edited, identity)
-        let plan = CopyRules.plan(
-            edited,
-            stored: stored,
-            state: state,
-            seen: seen.row(key, now: now),
-            normalized: { normalized($0) ?? $0 }
-        )
-        if let state, !plan.columnsSet.isEmpty {
-            seen.note(.set(key, plan.columnsSet, in: state, stored: now))
+        let own = try queue.reader.ownStates(of: RowKey(table, id))
+        let age = try age(of: RowState(edited, identity), stored: stored, own)
+        let plan = CopyRules.plan(edited, stored: stored, age: age) { normalized($0) ?? $0 }
+        if !plan.columnsSet.isEmpty {
+            try queue.note(plan.columnsSet, setBy: age, of: stored, own, RowKey(table, id))
         }
-        return try change(stored, to: plan.row, basisVersion: plan.basisVersion, seen: seen)
+        return try change(stored, to: plan.row, basisVersion: plan.basisVersion)
+    }
+
+    /// How a record's state relates to the stored row; `own` are the row's own states.
+    private func age(of copy: RowState?, stored: Row, _ own: [OwnState]) throws -> CopyAge {
+        // The base matters only for a record of an own state.
+        let base =
+            own.isEmpty ? nil : try queue.reader.operations(table, stored.id).first?.basis.base
+        return CopyAge(of: copy, stored: stored, base: base, own: own)
     }
 
     /// Stores a changed row, when it is changed, and queues its update.
     func change(
         _ stored: Row,
         to row: Row,
-        basisVersion: String? = nil,
-        seen: SeenNotes
+        basisVersion: String? = nil
     ) throws -> Row {
         let id = stored.id
         var row = row
@@ -201,7 +197,6 @@ struct LocalChanges {
         }
         try store.put([row], in: table)
         queue.watch?.changed(1, in: table)
-        seen.edited(stored, to: row, table: table)
         return row
     }
 
@@ -240,14 +235,12 @@ struct LocalChanges {
     }
 
     /// Deletes the row of a record, which may be of an older state.
-    func delete(_ record: Row, identity: RecordIdentity, seen: SeenNotes) throws {
-        let key = RowKey(table, record.id)
+    func delete(_ record: Row, identity: RecordIdentity) throws {
+        let own = try queue.reader.ownStates(of: RowKey(table, record.id))
         try delete(record.id) { stored in
-            CopyRules.olderBasis(
-                RowState(record, identity),
-                stored: stored,
-                seen: seen.row(key, now: RowState(stored))
-            )
+            let state = RowState(record, identity)
+            let age = CopyAge(of: state, stored: stored, base: nil, own: own)
+            return if case .older(let version) = age { version } else { nil }
         }
     }
 

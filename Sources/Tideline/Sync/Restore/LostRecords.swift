@@ -344,12 +344,11 @@ extension QueueTransaction {
     }
 
     /// Replaces a lost row by the server's.
-    func discardLost(_ record: LostRecord, seen: SeenNotes) throws {
+    func discardLost(_ record: LostRecord) throws {
         let (table, id) = (record.table, Value.string(record.itemID))
         defer { watch?.changed(1, in: table) }
         try removeLost(table, record.itemID)
         guard try reader.operations(table, record.itemID).isEmpty else { return }
-        seen.note(.takenBack(RowKey(table, record.itemID)))
         guard case .row(let row) = record.server, let stored = try held.inner.row(id: id, in: table)
         else {
             try store.delete(ids: [id], in: table)

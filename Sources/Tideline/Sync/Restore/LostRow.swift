@@ -92,21 +92,14 @@ public struct LostRow: Sendable, Identifiable, CustomStringConvertible {
     /// The row becomes the server's, or leaves the device if the server has none.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the row is not lost any more.
-    public func discard() async throws { try await perform { try $0.discardLost($1, seen: $2) } }
-
-    private func perform(
-        _ action:
-            @escaping @Sendable (QueueTransaction, LostRecord, SeenNotes) throws -> Void
-    ) async throws {
-        guard let engine, try await engine.resolveLost([self], action) == 1 else {
-            throw SyncError.lostRowSettled(table: table, id: itemID)
-        }
-    }
+    public func discard() async throws { try await perform { try $0.discardLost($1) } }
 
     private func perform(
         _ action: @escaping @Sendable (QueueTransaction, LostRecord) throws -> Void
     ) async throws {
-        try await perform { queue, record, _ in try action(queue, record) }
+        guard let engine, try await engine.resolveLost([self], action) == 1 else {
+            throw SyncError.lostRowSettled(table: table, id: itemID)
+        }
     }
 }
 
@@ -142,7 +135,7 @@ extension SyncContext {
     ) async throws -> Int {
         let engine = try engine()
         let rows = try await engine.lostRows().filter(condition)
-        return try await engine.resolveLost(rows) { queue, record, _ in
+        return try await engine.resolveLost(rows) { queue, record in
             try queue.sendLostAgain(record)
         }
     }
@@ -163,8 +156,8 @@ extension SyncContext {
     ) async throws -> Int {
         let engine = try engine()
         let rows = try await engine.lostRows().filter(condition)
-        return try await engine.resolveLost(rows) { queue, record, seen in
-            try queue.discardLost(record, seen: seen)
+        return try await engine.resolveLost(rows) { queue, record in
+            try queue.discardLost(record)
         }
     }
 }
@@ -185,17 +178,17 @@ extension SyncEngine {
     /// - Returns: On how many.
     func resolveLost(
         _ rows: [LostRow],
-        _ action: @escaping @Sendable (QueueTransaction, LostRecord, SeenNotes) throws -> Void
+        _ action: @escaping @Sendable (QueueTransaction, LostRecord) throws -> Void
     ) async throws -> Int {
         guard !rows.isEmpty else { return 0 }
         let keys = rows.map { ($0.table, $0.itemID) }
-        return try await noting { queue, seen in
+        return try await transaction { queue in
             var count = 0
             for (table, id) in keys {
                 guard let record = try queue.reader.lost(table, id),
                     queue.account.id.map(ItemKey.init) == record.account.map(ItemKey.init)
                 else { continue }
-                try action(queue, record, seen)
+                try action(queue, record)
                 count += 1
             }
             return count

@@ -27,10 +27,10 @@ extension PullSteps {
             let part = isEmpty ? Array(ids.prefix(Self.idsAtOnce)) : Self.part(of: ids)
             ids.removeFirst(part.count)
             let rows = isEmpty ? [] : try await rows(of: part, &requests)
-            let settled = try await engine.noting { [table] queue, seen in
+            let settled = try await engine.transaction { [table] queue in
                 let former = former ?? FormerRows(.reported, restore: RestorePoint(commit: nil))
                 return try LostRowCheck(queue: queue, table: table, former: former)
-                    .settle(part, rows, seen: seen)
+                    .settle(part, rows)
             }
             found.lost += settled.lost
             found.removed += settled.removed
@@ -79,12 +79,12 @@ extension PullSteps {
             let older = rows.filter { row in
                 row.serverItem.map { row.item.isLater(than: $0) } ?? true
             }
-            _ = try await engine.resolveLost(older) { queue, record, _ in
+            _ = try await engine.resolveLost(older) { queue, record in
                 try queue.sendLostAgain(record)
             }
         case .discard:
-            _ = try await engine.resolveLost(rows) { queue, record, seen in
-                try queue.discardLost(record, seen: seen)
+            _ = try await engine.resolveLost(rows) { queue, record in
+                try queue.discardLost(record)
             }
         }
     }
@@ -231,8 +231,7 @@ struct LostRowCheck {
     /// - Returns: How many are lost that were not before, and how many left the device.
     func settle(
         _ ids: [String],
-        _ rows: [Row],
-        seen: SeenNotes
+        _ rows: [Row]
     ) throws -> (lost: Int, removed: Int) {
         var server: [ItemKey: Row] = [:]
         for row in rows { server[ItemKey(row.id)] = row }

@@ -20,7 +20,6 @@ final class SyncEngine: Sendable {
     let limits: SyncLimits
     let events: SyncEvents
     let gate: SyncGate
-    let seen: SeenRows
     let projected: ProjectedRows
     /// When the last pulls of the tables ended; the times of pulls that brought rows are stored too.
     let lastPulls = Mutex<[String: Date]>([:])
@@ -62,7 +61,6 @@ final class SyncEngine: Sendable {
         self.limits = limits
         self.events = events
         self.gate = gate
-        seen = SeenRows(limits: limits)
     }
 
     func policy(_ table: String) -> ConflictPolicy { policies[table] ?? defaultPolicy }
@@ -91,20 +89,6 @@ final class SyncEngine: Sendable {
         return try await wrapped {
             isRepeatable
                 ? try await self.store.writeRepeatable(run) : try await self.store.write(run)
-        }
-    }
-
-    /// Runs `body` in one transaction; its changes of read snapshots take effect when the transaction is
-    /// committed.
-    func noting<Result: Sendable>(
-        _ body: @escaping @Sendable (QueueTransaction, SeenNotes) throws -> Result
-    ) async throws -> Result {
-        let seen = seen
-        return try await seen.whenCommitted {
-            try await self.transaction { queue in
-                let notes = SeenNotes(seen)
-                return (try body(queue, notes), notes.changes)
-            }
         }
     }
 
@@ -188,9 +172,7 @@ extension SyncEngine {
         declared: TableSchema? = nil
     ) async throws -> Row {
         let row = try NewRow(row, table: table, declared: declared, environment)
-        return try await noting {
-            try LocalChanges(queue: $0, table: table).insert(row, seen: $1)
-        }
+        return try await transaction { try LocalChanges(queue: $0, table: table).insert(row) }
     }
 
     func insert(
@@ -204,11 +186,11 @@ extension SyncEngine {
                 try watch.check()
                 return try NewRow(row, table: table, declared: declared, environment)
             }
-            return try await noting { queue, seen in
+            return try await transaction { queue in
                 try watch.begin()
                 var queue = queue
                 queue.watch = watch
-                let new = try LocalChanges(queue: queue, table: table).insert(rows, seen: seen)
+                let new = try LocalChanges(queue: queue, table: table).insert(rows)
                 try watch.check()
                 return new
             }
@@ -224,11 +206,10 @@ extension SyncEngine {
         projection: Projection? = nil,
         normalized: @escaping @Sendable (Row) -> Row?
     ) async throws -> Row {
-        try await noting {
+        try await transaction {
             try LocalChanges(queue: $0, table: table, declared: declared).update(
                 row,
                 identity: identity,
-                seen: $1,
                 projection: projection,
                 normalized: normalized
             )
@@ -242,12 +223,12 @@ extension SyncEngine {
         in table: String,
         declared: TableSchema? = nil
     ) async throws -> Row? {
-        try await noting { queue, seen in
+        try await transaction { queue in
             guard try queue.store.row(id: .string(stored.id), in: table) == stored else {
                 return nil
             }
             return try LocalChanges(queue: queue, table: table, declared: declared)
-                .change(stored, to: row, seen: seen)
+                .change(stored, to: row)
         }
     }
 
@@ -257,9 +238,8 @@ extension SyncEngine {
 
     /// Deletes the row of a record; the record may have an older state of the row.
     func delete(_ record: Row, in table: String, identity: RecordIdentity) async throws {
-        try await noting {
-            try LocalChanges(queue: $0, table: table)
-                .delete(record, identity: identity, seen: $1)
+        try await transaction {
+            try LocalChanges(queue: $0, table: table).delete(record, identity: identity)
         }
     }
 }

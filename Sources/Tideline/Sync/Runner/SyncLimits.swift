@@ -137,13 +137,13 @@ public struct SyncLimits: Sendable, Hashable {
     /// How long the server's events may be silent before they are reopened.
     public var liveSilenceMax: Duration = .seconds(90)
 
-    /// How many rows each of the two generations of read snapshots has.
-    ///
-    /// They are what ``SyncTable/update(_:)-(Record)`` knows of the copies that an app may have.
-    public var handedOutRowsMax = 20_000
+    /// How many rows of a table that the app read with selected columns are remembered one by one.
+    public var selectedRowsMax = 20_000
 
-    /// For how many further rows the version is kept in which the app was first given them.
-    public var handedOutVersionsMax = 250_000
+    /// How many states of rows are stored that this device's pushes have replaced.
+    ///
+    /// ``SyncTable/update(_:)-(Record)`` takes a record of such a state as a current one.
+    public var ownStatesMax = 20_000
 
     /// The default limits.
     public init() {}
@@ -168,8 +168,8 @@ extension SyncLimits {
             \.attemptsMax, \.failedPushesMax, \.conflictsMax, \.batchBytesMax, \.transactionRowsMax,
             \.transactionBytesMax, \.compressedBatchBytesMin, \.lostBatchesMax,
             \.parallelOperations,
-            \.storedRowsMax, \.storedBytesMax, \.pageRowsSmall, \.pagesMax, \.handedOutRowsMax,
-            \.handedOutVersionsMax,
+            \.storedRowsMax, \.storedBytesMax, \.pageRowsSmall, \.pagesMax, \.selectedRowsMax,
+            \.ownStatesMax,
         ]
     }
 
