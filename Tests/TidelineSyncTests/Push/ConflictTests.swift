@@ -173,21 +173,6 @@ import TidelineCore
         #expect(error.serverItem?["text"] == "new")
     }
 
-    @Test func withoutVersionOnlyWhatTheScreenChangedIsWritten() async throws {
-        let device = try await Device(transport, tables: [Plain.self])
-        try await device.seed([localRow("a", 1, text: "old", rank: 1)])
-        let plain = try device.client.syncTable(Plain.self)
-        var screen = try #require(try await plain.read(id: "a"))
-        transport.add(page([serverRow("a", 2, text: "new", rank: 2)]))
-        try await plain.pull(queryID: nil)
-        screen.complete = true
-        let result = try await plain.update(screen)
-        #expect(result == Plain(id: "a", text: "new", complete: true, rank: 2))
-        transport.add(.json(200, serverRow("a", 3)))
-        #expect(try await device.push() == nil)
-        #expect(transport.sent[1].description == "PATCH /tables/Todo/a \"v2\" {\"complete\":true}")
-    }
-
     @Test func aRecordFromBeforeItsFirstPushOverwritesNothing() async throws {
         let device = try await device(.fail)
         var screen = try await device.todos().insert(Todo(id: "a", text: "mine", rank: 1))
@@ -198,9 +183,11 @@ import TidelineCore
         )
         try await device.todos().pull(queryID: nil)
         screen.rank = 2
-        let result = try await device.todos().update(screen)
-        #expect(result.text == "theirs")
-        #expect(result.rank == 2)
+        try await device.todos().update(screen)
+        transport.add(.json(412, serverRow("a", 2, text: "theirs", rank: 1)))
+        let error = try #require(try await device.push()?.errors.first)
+        #expect(transport.sent.last?.ifMatch == "\"v1\"")
+        #expect(error.serverItem?["text"] == "theirs")
     }
 
     @Test func aSelectionOfFieldsOverwritesNoOthers() async throws {

@@ -194,7 +194,7 @@ private struct Timed: SyncRecord, Hashable {
         try await device.todos().update(copy)
         transport.add(.json(412, serverRow("a", 2, text: "theirs", rank: 7)))
         #expect(try await device.push()?.status == .operationErrors)
-        #expect(transport.sent.last?.ifMatch == "\"\"")
+        #expect(transport.sent.last?.ifMatch == "\"v1\"")
     }
 
     /// Two devices insert one id: the record of the one that gave way is not the other's row.

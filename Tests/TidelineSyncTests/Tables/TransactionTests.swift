@@ -98,19 +98,23 @@ import TidelineTestKit
         #expect(try await lists.next()?.map(\.id) == ["a", "c"])
     }
 
-    /// A record that a transaction handed out is measured against like one of a read.
-    @Test func copiesThatWereHandedOutOverwriteNothing() async throws {
-        let device = try await Device(transport, tables: [Plain.self])
+    /// A record that a transaction returned tells its state like one of a read.
+    @Test func aRecordOfATransactionOverwritesNothing() async throws {
+        let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
-        let plain = try device.client.syncTable(Plain.self)
         var screen = try await device.context.transaction { transaction in
-            try transaction.table(Plain.self).read()[0]
+            try transaction.table(Todo.self).read()[0]
         }
         transport.add(page([serverRow("a", 2, text: "new", rank: 2)]))
-        try await plain.pull(queryID: nil)
+        try await device.todos().pull(queryID: nil)
         screen.complete = true
-        let result = try await plain.update(screen)
-        #expect(result == Plain(id: "a", text: "new", complete: true, rank: 2))
+        let changed = screen
+        try await device.context.transaction { transaction in
+            try transaction.table(Todo.self).update(changed)
+        }
+        transport.add(.json(412, serverRow("a", 2, text: "new", rank: 2)))
+        #expect(try await device.push()?.status == .operationErrors)
+        #expect(transport.sent.last?.ifMatch == "\"v1\"")
     }
 
     @Test func arraysAreOneTransaction() async throws {

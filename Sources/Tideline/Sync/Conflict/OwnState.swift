@@ -35,7 +35,7 @@ enum CopyAge: Sendable, Hashable {
     /// Another writer has replaced it, or it is not known; the version is empty if the record has none.
     case older(version: String)
 
-    /// `copy` is the state that the record names; nil if it names none. `own` are the states of the row.
+    /// Compares the state that a record names, nil if it names none, with the row and its own states.
     ///
     /// A record without a state is one that the app inserted, if this device inserted the row; else it counts
     /// as current.
@@ -51,7 +51,9 @@ enum CopyAge: Sendable, Hashable {
             return
         }
         guard own.leads(to: now.version), let next = own[index].next, next != OwnState.lost else {
-            self = .older(version: copy?.version ?? "")
+            // The record of an insert is as old as the version that its push got.
+            let version = copy == nil ? own[index].next : copy?.version
+            self = .older(version: version ?? "")
             return
         }
         // The local row may have unsent changes.

@@ -63,8 +63,9 @@ struct Settlement {
 
     // MARK: - Accepted
 
-    /// Keeps the state that an accepted operation replaced, or notes that another writer's row took the
-    /// place of an inserted one. `own` are the row's own states.
+    /// Keeps the state that an accepted operation replaced.
+    ///
+    /// If another writer's row took the place of an inserted one, that is noted. `own` are the row's own states.
     private func keepStates(
         of operation: QueuedOperation,
         _ outcome: PushOutcome,
