@@ -35,6 +35,7 @@ import TidelineTestKit
         static let tableName = "Todo"
         var id: String
         var text: String
+        var updatedAt: Date?
 
         init(id: String, text: String) {
             self.id = id
@@ -44,6 +45,7 @@ import TidelineTestKit
         private enum CodingKeys: String, CodingKey {
             case id
             case text
+            case updatedAt
         }
 
         init(from decoder: any Decoder) throws {
@@ -52,6 +54,7 @@ import TidelineTestKit
             // A placeholder that only shows the columns has no id.
             if !id.isEmpty { Watch.shared.note("decode") }
             text = try values.decode(String.self, forKey: .text)
+            updatedAt = try values.decodeIfPresent(Date.self, forKey: .updatedAt)
         }
     }
 
