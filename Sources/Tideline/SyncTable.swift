@@ -83,7 +83,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     @concurrent
     public func update(_ record: Record) async throws -> Record {
         let coder = coder
-        try coder.checkTellsState()
+        try coder.checkIdentity()
         let row = try coder.encode(record)
         try RowCheck.checkIsLive(row, table: name)
         return try hand(

@@ -71,8 +71,8 @@ package struct RecordCoder<Record: Sendable>: Sendable {
         return declares(SystemColumn.updatedAt) ? .updatedAt : .nothing
     }
 
-    /// - Throws: ``SyncError`` with code `versionRequired` if a record does not tell in which state it was read.
-    func checkTellsState() throws {
+    /// - Throws: ``SyncError`` with code `versionRequired` if the record type has no property that identifies the state.
+    func checkIdentity() throws {
         guard identity == .nothing else { return }
         throw SyncError.versionRequired(table: table.name, type: "\(Record.self)")
     }

@@ -112,8 +112,7 @@ extension SyncError {
         public static let pendingOperations = Self(.pendingOperations)
         /// The row changed on the server since it was last pulled.
         public static let conflict = Self(.conflict)
-        /// The record type declares neither `version` nor `updatedAt`, so a record does not tell which state of the
-        /// row it was read in.
+        /// The record type declares neither `version` nor `updatedAt`, so an update could overwrite a newer change.
         public static let versionRequired = Self(.versionRequired)
         /// The server cannot be reached.
         public static let offline = Self(.offline)

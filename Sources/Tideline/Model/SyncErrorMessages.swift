@@ -39,7 +39,7 @@ extension SyncError {
         )
     }
 
-    /// An update of a record that does not tell which state of the row it was read in.
+    /// An update of a record whose type has no property that identifies the state of the row.
     static func versionRequired(table: String, type: String) -> SyncError {
         SyncError(
             .versionRequired,

@@ -71,7 +71,7 @@ public struct TransactionTable<Record: Sendable> {
     ///   `otherAccount`, or an error that every method can throw.
     @discardableResult
     public func update(_ record: Record) throws -> Record {
-        try coder.checkTellsState()
+        try coder.checkIdentity()
         let row = try coder.encode(record)
         try RowCheck.checkIsLive(row, table: name)
         let projection = projection(of: row)

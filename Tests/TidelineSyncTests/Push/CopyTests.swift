@@ -178,7 +178,7 @@ private struct Timed: SyncRecord, Hashable {
                     == "PATCH /tables/Todo/a \"v\(turn)\" {\"text\":\"draft \(turn)\"}"
             )
         }
-        // What the server gave the row stays.
+        // The value that the server set stays.
         #expect(try await device.todos().read(id: "a")?.rank == 9)
     }
 
@@ -228,7 +228,20 @@ private struct Timed: SyncRecord, Hashable {
         )
     }
 
-    /// A row that this device deletes and inserts again is nobody else's.
+    /// A plain row sets the columns that it has, also to the values of its insert.
+    @Test func aPlainRowSetsWhatItHas() async throws {
+        let device = try await Device(transport)
+        try await device.todos().insert(Todo(id: "a", text: "draft"))
+        transport.add(.json(201, serverRow("a", 1, text: "draft", rank: nil)))
+        #expect(try await device.push() == nil)
+        try await device.todos().update(id: "a") { $0.text = "final" }
+        accept(2, text: "final", rank: nil)
+        #expect(try await device.push() == nil)
+        try await device.client.syncTable(named: "Todo").update(["id": "a", "text": "draft"])
+        #expect(try await device.todos().read(id: "a")?.text == "draft")
+    }
+
+    /// An update of a row that this device deleted and inserted again is no conflict.
     @Test(arguments: [false, true])
     func aRowThatIsInsertedAgainDoesNotMeetItself(isPushed: Bool) async throws {
         let device = try await Device(transport, conflicts: .fail)

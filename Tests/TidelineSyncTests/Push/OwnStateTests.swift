@@ -140,7 +140,7 @@ import TidelineTestKit
             transport.add(.json(200, serverRow("row \(number)", 2, text: "old", rank: 2)))
             #expect(try await device.push() == nil)
         }
-        #expect(try await states(device).count <= 11)
+        #expect(try await states(device).count <= 10)
         copy.text = "mine"
         try await device.todos().update(copy)
         transport.add(.json(412, serverRow("row 0", 2, text: "old", rank: 2)))
@@ -148,7 +148,7 @@ import TidelineTestKit
         #expect(transport.sent.last?.ifMatch == "\"v1\"")
     }
 
-    /// What the app removes from the device leaves nothing behind.
+    /// The own states of a row leave the device with it.
     @Test(arguments: [false, true])
     func aRemovedRowLeavesNoStates(isPurged: Bool) async throws {
         let device = try await Device(transport)

@@ -13,7 +13,7 @@ struct OwnState: Sendable, Hashable {
     var id: Int64 = 0
     /// Version and time of the state; neither for a row that the app had inserted and not pushed.
     var state: RowState
-    /// The version that replaced it; nil for the current state, empty if another writer's replaced it.
+    /// The version that replaced it; nil for the current state, empty if another writer's version replaced it.
     var next: String?
     /// The former values of the columns that changed when the state was replaced.
     var former = Row()
@@ -197,7 +197,7 @@ extension QueueTransaction {
         }
     }
 
-    /// Another writer's row took the place of one that the app inserted: records of that are older.
+    /// Notes that another writer's row replaced an inserted one, so that records of the insert are older.
     func loseInserted(_ states: [OwnState], of key: RowKey) throws {
         if states.contains(where: { $0.isInserted && $0.next == OwnState.lost }) { return }
         try forget(states, of: key, keepsInserted: false)
@@ -257,7 +257,7 @@ extension QueueTransaction {
             ],
             last > Int64(count)
         else { return }
-        query.filter = .less(SystemColumn.id, .integer(last - Int64(count)))
+        query.filter = .less(SystemColumn.id, .integer(last - Int64(count) + 1))
         query.order = [SortKey(column: SystemColumn.id)]
         query.limit = Self.ownStatesAtOnce
         let ids = try store.rows(query, in: SystemTables.ownStates).compactMap { $0["id"] }

@@ -155,7 +155,10 @@ struct LocalChanges {
         // The base matters only for a record of an own state.
         let base =
             own.isEmpty ? nil : try queue.reader.operations(table, stored.id).first?.basis.base
-        return CopyAge(of: copy, stored: stored, base: base, own: own)
+        let age = CopyAge(of: copy, stored: stored, base: base, own: own)
+        // A plain row without a state sets the columns that it has.
+        if copy == nil, declared != nil, case .own = age { return .current }
+        return age
     }
 
     /// Stores a changed row, when it is changed, and queues its update.
