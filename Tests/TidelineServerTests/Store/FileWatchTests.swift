@@ -17,11 +17,13 @@ import TidelineServerSQLite
         var make: @Sendable (_ path: String) throws -> Void
     }
 
+    /// Replaces the contents of a file, which is never empty in between: the server looks at it once a second
+    /// and would report a file that was cut off.
     private static func overwrite(_ path: String, with other: String) throws {
         let bytes = try #require(FileManager.default.contents(atPath: other))
         let file = try #require(FileHandle(forWritingAtPath: path))
-        try file.truncate(atOffset: 0)
         try file.write(contentsOf: bytes)
+        try file.truncate(atOffset: UInt64(bytes.count))
         try file.close()
     }
 
