@@ -11,6 +11,9 @@ struct PushPreparation {
 
     var store: any LocalStoreWriter { queue.store }
 
+    /// How many operations the first read of the queue returns; each further one returns twice as many.
+    private static let firstPageRows = 32
+
     enum Step {
         case taken
         case passed
@@ -66,11 +69,14 @@ struct PushPreparation {
             return try checked(work.result, mayBeSent)
         }
         let ahead = Set(slice.first)
+        // A slice may end after a few operations, at a row that it has already, so the first page is small.
+        var pageRows = Self.firstPageRows
         scan: while work.result.operations.count < slice.rows {
             let found = try queue.reader.operations(
                 after: place,
-                limit: max(1, slice.rows - work.result.operations.count)
+                limit: max(1, min(pageRows, slice.rows - work.result.operations.count))
             )
+            pageRows *= 2
             if found.isEmpty { work.result.isAtEnd = true }
             work.hasMetGroup = false
             for entry in found {
