@@ -21,9 +21,9 @@ DEADLINES := TidelineSyncTests\.SuspensionTests|TidelineServerTests\.(HeldRow|He
 
 # What `make cipher` runs: the suites of stores, tables and queues, without the tests that need a server
 # of ours, SQLite's JSON functions or a later ALTER TABLE.
-CIPHER_SUITES := Account|Attempt|CancelledChange|ChangedModel|ChangedType|Changes|Conflict|Conformance|Copy|$\
+CIPHER_SUITES := Account|Attempt|CancelledChange|ChangedModel|ChangedType|Changes|Conflict|Conformance|$\
     CustomPolicy|EncryptedStore|EncryptedStoreSecret|History|HostileUse|InsertMany|KeptAsItCame|LiveQuery|NarrowRead|$\
-    Observe|ObserveReach|ODataQuery|Outcome|Parked|Pull|QueryForms|RowChecksum|SQLiteFile|$\
+    Observe|ObserveReach|ODataQuery|OlderRecord|Outcome|Parked|Pull|QueryForms|RowChecksum|SQLiteFile|$\
     StoreCheck|StoreClose|SyncTable|SyncTurns|TableIndex|Transaction
 CIPHER_SKIPPED := rowsQueueErrorsAndPositionsOutliveAChangeOfTheModel|aModelsColumnsAreTheServersInAnyCase|$\
     whatPullsHoldFollowsTheLettersOfTheirTable|aStoreWithoutOurMarkIsOpened|aRowWithoutAChecksumIsUnknown|$\

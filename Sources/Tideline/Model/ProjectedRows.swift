@@ -40,6 +40,12 @@ struct Projection: Sendable {
         guard lost.isEmpty else { throw error(edited, lost) }
     }
 
+    /// Throws if a record without version and time may come from a selection: the state of its values is not known, so
+    /// its update could overwrite a later change.
+    func checkState(of edited: Row) throws {
+        if !isPlain { throw error(edited, unread) }
+    }
+
     /// Throws if an insert would store only placeholders in the columns that were not read.
     func check(insert new: Row) throws {
         let isRead = unread.contains { name in

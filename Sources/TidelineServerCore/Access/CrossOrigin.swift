@@ -98,7 +98,8 @@ package struct CrossOrigin: Sendable {
     /// The response headers that a page may read in addition to the body.
     private static let exposedHeaders =
         "Allow, ETag, Last-Modified, Link, Location, Preference-Applied, Repeatability-Result, "
-        + "Retry-After, Tideline-Epoch, Tideline-Horizon, Tideline-Schema, WWW-Authenticate, X-Request-ID"
+        + "Retry-After, Tideline-Conflict, Tideline-Epoch, Tideline-Horizon, Tideline-Schema, "
+        + "WWW-Authenticate, X-Request-ID"
 
     /// For how many seconds a browser caches a preflight response.
     private static let maxAge = "300"

@@ -159,6 +159,9 @@ package struct WriteOutcome: Sendable {
     package var row: StoredRow?
     /// Whether a conflict handler wrote a row instead of the delete.
     package var isInPlaceOfDelete = false
+    /// Whether the write named another version than the stored one, and the table's conflict policy or a handler
+    /// resolved that.
+    package var isResolved = false
     /// The id of the row if an earlier request did the write; nil if this one did it.
     package var repeatedID: String?
     private var rare: Rare?

@@ -29,7 +29,11 @@ package enum LedgerRules {
         case .keepStored: "keepStored"
         case .update, .exists, .taken, .missing, .gone, .systemChange, .preconditionFailed,
             .versionMismatch, .merge, .testFailed, .outdated, .refused:
-            outcome.isInPlaceOfDelete ? "inPlaceOfDelete" : "update"
+            if outcome.isInPlaceOfDelete {
+                "inPlaceOfDelete"
+            } else {
+                outcome.isResolved ? "resolved" : "update"
+            }
         }
     }
 
@@ -49,6 +53,7 @@ package enum LedgerRules {
             }
         var outcome = WriteOutcome(decision, row: row)
         outcome.isInPlaceOfDelete = word == "inPlaceOfDelete"
+        outcome.isResolved = word == "resolved"
         outcome.repeatedID = repeatedID
         return outcome
     }

@@ -282,7 +282,11 @@ extension TableService {
         case .update, .keepStored:
             // Also of a PUT: the time when the row was made is not the caller's.
             let row = mayRead(table, call.user) ? outcome.row : outcome.row?.stub(operation.id)
-            return rowAnswer(operation.kind == .undelete ? 201 : 200, row)
+            var answer = rowAnswer(operation.kind == .undelete ? 201 : 200, row)
+            if outcome.isResolved || outcome.decision == .keepStored {
+                answer.headers.append("Tideline-Conflict", "resolved")
+            }
+            return answer
         }
     }
 

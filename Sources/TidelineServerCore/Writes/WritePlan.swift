@@ -220,6 +220,9 @@ package struct WritePlanner: Sendable {
         }
         var outcome = outcome(decision, image, row, operation)
         outcome.isInPlaceOfDelete = operation.isInPlaceOfDelete
+        if case .update(_, columns: _, from: let stored) = change {
+            outcome.isResolved = operation.isStale(against: stored.state)
+        }
         return WritePlan(change: change, outcome: outcome)
     }
 

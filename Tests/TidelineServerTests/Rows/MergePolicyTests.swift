@@ -176,6 +176,25 @@ import TidelineServerCore
         let second = await send()
         #expect(first.status == 200 && first.row["rank"] as? Int == 2)
         #expect(second.status == 200 && second.text == first.text)
+        #expect(first.headers["Tideline-Conflict"] == "resolved")
+        #expect(second.headers["Tideline-Conflict"] == "resolved")
+    }
+
+    /// A replayed response says that a conflict was resolved, as the first one did.
+    @Test(arguments: [ConflictRule.merge, .clientWins, .serverWins])
+    func aReplayedResponseTellsOfTheConflict(_ rule: ConflictRule) async throws {
+        let door = try await Self.door { $0.conflict = rule }
+        let old = await Self.tag(door)
+        _ = await door.send("PATCH", "/tables/T/a", #"{"text":"y"}"#)
+        for _ in 0..<2 {
+            let headers: HTTPFields = [
+                "If-Match": old, "Repeatability-Request-ID": "n",
+                "Repeatability-First-Sent": "Fri, 15 Jan 2027 08:00:00 GMT",
+            ]
+            let answer = await door.send("PATCH", "/tables/T/a", #"{"rank":2}"#, headers: headers)
+            #expect(answer.status == 200, "\(answer.text)")
+            #expect(answer.headers["Tideline-Conflict"] == "resolved")
+        }
     }
 
     /// Method, body and headers beside a stale version, and the status.

@@ -113,6 +113,9 @@ import TidelineServerSQLite
             headers: ["If-Match": tag]
         )
         #expect(answer.status == status, "\(answer.text)")
+        // A device must know that the row may have another writer's values.
+        #expect(answer.headers["Tideline-Conflict"] == (status == 200 ? "resolved" : nil))
+        #expect(stored.headers["Tideline-Conflict"] == nil)
         let after = await door.send("GET", "/tables/TodoItem/a")
         #expect(after.row["text"] as? String ?? "" == text)
         if text == "stored" { #expect(after.body == stored.body && answer.body == stored.body) }

@@ -1,4 +1,4 @@
-// The states of rows that this device's pushes have replaced: stored with the push, limited, and gone with
+// The states of rows that this device's pushes have replaced: stored with the push, limited, and removed with
 // their rows.
 
 import Foundation
@@ -81,8 +81,8 @@ import TidelineTestKit
         #expect(try await device.queue() == ["update a"])
     }
 
-    /// A settlement that runs twice is one state of this device, not two.
-    @Test func aSettlementThatRunsTwiceIsOneState() async throws {
+    /// A result that is stored twice is one state, not two.
+    @Test func aResultThatIsStoredTwiceIsOneState() async throws {
         let store = TroubledStore()
         let device = try await Device(transport, store: store)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
@@ -100,6 +100,52 @@ import TidelineTestKit
         copy.text = "two"
         try await save(copy, device, 3)
         #expect(transport.sent.last?.description == #"PATCH /tables/Todo/a "v2" {"text":"two"}"#)
+    }
+
+    /// A row that is read, changed and pushed again and again has at most 100 states.
+    @Test func aRowHasAtMost100States() async throws {
+        let device = try await Device(transport)
+        try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
+        for turn in 1...120 {
+            var record = try #require(try await device.todos().read(id: "a"))
+            record.text = "text \(turn)"
+            try await save(record, device, turn + 1)
+        }
+        #expect(try await states(device).count == 100)
+    }
+
+    /// The limit counts states, whatever their keys: many pushes of one row remove no state of another.
+    @Test func theLimitCountsStates() async throws {
+        var limits = SyncLimits()
+        limits.ownStatesMax = 120
+        let device = try await Device(transport, limits: limits)
+        try await device.seed([localRow("a", 1, text: "a", rank: 1), localRow("b", 1, text: "b")])
+        var record = try #require(try await device.todos().read(id: "b"))
+        record.text = "mine"
+        try await save(record, device, 2)
+        for turn in 1...150 {
+            try await device.todos().update(id: "a") { $0.rank = turn + 1 }
+            transport.add(.json(200, serverRow("a", turn + 1, text: "a", rank: turn + 1)))
+            #expect(try await device.push() == nil)
+        }
+        record.text = "mine again"
+        try await save(record, device, 3)
+        #expect(transport.sent.last?.ifMatch == "\"v2\"")
+    }
+
+    /// A purge forgets the states of the rows that it removes.
+    @Test func aPurgeForgetsTheStatesOfItsRows() async throws {
+        let device = try await Device(transport)
+        try await device.seed([localRow("a", 1, text: "a"), localRow("b", 1, text: "b")])
+        for id in ["a", "b"] {
+            var record = try #require(try await device.todos().read(id: id))
+            record.text = "one"
+            try await save(record, device, 2)
+        }
+        try await device.todos().purge(where: { $0.id == "b" })
+        #expect(try await states(device).map { $0["itemId"] } == ["a"])
+        try await device.todos().purge()
+        #expect(try await states(device).isEmpty)
     }
 
     /// Of one row the oldest state and the newest ones are kept.

@@ -251,6 +251,17 @@ import TidelineCore
         #expect(machine.budget.usesBatches)
     }
 
+    /// A batch that ends at a failed operation becomes as short as the part that was executed.
+    @Test func aBatchThatEndsEarlyBecomesSmaller() {
+        var machine = machine(batches: true)
+        _ = machine.start(lastID: 3)
+        _ = machine.prepared(prepared(operation(1), operation(2), operation(3)))
+        #expect(settling(machine.answered([done, .skipped, .skipped])) == [.accepted(.row(row))])
+        let next = slice(machine.settled([.completed]))
+        #expect(next?.first == [2])
+        #expect(next?.rows == 1)
+    }
+
     @Test func aLostBatchBecomesSmallerAndIsSentAgain() {
         var machine = machine(batches: true)
         let (one, two) = (operation(1), operation(2))

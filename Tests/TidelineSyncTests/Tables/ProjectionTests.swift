@@ -44,6 +44,25 @@ import TidelineTestKit
         #expect(row?.rank == nil && row?.complete == false && row?.text == "oat milk")
     }
 
+    @Test("a record of a selection without its version does not overwrite a later change")
+    func laterChange() async throws {
+        let server = try await makeServer()
+        let device = try await Device(server.transport)
+        let other = try await Device(server.transport)
+        try await other.todos().insert(Todo(id: "c", text: "old"))
+        #expect(try await other.push() == nil)
+        try await device.todos().pull(queryID: nil)
+        let query = try Query<Todo>(where: { $0.id == "c" }).selecting(\.text)
+        var record = try #require(try await device.todos().read(query).items.first)
+        try await other.todos().update(id: "c") { $0.text = "new" }
+        #expect(try await other.push() == nil)
+        try await device.todos().pull(queryID: nil)
+        record.rank = 5
+        let edited = record
+        #expect(await code { try await device.todos().update(edited) } == .partialRecord)
+        #expect(try await device.todos().read(id: "c")?.text == "new")
+    }
+
     @Test("a row that was never pushed is safe as well, and so is one whose state was selected")
     func unpushed() async throws {
         let device = try await device(try await makeServer())

@@ -59,7 +59,6 @@ extension SyncEngine {
                     var removed = 0
                     for table in queue.catalog.schemas.keys.sorted() {
                         removed += try queue.release(.signedIn(account), table, events)
-                        try queue.forgetOwnStates(of: table)
                     }
                     try watch.check()
                     return removed
@@ -140,15 +139,18 @@ extension QueueTransaction {
             query.select = [SystemColumn.id]
             query.limit = Self.rowsAtOnce
             let ids = try held.inner.rows(query, in: table).compactMap { $0[SystemColumn.id] }
+            var gone: [String] = []
             for id in ids {
                 guard let row = try held.inner.row(id: id, in: table) else { continue }
                 let mask = HeldMask.bits(row) ?? 0
                 if mask & others == 0, !pending.contains(ItemKey(id.text ?? "")) {
                     removed += try held.inner.delete(ids: [id], in: table)
+                    gone.append(row.id)
                 } else if mask & own != 0 {
                     try held.inner.setMask(mask & ~own, of: row, in: table)
                 }
             }
+            try forgetOwnStates(of: gone, in: table)
             if removed - told >= Self.rowsAtOnce {
                 events?.send(.rowsRemoved(table: table, removed: removed))
                 told = removed

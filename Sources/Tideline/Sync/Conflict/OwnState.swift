@@ -1,5 +1,5 @@
 // OwnState: a state of a row on the server that an accepted push of this device replaced. A record that
-// was read in such a state counts as current (docs/SYNC.md, "Updates from a copy").
+// was read in such a state counts as current (docs/SYNC.md, "Updates of records that were read before").
 
 import Foundation
 import TidelineCore
@@ -13,8 +13,8 @@ struct OwnState: Sendable, Hashable {
     var id: Int64 = 0
     /// Version and time of the state; neither for a row that the app had inserted and not pushed.
     var state: RowState
-    /// The version that replaced it; nil for the current state, empty if another writer's version replaced it.
-    var next: String?
+    /// The state that replaced it.
+    var next = Successor.none
     /// The former values of the columns that changed when the state was replaced.
     var former = Row()
     /// The columns, and members of JSON objects, that records of this state have set.
@@ -22,55 +22,90 @@ struct OwnState: Sendable, Hashable {
 
     var isInserted: Bool { state == .inserted }
 
-    /// The `next` of a state that another writer's state replaced.
-    static let lost = ""
+    /// The state after another one.
+    enum Successor: Sendable, Hashable {
+        /// Nothing: the state is current, and an update has set columns of it.
+        case none
+        /// An accepted push of this device, with this version.
+        case version(String)
+        /// Another writer, or it is not known.
+        case otherWriter
+    }
 }
 
 /// How the state in which a record was read relates to the stored row.
-enum CopyAge: Sendable, Hashable {
+enum RecordAge: Sendable, Hashable {
     /// It is the stored row's state.
     case current
     /// Only accepted pushes of this device have replaced it; `row` is the row in that state.
-    case own(OwnState, row: Row)
+    ///
+    /// The own state is nil if the record was read before an unsent update of an older record, which
+    /// gave the stored row that older state.
+    case own(OwnState?, row: Row)
     /// Another writer has replaced it, or it is not known; the version is empty if the record has none.
     case older(version: String)
 
-    /// Compares the state that a record names, nil if it names none, with the row and its own states.
+    /// Compares the state that a record names with the row and its own states.
     ///
     /// A record without a state is one that the app inserted, if this device inserted the row; else it counts
     /// as current.
-    init(of copy: RowState?, stored: Row, base: Row?, own: [OwnState]) {
+    ///
+    /// - Parameters:
+    ///   - record: The state that the record names; nil if it names none.
+    ///   - stored: The stored row.
+    ///   - base: The base of the row's first operation.
+    ///   - own: The own states of the row, oldest first.
+    init(of record: RowState?, stored: Row, base: Row?, own: [OwnState]) {
         let now = RowState(stored)
-        if copy?.isSaid(of: now) ?? !stored.isFromServer {
+        if record?.matches(now) ?? !stored.isFromServer {
             self = .current
             return
         }
-        let index = own.firstIndex { copy?.isSaid(of: $0.state) ?? $0.isInserted }
-        guard let index else {
-            self = copy.map { .older(version: $0.version ?? "") } ?? .current
+        if let record, let base, record.matches(RowState(base)) {
+            self = .own(nil, row: base)
             return
         }
-        guard own.leads(to: now.version), let next = own[index].next, next != OwnState.lost else {
+        let index = own.firstIndex { record?.matches($0.state) ?? $0.isInserted }
+        guard let index else {
+            self = record.map { .older(version: $0.version ?? "") } ?? .current
+            return
+        }
+        let following = own[index...]
+        guard following.isChain(to: now.version), own[index].next != .none else {
             // The record of an insert is as old as the version that its push got.
-            let version = copy == nil ? own[index].next : copy?.version
-            self = .older(version: version ?? "")
+            let inserted = if case .version(let version) = own[index].next { version } else { "" }
+            self = .older(version: record.map { $0.version ?? "" } ?? inserted)
             return
         }
         // The local row may have unsent changes.
         var row = base.flatMap { $0.version == now.version ? $0 : nil } ?? stored
-        for state in own[index...].reversed() {
+        for state in following.reversed() {
             for (name, value) in state.former { row[name] = value }
         }
         self = .own(own[index], row: row)
     }
 }
 
-extension [OwnState] {
-    /// Returns whether only pushes of this device lie between the states and a version.
-    func leads(to version: String?) -> Bool {
-        guard let last else { return false }
-        return last.next.map { $0 == version } ?? (last.state.version == version)
+extension Collection<OwnState> {
+    /// Returns whether only pushes of this device lie between the first state and a version.
+    fileprivate func isChain(to version: String?) -> Bool {
+        var place: String?
+        for (offset, own) in enumerated() {
+            if offset > 0, own.state.version != place { return false }
+            switch own.next {
+            case .version(let next): place = next
+            // Only the last state has no successor.
+            case .none: place = own.state.version
+            case .otherWriter: return false
+            }
+        }
+        return !isEmpty && place == version
     }
+}
+
+extension [OwnState] {
+    /// Returns whether the last state is that of a version, or was replaced by it.
+    fileprivate func leads(to version: String?) -> Bool { suffix(1).isChain(to: version) }
 }
 
 // MARK: - Changes
@@ -81,23 +116,28 @@ extension OwnState {
 
     /// The state that an accepted operation replaced; nil if it is not known.
     ///
-    /// `sent` is the row that an insert sent, and `after` the server's row now.
+    /// `sent` is the row that was sent, and `after` the server's row now.
     init?(replacedBy operation: QueuedOperation, sent: Row?, after: Row) {
+        // Versions are all that links the states.
+        guard let replacement = after.version else { return nil }
+        next = .version(replacement)
         let version = operation.basisVersion ?? operation.basis.base?.version
-        if operation.kind == .insert, version == nil {
-            guard let sent else { return nil }
+        let known = [operation.basis.base, operation.basis.latest?.row]
+        let base = known.lazy.compactMap { $0 }.first { $0.version == version }
+        if let base, version != nil {
+            state = RowState(base)
+            // The record of an insert that replaced an unsent delete has the version of the deleted row.
+            let isReplaced = operation.sendsWholeRow && operation.basisVersion == nil
+            former = RowMerge.changes(from: after, to: isReplaced ? sent ?? base : base)
+        } else if let sent, operation.basis.base == nil,
+            operation.kind == .insert ? version == nil : operation.revives
+        {
+            // Also an insert that brings back a row that the server has as deleted.
             state = .inserted
             former = RowMerge.changes(from: after, to: sent)
         } else {
-            let known = [operation.basis.base, operation.basis.latest?.row]
-            let base = known.lazy.compactMap { $0 }.first { $0.version == version }
-            guard version != nil, let base else { return nil }
-            state = RowState(base)
-            former = RowMerge.changes(from: after, to: base)
+            return nil
         }
-        next = after.version
-        // Versions are all that links the states.
-        if next == nil { return nil }
     }
 }
 
@@ -144,22 +184,22 @@ extension QueueReader {
 extension QueueTransaction {
     /// Keeps a state that an accepted push of this device replaced; `states` are those that are kept.
     func keep(_ new: OwnState, behind states: [OwnState], of key: RowKey) throws {
-        var new = new
-        guard !new.isInserted, states.leads(to: new.state.version), let last = states.last else {
-            try forget(states, of: key, keepsInserted: !new.isInserted)
-            return try put(new, of: key)
-        }
-        if last.next == nil {
+        var (new, earlier) = (new, states)
+        if let last = states.last, last.next == .none, last.state.version == new.state.version {
             (new.id, new.columnsSet) = (last.id, last.columnsSet)
+            earlier.removeLast()
+        }
+        if new.isInserted || !states.leads(to: new.state.version) {
+            try forget(earlier, of: key, keepsInserted: !new.isInserted)
         } else {
-            try join(states, of: key)
+            try join(earlier, of: key)
         }
         try put(new, of: key)
     }
 
     /// Makes room for a state: the second oldest one becomes part of the oldest.
     private func join(_ states: [OwnState], of key: RowKey) throws {
-        let chain = states.filter { $0.next != OwnState.lost }
+        let chain = states.filter { $0.next != .otherWriter }
         guard chain.count >= OwnState.statesMax else { return }
         var first = chain[0]
         first.next = chain[1].next
@@ -172,23 +212,24 @@ extension QueueTransaction {
     /// Notes the columns that a record has set in the stored row; `age` is that of the record.
     func note(
         _ columns: Set<String>,
-        setBy age: CopyAge,
+        setBy age: RecordAge,
         of stored: Row,
         _ states: [OwnState],
         _ key: RowKey
     ) throws {
         switch age {
-        case .older: return
-        case .own(var state, _):
+        case .older, .own(nil, _): return
+        case .own(var state?, _):
             guard !columns.isSubset(of: state.columnsSet) else { return }
             state.columnsSet.formUnion(columns)
             try put(state, of: key)
         case .current:
-            guard stored.version != nil else { return }
+            // An insert may be on its way.
+            guard stored.version != nil || !stored.isFromServer else { return }
             var current = OwnState(state: RowState(stored))
             if !states.leads(to: stored.version) {
                 try forget(states, of: key, keepsInserted: true)
-            } else if let last = states.last, last.next == nil {
+            } else if let last = states.last, last.next == .none {
                 current = last
             }
             guard current.id == 0 || !columns.isSubset(of: current.columnsSet) else { return }
@@ -199,22 +240,32 @@ extension QueueTransaction {
 
     /// Notes that another writer's row replaced an inserted one, so that records of the insert are older.
     func loseInserted(_ states: [OwnState], of key: RowKey) throws {
-        if states.contains(where: { $0.isInserted && $0.next == OwnState.lost }) { return }
+        if states.contains(where: { $0.isInserted && $0.next == .otherWriter }) { return }
         try forget(states, of: key, keepsInserted: false)
-        try put(OwnState(state: .inserted, next: OwnState.lost), of: key)
+        try put(OwnState(state: .inserted, next: .otherWriter), of: key)
     }
 
-    /// Removes the states of a table's rows: a purge removes these rows.
-    func forgetOwnStates(of table: String) throws {
+    /// Removes the states of rows that a purge removes.
+    func forgetOwnStates(of ids: [String], in table: String) throws {
+        for (key, states) in try reader.ownStates(of: ids.map { RowKey(table, $0) }) {
+            try forget(states, of: key)
+        }
+    }
+
+    /// Removes the states of a table, also of rows that left the store before; `kept` are ids of rows that stay.
+    func forgetOwnStates(in table: String, except kept: Set<ItemKey>) throws {
         var last: Int64 = 0
         while true {
+            try watch?.check()
             let isNext = Filter.greater(SystemColumn.id, .integer(last))
-            let states = try reader.ownStates(
+            let page = try reader.ownStates(
                 .equal("table", .string(table)) && isNext,
                 limit: Self.ownStatesAtOnce
             )
-            guard let newest = states.last else { return }
-            for (key, state) in states { try forget([state], of: key) }
+            guard let newest = page.last else { return }
+            for (key, state) in page where !kept.contains(ItemKey(key.itemID)) {
+                try forget([state], of: key)
+            }
             last = newest.state.id
         }
     }
@@ -228,8 +279,8 @@ extension QueueTransaction {
         var ids = states.map { Value.integer($0.id) }
         if keepsInserted, var inserted = states.first(where: \.isInserted) {
             ids.removeAll { $0 == .integer(inserted.id) }
-            if inserted.next != OwnState.lost {
-                (inserted.next, inserted.former) = (OwnState.lost, Row())
+            if inserted.next != .otherWriter {
+                (inserted.next, inserted.former) = (.otherWriter, Row())
                 try put(inserted, of: key)
             }
         }
@@ -247,21 +298,14 @@ extension QueueTransaction {
 
     /// Removes the oldest states if there are more than the limit.
     func limitOwnStates(to count: Int) throws {
+        let surplus = try store.count(nil, in: SystemTables.ownStates) - count
+        guard surplus > 0 else { return }
         var query = TableQuery()
-        query.order = [SortKey(column: SystemColumn.id, ascending: false)]
-        query.select = [SystemColumn.id]
-        query.limit = 1
-        guard
-            case .integer(let last)? = try store.rows(query, in: SystemTables.ownStates).first?[
-                "id"
-            ],
-            last > Int64(count)
-        else { return }
-        query.filter = .less(SystemColumn.id, .integer(last - Int64(count) + 1))
         query.order = [SortKey(column: SystemColumn.id)]
-        query.limit = Self.ownStatesAtOnce
+        query.select = [SystemColumn.id]
+        query.limit = min(surplus, Self.ownStatesAtOnce)
         let ids = try store.rows(query, in: SystemTables.ownStates).compactMap { $0["id"] }
-        if !ids.isEmpty { try store.delete(ids: ids, in: SystemTables.ownStates) }
+        try store.delete(ids: ids, in: SystemTables.ownStates)
     }
 
     /// More than a transaction of a push adds.
@@ -279,7 +323,12 @@ extension OwnState {
             "table": .string(key.table), "itemId": .string(key.itemID),
             "state": .string(RowText.json(known).text),
         ]
-        row["next"] = next.map(Value.string) ?? .null
+        row["next"] =
+            switch next {
+            case .none: .null
+            case .version(let version): .string(version)
+            case .otherWriter: ""
+            }
         row["columns"] = columnsSet.isEmpty ? .null : .string(Self.text(columnsSet))
         if id > 0 { row["id"] = .integer(id) }
         return row
@@ -294,7 +343,12 @@ extension OwnState {
         state = RowState(known)
         for name in [SystemColumn.version, SystemColumn.updatedAt] { known[name] = nil }
         former = known
-        next = row["next"]?.text
+        next =
+            switch row["next"]?.text {
+            case nil: .none
+            case ""?: .otherWriter
+            case let version?: .version(version)
+            }
         columnsSet = Self.columns(row["columns"]?.text)
     }
 

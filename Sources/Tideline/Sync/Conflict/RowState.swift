@@ -40,8 +40,8 @@ struct RowState: Sendable, Hashable {
         }
     }
 
-    /// Returns whether a record with this state was read in that state.
-    func isSaid(of state: RowState) -> Bool {
+    /// Returns whether a record that names this state was read in the other one.
+    func matches(_ state: RowState) -> Bool {
         version.map { $0 == state.version } ?? (updatedAt == state.updatedAt)
     }
 }

@@ -10,7 +10,7 @@ extension SyncEngine {
             try await TransactionWatch.during("purge") { watch in
                 try await transaction { [events] queue in
                     try watch.check()
-                    let (ids, dropped) = try queue.purged(filter, table)
+                    let (ids, dropped, others) = try queue.purged(filter, table)
                     guard force || dropped.isEmpty else {
                         throw SyncError.pendingOperations(table: table)
                     }
@@ -26,12 +26,13 @@ extension SyncEngine {
                         try watch.check()
                         let part = ids[start..<min(ids.count, start + SyncEvent.rowsAtOnce)]
                         removed += try queue.store.delete(ids: part.map(Value.string), in: table)
+                        try queue.forgetOwnStates(of: Array(part), in: table)
                         guard part.count == SyncEvent.rowsAtOnce else { break }
                         events.send(.rowsRemoved(table: table, removed: removed))
                     }
                     // The purged rows are older than the cursors, so no pull would bring them back.
                     try queue.resetCursors(table)
-                    try queue.forgetOwnStates(of: table)
+                    if filter == nil { try queue.forgetOwnStates(in: table, except: others) }
                     try watch.check()
                     return removed
                 }
@@ -73,13 +74,14 @@ extension QueueTransaction {
         return records.filter { ids.contains(ItemKey($0.itemID)) }
     }
 
-    /// Returns the ids of the rows that a purge removes, and the operations that it drops with them.
+    /// Returns the ids of the rows that a purge removes, the operations that it drops with them, and the ids of the
+    /// rows that stay because they have operations of another account.
     ///
     /// Rows that another account has changed stay, with its operations.
     fileprivate func purged(
         _ filter: Filter?,
         _ table: String
-    ) throws -> (ids: [String], dropped: [QueuedOperation]) {
+    ) throws -> (ids: [String], dropped: [QueuedOperation], others: Set<ItemKey>) {
         let isPending = try reader.count(table: table) > 0
         let all = isPending ? try reader.operations().filter { $0.table == table } : []
         let others = Set(all.filter { !account.owns($0) }.map { ItemKey($0.itemID) })
@@ -88,6 +90,6 @@ extension QueueTransaction {
         let dropped = all.filter(account.owns).filter {
             filter == nil || purged.contains(ItemKey($0.itemID))
         }
-        return (ids, dropped)
+        return (ids, dropped, others)
     }
 }

@@ -27,6 +27,9 @@ package struct PushAnswer: Sendable, Hashable {
     /// Whether the server knows repeats, and this is its response to the request of this id: what it
     /// refuses was never done.
     package var wasAcceptedAsRequest = false
+    /// Whether the row in the response to a success may have values of another writer: the server resolved a conflict
+    /// by itself, or the row was read later.
+    package var mayHoldOthers = false
     /// Whether it proves to be the server's (AnswerProof): a row with its version, a problem body, or
     /// a header field that only servers of tables send.
     package var isProven = true

@@ -237,15 +237,13 @@ package struct PushMachine: Sendable {
         }
         if !isPartly, PushGroups.hasAny(operations), replies.contains(where: \.isNotReached) {
             budget.shrink()
-        } else if notReached.isEmpty {
+        } else if notReached.isEmpty, skipped.isEmpty {
             budget.succeeded(inBatch: inBatch)
         } else {
-            budget.shrink(to: operations.count - notReached.count)
-            refused.formUnion(notReached)
-            first = notReached + first
+            budget.shrink(to: operations.count - notReached.count - skipped.count)
+            refused.formUnion(notReached + skipped)
+            first = skipped + notReached + first
         }
-        refused.formUnion(skipped)
-        first = skipped + first
         return settle(settlings)
     }
 
@@ -458,9 +456,10 @@ package struct PushMachine: Sendable {
             preconditionFailure("looked(_:) with nothing to look at")
         }
         // An error of the operation shows the response to the operation itself.
-        let told = unclear.removeValue(forKey: operation.id) ?? answer
+        var told = unclear.removeValue(forKey: operation.id) ?? answer
         switch look.finding(answer, operation) {
         case .accepted(let server):
+            told.mayHoldOthers = true
             return settle([PushSettling(operation, .accepted(server), told)])
         case .conflict(let server):
             return settle([PushSettling(operation, .conflict(server, wasRead: true), told)])

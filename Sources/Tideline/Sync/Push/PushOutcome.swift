@@ -4,8 +4,11 @@ import TidelineCore
 
 /// The decision about an operation that was sent.
 enum PushOutcome: Sendable {
-    /// It is complete, and the server has this state. `isOwn`: no other writer changed the row in between.
-    case accept(ServerState, isOwn: Bool)
+    /// It is complete, and the server has this state.
+    ///
+    /// `isOwn`: no other writer changed the row in between. `isDone`: the operation took effect; else it gave
+    /// way to the server's row.
+    case accept(ServerState, isOwn: Bool, isDone: Bool)
     /// It is sent again, changed, on top of the server's state.
     case sendAgain(QueuedOperation, ServerState)
     /// Nothing of it arrived: it is retried, with a request of its own.

@@ -159,7 +159,7 @@ extension TransportResponse {
     /// Whether the request was not executed because an earlier one of its batch failed.
     ///
     /// The server stops there if something in between has dropped `Prefer: continue-on-error`.
-    var isSkipped: Bool { status == 424 && code != "groupFailed" }
+    var isSkipped: Bool { status == 424 && code == "notProcessed" }
 
     /// `id` is the id of the row that was sent: a body with another row is not a response to it.
     func pushAnswer(
@@ -189,6 +189,7 @@ extension TransportResponse {
         answer.rejectsForm = isSkipped || status == 415 && code == "notJSON"
         answer.schema = headers[SharedSchema.field]
         answer.wasAcceptedAsRequest = headers["Repeatability-Result"]?.lowercased() == "accepted"
+        answer.mayHoldOthers = headers["Tideline-Conflict"] != nil
         return answer
     }
 }

@@ -30,8 +30,8 @@ struct Settlement {
         let later = operations.first { $0.id > sent.id }
         if operation.damage == nil { try keepStates(of: operation, outcome, own) }
         switch outcome {
-        case .accept(let server, let isOwn):
-            try finish(operation, later, server, mayBeStored: isOwn)
+        case .accept(let server, let isOwn, let isDone):
+            try finish(operation, later, server, isOwn: isOwn, isDone: isDone)
             return .completed
         case _ where operation.damage != nil:
             // It cannot be changed: the next push parks it, and later operations of its row wait.
@@ -72,21 +72,23 @@ struct Settlement {
         _ own: [OwnState]
     ) throws {
         switch outcome {
-        case .accept(let server, isOwn: true):
+        case .accept(.deleted, _, _) where operation.kind == .delete:
+            return try queue.forget(own, of: operation.row)
+        case .accept(let server, isOwn: true, _):
             guard let after = server.row else { return try queue.forget(own, of: operation.row) }
+            // A server without versions: nothing is known of its states.
+            guard after.version != nil else { return }
             let sent = operation.frozen?.sentRow
             if let replaced = OwnState(replacedBy: operation, sent: sent, after: after) {
                 return try queue.keep(replaced, behind: own, of: operation.row)
             }
         case .rebase(let after):
-            // The insert that was sent before has arrived.
+            // The operation that was sent before has arrived, and the row has all its values.
             let sent = operation.unknownSent
-            if operation.kind == .insert,
-                let replaced = OwnState(replacedBy: operation, sent: sent, after: after)
-            {
+            if let replaced = OwnState(replacedBy: operation, sent: sent, after: after) {
                 return try queue.keep(replaced, behind: own, of: operation.row)
             }
-        case .accept(let server, isOwn: false), .sendAgain(_, let server), .ask(let server),
+        case .accept(let server, isOwn: false, _), .sendAgain(_, let server), .ask(let server),
             .park(let server?, _):
             guard server.row != nil else { return }
         case .merge: break
@@ -98,12 +100,14 @@ struct Settlement {
 
     /// Completes the operation; `server` is the server's state, if it is known.
     ///
-    /// `mayBeStored`: it may be the replayed answer to an earlier attempt.
+    /// `isOwn`: no other writer changed the row in between; it may be the replayed answer to an earlier attempt.
+    /// `isDone`: the operation took effect.
     func finish(
         _ operation: QueuedOperation,
         _ later: QueuedOperation?,
         _ server: ServerState?,
-        mayBeStored: Bool = false
+        isOwn: Bool = false,
+        isDone: Bool = false
     ) throws {
         try queue.remove(operation)
         var basis = operation.basis
@@ -113,7 +117,7 @@ struct Settlement {
             return try queue.put(later)
         }
         let newest =
-            mayBeStored
+            isOwn
             ? ServerState.newest(after: server, to: operation)
             : ServerState.later(basis.latest, server)
         guard let later else {
@@ -124,20 +128,22 @@ struct Settlement {
             return try apply(newest, operation.table, operation.itemID)
         }
         basis = RowBasis(base: server.row, latest: newest == server ? nil : newest)
-        try moveUp(later, behind: operation, server, basis, isDone: mayBeStored)
+        try moveUp(later, behind: operation, server, basis, isOwn: isOwn, isDone: isDone)
     }
 
     /// Bases the next operation of a row, and the local row, on the outcome of the previous one.
     ///
-    /// `isDone`: the server accepted the previous one; else that gave way to the server's row.
+    /// `isOwn` and `isDone` are as in ``finish(_:_:_:isOwn:isDone:)``; an operation that is not done gave way to the
+    /// server's row.
     func moveUp(
         _ later: QueuedOperation,
         behind operation: QueuedOperation,
         _ server: ServerState,
         _ basis: RowBasis,
+        isOwn: Bool = false,
         isDone: Bool
     ) throws {
-        if !isDone, later.isInherited, server.row != nil {
+        if !isOwn, later.isInherited, server.row != nil {
             return try stay(later, behind: operation, server)
         }
         var waiting = later

@@ -14,7 +14,8 @@ extension SyncEngine {
         let operation = settling.operation
         switch settling.verdict {
         case .accepted(let server):
-            return .accept(server, isOwn: true)
+            let isOwn = !settling.answer.mayHoldOthers || holdsSent(operation, server)
+            return .accept(server, isOwn: isOwn, isDone: true)
         case .undeleted(let server):
             return .sendAgain(ConflictRules.onTop(operation, server), server)
         case .rejected:
@@ -40,10 +41,9 @@ extension SyncEngine {
                 limits: limits
             ) {
             case .alreadyApplied(let state):
-                let sent = operation.frozen?.sentRow
-                let isOwn = state.row.map { row in sent.map { RowMerge.holds(row, $0) } ?? false }
-                return .accept(state, isOwn: isOwn ?? false)
-            case .takeServer(let state): return .accept(state, isOwn: false)
+                let isOwn = holdsSent(operation, state)
+                return .accept(state, isOwn: isOwn, isDone: state.row != nil)
+            case .takeServer(let state): return .accept(state, isOwn: false, isDone: false)
             case .sendAgain(let changed): return .sendAgain(changed, server)
             case .tryAnew(let changed): return .tryAnew(changed)
             case .rebase(let row): return .rebase(row)
@@ -56,6 +56,12 @@ extension SyncEngine {
             case .park: return .park(server, parkText(operation, server, settling.answer))
             }
         }
+    }
+
+    /// Whether a state has all values of the row that an operation sent.
+    private func holdsSent(_ operation: QueuedOperation, _ state: ServerState) -> Bool {
+        guard let row = state.row, let sent = operation.frozen?.sentRow else { return false }
+        return RowMerge.holds(row, sent)
     }
 
     func parkText(

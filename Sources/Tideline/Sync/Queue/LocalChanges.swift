@@ -141,24 +141,21 @@ struct LocalChanges {
             throw SyncError.notFound(table: table, id: id)
         }
         try projection?.check(update: edited, of: normalized(stored) ?? stored)
+        let state = RowState(edited, identity)
         let own = try queue.reader.ownStates(of: RowKey(table, id))
-        let age = try age(of: RowState(edited, identity), stored: stored, own)
-        let plan = CopyRules.plan(edited, stored: stored, age: age) { normalized($0) ?? $0 }
+        let base = try queue.reader.operations(table, id).first?.basis.base
+        var age = RecordAge(of: state, stored: stored, base: base, own: own)
+        if state == nil, age == .current, stored.isFromServer, identity != .nothing {
+            try projection?.checkState(of: edited)
+        }
+        // A plain row without a state sets the columns that it has.
+        if state == nil, declared != nil { age = .current }
+        let plan = UpdateRules.plan(edited, stored: stored, age: age) { normalized($0) ?? $0 }
+        let changed = try change(stored, to: plan.row, basisVersion: plan.basisVersion)
         if !plan.columnsSet.isEmpty {
             try queue.note(plan.columnsSet, setBy: age, of: stored, own, RowKey(table, id))
         }
-        return try change(stored, to: plan.row, basisVersion: plan.basisVersion)
-    }
-
-    /// How a record's state relates to the stored row; `own` are the row's own states.
-    private func age(of copy: RowState?, stored: Row, _ own: [OwnState]) throws -> CopyAge {
-        // The base matters only for a record of an own state.
-        let base =
-            own.isEmpty ? nil : try queue.reader.operations(table, stored.id).first?.basis.base
-        let age = CopyAge(of: copy, stored: stored, base: base, own: own)
-        // A plain row without a state sets the columns that it has.
-        if copy == nil, declared != nil, case .own = age { return .current }
-        return age
+        return changed
     }
 
     /// Stores a changed row, when it is changed, and queues its update.
@@ -239,10 +236,13 @@ struct LocalChanges {
 
     /// Deletes the row of a record, which may be of an older state.
     func delete(_ record: Row, identity: RecordIdentity) throws {
+        // A record of a type without version and time deletes the stored row.
+        guard identity != .nothing else { return try delete(record.id) }
         let own = try queue.reader.ownStates(of: RowKey(table, record.id))
+        let base = try queue.reader.operations(table, record.id).first?.basis.base
         try delete(record.id) { stored in
             let state = RowState(record, identity)
-            let age = CopyAge(of: state, stored: stored, base: nil, own: own)
+            let age = RecordAge(of: state, stored: stored, base: base, own: own)
             return if case .older(let version) = age { version } else { nil }
         }
     }

@@ -1,4 +1,4 @@
-// Updates from a copy of a row that was read before: no edit is lost, and nothing of others.
+// Updates of records that were read some time before: no edit is lost, and no change of another writer.
 
 import Foundation
 import Testing
@@ -15,7 +15,7 @@ private struct Timed: SyncRecord, Hashable {
     var updatedAt: Date?
 }
 
-@Suite struct CopyTests {
+@Suite struct OlderRecordTests {
     private let transport = ScriptedTransport()
 
     /// Answers every update with what it asks for, under the next version.
@@ -23,9 +23,9 @@ private struct Timed: SyncRecord, Hashable {
         transport.add(.json(200, serverRow("a", version, text: text, rank: rank)))
     }
 
-    /// An editor saves one struct over and over: it never meets itself.
+    /// An editor that saves one struct again and again has no conflict with itself.
     @Test(arguments: [ConflictPolicy.fail, .serverWins, .clientWins])
-    func anAutosaveDoesNotMeetItself(policy: ConflictPolicy) async throws {
+    func anAutosaveIsNoConflict(policy: ConflictPolicy) async throws {
         let device = try await Device(transport, conflicts: policy)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         var copy = try #require(try await device.todos().read(id: "a"))
@@ -46,7 +46,7 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.count == 41)
     }
 
-    @Test func aModelWithATimeDoesNotMeetItselfEither() async throws {
+    @Test func anAutosaveOfAModelWithATimeIsNoConflict() async throws {
         let device = try await Device(transport, tables: [Timed.self])
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         let table = try device.client.syncTable(Timed.self)
@@ -60,8 +60,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.last?.body == #"{"text":"draft 5"}"#)
     }
 
-    /// What another update of this device changed since, the copy has only not seen.
-    @Test func aCopyKeepsWhatItsDeviceChangedElsewhere() async throws {
+    /// A column that another update of this device changed is only out of date in the record.
+    @Test func anOutdatedColumnIsNotWritten() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         var copy = try #require(try await device.todos().read(id: "a"))
@@ -77,8 +77,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent[1].description == "PATCH /tables/Todo/a \"v2\" {\"text\":\"mine\"}")
     }
 
-    /// Somebody else replaced the state in between: that is a conflict, also after own pushes.
-    @Test func aCopyFromBeforeSomebodysChangeIsAConflict() async throws {
+    /// A record from before a change of another device is a conflict, also after own pushes.
+    @Test func aRecordFromBeforeAnotherChangeIsAConflict() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         var copy = try #require(try await device.todos().read(id: "a"))
@@ -109,9 +109,9 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.last?.ifMatch == "\"\"")
     }
 
-    /// What an update of an older copy gives back holds what that copy had read: it never passes for
-    /// the row that the server has, also when the conflict ended with that.
-    @Test func theRecordOfAnOlderCopyStaysOlder() async throws {
+    /// The record that an update of an older record returns is of that older state, also if the conflict ends with
+    /// the server's row.
+    @Test func theResultOfAnOlderRecordStaysOlder() async throws {
         let device = try await Device(transport, conflicts: .serverWins, tables: [Timed.self])
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
         let table = try device.client.syncTable(Timed.self)
@@ -139,7 +139,7 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.last?.description == #"PATCH /tables/Todo/a "v2" {"rank":5}"#)
     }
 
-    /// A model that tells nothing of its rows' states cannot update a record.
+    /// A record type without version and time cannot update whole records.
     @Test func aRecordWithoutVersionAndTimeIsNotUpdated() async throws {
         let device = try await Device(transport, tables: [Plain.self])
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
@@ -162,8 +162,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(try await device.queue() == ["update a"])
     }
 
-    /// The record that an insert returns stands for the inserted row, also after its push.
-    @Test func aRecordOfAnInsertDoesNotMeetItself() async throws {
+    /// The record that an insert returns is current, also after its push.
+    @Test func aRecordOfAnInsertIsNoConflict() async throws {
         let device = try await Device(transport)
         var copy = try await device.todos().insert(Todo(id: "a", text: "draft"))
         transport.add(.json(201, serverRow("a", 1, text: "draft", rank: 9)))
@@ -215,8 +215,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(first.ifMatch == "\"\"")
     }
 
-    /// A record that the app made itself, for a row that it did not insert, sets what it says.
-    @Test func aRecordThatTheAppMadeSetsWhatItSays() async throws {
+    /// A record that the app made itself, for a row that it did not insert, sets all its columns.
+    @Test func aRecordThatTheAppMadeSetsItsColumns() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
         try await device.todos().update(Todo(id: "a", text: "mine", rank: 2))
@@ -229,7 +229,7 @@ private struct Timed: SyncRecord, Hashable {
     }
 
     /// A plain row sets the columns that it has, also to the values of its insert.
-    @Test func aPlainRowSetsWhatItHas() async throws {
+    @Test func aPlainRowSetsItsColumns() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a", text: "draft"))
         transport.add(.json(201, serverRow("a", 1, text: "draft", rank: nil)))
@@ -243,7 +243,7 @@ private struct Timed: SyncRecord, Hashable {
 
     /// An update of a row that this device deleted and inserted again is no conflict.
     @Test(arguments: [false, true])
-    func aRowThatIsInsertedAgainDoesNotMeetItself(isPushed: Bool) async throws {
+    func aRowThatIsInsertedAgainIsNoConflict(isPushed: Bool) async throws {
         let device = try await Device(transport, conflicts: .fail)
         try await device.seed([localRow("a", 1, text: "a", rank: 1)])
         try await device.todos().delete(id: "a")
@@ -260,7 +260,7 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.last?.body?.contains("\"c\"") == true)
     }
 
-    /// A push that goes out again over another writer's change makes older copies older.
+    /// A push that is repeated on top of another writer's change is no own state.
     @Test(arguments: [ConflictPolicy.clientWins, .merge])
     func aPushOverAnotherChangeIsNoOwnState(policy: ConflictPolicy) async throws {
         let device = try await Device(transport, conflicts: policy)
@@ -279,8 +279,8 @@ private struct Timed: SyncRecord, Hashable {
         #expect(update.ifMatch == "\"v1\"")
     }
 
-    /// A delete of a copy that only own pushes replaced is based on the present row.
-    @Test func aDeleteOfAnOwnOlderCopyGoesThrough() async throws {
+    /// The delete of a record of an own state is based on the stored row.
+    @Test func aDeleteOfAnOwnStateIsNoConflict() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         var copy = try #require(try await device.todos().read(id: "a"))
@@ -292,5 +292,182 @@ private struct Timed: SyncRecord, Hashable {
         transport.add(.status(204))
         #expect(try await device.push() == nil)
         #expect(transport.sent.last?.ifMatch == "\"v2\"")
+    }
+
+    // MARK: - Responses that have another writer's values
+
+    /// The server resolved a conflict by itself: the returned row has values that this device never saw.
+    @Test func aRowThatTheServerMergedIsNoOwnState() async throws {
+        let device = try await Device(transport)
+        try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
+        var record = try #require(try await device.todos().read(id: "a"))
+        record.text = "one"
+        try await device.todos().update(record)
+        transport.add(
+            .json(
+                200,
+                serverRow("a", 3, text: "one", rank: 7),
+                ["Tideline-Conflict": "resolved"]
+            )
+        )
+        #expect(try await device.push() == nil)
+        record.rank = 5
+        try await device.todos().update(record)
+        transport.add(.json(412, serverRow("a", 3, text: "one", rank: 7)))
+        #expect(try await device.push()?.status == .operationErrors)
+        #expect(transport.sent.last?.ifMatch == "\"v1\"")
+    }
+
+    /// The server answered without a row, and the row that was read next is of a later writer.
+    @Test func aRowThatWasReadAfterTheResponseIsNoOwnState() async throws {
+        let device = try await Device(transport)
+        try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
+        var record = try #require(try await device.todos().read(id: "a"))
+        record.text = "one"
+        try await device.todos().update(record)
+        transport.add(.status(204))
+        transport.add(.json(200, serverRow("a", 3, text: "theirs", rank: 7)))
+        #expect(try await device.push() == nil)
+        record.rank = 5
+        try await device.todos().update(record)
+        transport.add(.json(412, serverRow("a", 3, text: "theirs", rank: 7)))
+        #expect(try await device.push()?.status == .operationErrors)
+        #expect(transport.sent.last?.ifMatch == "\"v1\"")
+    }
+
+    // MARK: - Inserts
+
+    /// An insert that brings back a deleted row of the server has an inserted state, too.
+    @Test func anInsertOverADeletedRowIsAnInsert() async throws {
+        let device = try await Device(transport)
+        var record = try await device.todos().insert(Todo(id: "a", text: "mine"))
+        transport.add(.json(409, serverRow("a", 2, text: "gone", deleted: true)))
+        transport.add(.json(200, serverRow("a", 3, text: "mine", rank: nil)))
+        #expect(try await device.push() == nil)
+        record.text = "mine again"
+        try await device.todos().update(record)
+        accept(4, text: "mine again", rank: nil)
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.last?.ifMatch == "\"v3\"")
+        transport.add(page([serverRow("a", 5, text: "theirs", rank: nil)]))
+        try await device.todos().pull(queryID: nil)
+        record.rank = 5
+        try await device.todos().update(record)
+        transport.add(.json(412, serverRow("a", 5, text: "theirs", rank: nil)))
+        #expect(try await device.push()?.status == .operationErrors)
+    }
+
+    /// After a delete and an insert that were sent as one update, the deleted row's values are edits.
+    @Test func aValueOfTheDeletedRowIsAnEdit() async throws {
+        let device = try await Device(transport)
+        try await device.seed([localRow("a", 1, text: "a", rank: nil)])
+        try await device.todos().delete(id: "a")
+        var record = try await device.todos().insert(Todo(id: "a", text: "b"))
+        accept(2, text: "b", rank: nil)
+        #expect(try await device.push() == nil)
+        record.text = "a"
+        try await device.todos().update(record)
+        #expect(try await device.todos().read(id: "a")?.text == "a")
+    }
+
+    /// An edit while the insert is being sent, and its reversal after that.
+    @Test func anEditDuringTheInsertIsTakenBack() async throws {
+        let device = try await Device(transport)
+        var record = try await device.todos().insert(Todo(id: "a", text: "draft"))
+        record.text = "one"
+        let edited = record
+        transport.add(
+            .run { _ in
+                try await device.todos().update(edited)
+                return .json(201, serverRow("a", 1, text: "draft", rank: nil))
+            }
+        )
+        accept(2, text: "one", rank: nil)
+        #expect(try await device.push() == nil)
+        record.text = "draft"
+        try await device.todos().update(record)
+        #expect(try await device.todos().read(id: "a")?.text == "draft")
+    }
+
+    /// A record type without version and time deletes the stored row, also one that another device changed.
+    @Test func aDeleteWithoutAStateIsOfTheStoredRow() async throws {
+        let device = try await Device(transport, tables: [Plain.self])
+        let table = try device.client.syncTable(Plain.self)
+        try await table.insert(Plain(id: "a", text: "mine"))
+        transport.add(.json(201, serverRow("a", 1, text: "mine")))
+        #expect(try await device.push() == nil)
+        transport.add(page([serverRow("a", 2, text: "theirs")]))
+        try await table.pull(queryID: nil)
+        let fresh = try #require(try await table.read(id: "a"))
+        try await table.delete(fresh)
+        transport.add(.status(204))
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.last?.ifMatch == "\"v2\"")
+    }
+
+    /// A plain row without a state is not the record of an insert.
+    @Test func aPlainRowIsNotTheRecordOfAnInsert() async throws {
+        let device = try await Device(transport)
+        try await device.todos().insert(Todo(id: "a", text: "mine"))
+        transport.add(.json(201, serverRow("a", 1, text: "mine")))
+        #expect(try await device.push() == nil)
+        transport.add(page([serverRow("a", 2, text: "theirs", rank: 7)]))
+        try await device.todos().pull(queryID: nil)
+        try await device.client.syncTable(named: "Todo").update(["id": "a", "text": "x"])
+        accept(3, text: "x", rank: 7)
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.last?.description == #"PATCH /tables/Todo/a "v2" {"text":"x"}"#)
+    }
+
+    // MARK: - Several edits
+
+    /// A fresh record adds to the unsent update of an older one, which stays a conflict.
+    @Test func aFreshRecordKeepsAnUnsentOlderUpdate() async throws {
+        let device = try await Device(transport)
+        try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
+        var old = try #require(try await device.todos().read(id: "a"))
+        transport.add(page([serverRow("a", 2, text: "theirs", rank: 1)]))
+        try await device.todos().pull(queryID: nil)
+        var fresh = try #require(try await device.todos().read(id: "a"))
+        old.text = "mine"
+        try await device.todos().update(old)
+        fresh.rank = 5
+        let result = try await device.todos().update(fresh)
+        #expect(result.text == "mine")
+        #expect(result.rank == 5)
+        transport.add(.json(412, serverRow("a", 2, text: "theirs", rank: 1)))
+        #expect(try await device.push()?.status == .operationErrors)
+        #expect(transport.sent.last?.ifMatch == "\"v1\"")
+    }
+
+    /// A value that the stored row has already counts as set by the record.
+    @Test func anEditToTheStoredValueIsTakenBack() async throws {
+        let device = try await Device(transport)
+        try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
+        var record = try #require(try await device.todos().read(id: "a"))
+        try await device.todos().update(id: "a") { $0.rank = 5 }
+        accept(2, text: "draft", rank: 5)
+        #expect(try await device.push() == nil)
+        record.rank = 5
+        try await device.todos().update(record)
+        record.rank = 1
+        try await device.todos().update(record)
+        #expect(try await device.todos().read(id: "a")?.rank == 1)
+    }
+
+    /// An edit that restores a value is sent, if the attempt before it had arrived and another device changed
+    /// another column.
+    @Test func aRestoredValueIsSentOnTopOfTheServersRow() async throws {
+        let device = try await Device(transport)
+        try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
+        try await device.todos().update(id: "a") { $0.text = "one" }
+        transport.add(.lost)
+        #expect(try await device.push()?.status == .networkFailure)
+        try await device.todos().update(id: "a") { $0.text = "draft" }
+        transport.add(.json(412, serverRow("a", 3, text: "one", rank: 9)))
+        accept(4, text: "draft", rank: 9)
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.last?.description == #"PATCH /tables/Todo/a "v3" {"text":"draft"}"#)
+        #expect(try await device.todos().read(id: "a")?.text == "draft")
     }
 }

@@ -1,59 +1,65 @@
-// CopyRules: what an update from a copy that was read before changes, and what it is based on.
+// UpdateRules: the columns that the update of a whole record changes, and the version that it is based on.
 //
-// Pure; the table is in docs/SYNC.md, "Updates from a copy".
+// Pure; the table is in docs/SYNC.md, "Updates of older records".
 
 import TidelineCore
 
-enum CopyRules {
-    /// What an update comes to.
+enum UpdateRules {
+    /// The result of an update.
     struct Plan: Sendable, Hashable {
         var row: Row
-        /// The older version that the update is based on; empty where it is not known.
+        /// The older version that the update is based on; empty if it is not known.
         var basisVersion: String?
-        /// The columns, and members of JSON objects, that the record has set.
+        /// The columns, and members of JSON objects, that the record sets.
         var columnsSet: Set<String> = []
     }
 
-    /// The row that a record makes of the stored one, and what it is based on.
+    /// Returns the new row and the version that the update is based on.
     ///
-    /// `normalized` is a row as the record's type encodes it.
+    /// `normalized` returns a row as the record's type encodes it.
     static func plan(
         _ edited: Row,
         stored: Row,
-        age: CopyAge,
+        age: RecordAge,
         normalized: (Row) -> Row
     ) -> Plan {
         let current = normalized(stored)
         var row = stored
+        var set: [String] = []
         switch age {
         case .older(let version):
             apply(edited, to: &row, current) { _, _ in true }
-            // A copy of this row is again one of that state, and never passes for the stored one.
+            // The stored row names the older state, and so do the records that are read of it.
             row.takeState(of: edited)
             return Plan(row: row, basisVersion: version)
         case .current:
             apply(edited, to: &row, current) { _, _ in true }
         case .own(let state, let former):
-            // This copy has not seen the columns that an update of another kind changed since.
+            // A column in which the record only has the former value is out of date, and no edit.
             let known = normalized(former)
+            let columnsSet = state?.columnsSet ?? []
             apply(edited, to: &row, current) { name, value in
-                state.columnsSet.contains(name) || !RowMerge.same(known[name], value)
+                columnsSet.contains(name) || !RowMerge.same(known[name], value)
             }
-            for (name, value) in edited where !state.columnsSet.contains(name) {
+            for (name, value) in edited where !columnsSet.contains(name) {
                 guard let now = stored[name],
-                    let from = base(of: name, known[name], current[name], state.columnsSet)
+                    let from = base(of: name, known[name], current[name], columnsSet)
                 else { continue }
                 row[name] = now.applying(from: from, to: value, ofModel: true)
             }
+            set += RowMerge.changes(from: known, to: edited).flatMap { name, value in
+                edited[name] == nil ? [] : places(of: name, known[name], value)
+            }
         }
-        let changes = RowMerge.changes(from: stored, to: row)
-        let set = changes.flatMap { places(of: $0.name, stored[$0.name], $0.value) }
+        set += RowMerge.changes(from: stored, to: row).flatMap { name, value in
+            places(of: name, stored[name], value)
+        }
         return Plan(row: row, columnsSet: Set(set))
     }
 
-    /// The JSON object that a copy started from; nil for other values.
+    /// Returns the JSON object that a record started from; nil for other values.
     ///
-    /// It is as it was seen, and in the members that the copy has set since as it is now.
+    /// It has the values that were read, and in the members that records of this state have set, the current values.
     private static func base(
         of column: String,
         _ known: Value?,
@@ -74,7 +80,7 @@ enum CopyRules {
         return .json(base.json)
     }
 
-    /// Names the column that an edit has set, or the members of its JSON object.
+    /// Returns the name of the column that an edit sets, or those of the members of its JSON object.
     private static func places(of column: String, _ old: Value?, _ new: Value) -> [String] {
         guard case .json(let old)? = old, case .json(let new) = new, let before = JSONDocument(old),
             let after = JSONDocument(new)
