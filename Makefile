@@ -10,7 +10,7 @@ DATABASE ?= sqlite:tideline.db
 # Seconds that `make test` may take in all, the build included, on two cores.
 TEST_LIMIT ?= 2700
 
-# The same of `make check`, which builds three times: as it is, and for two sanitizers.
+# The same of `make check`, which builds twice: as it is, and for the thread sanitizer.
 CHECK_LIMIT ?= 3600
 
 # The seeds of `make simulation`: a count, or the first one and a count.
@@ -45,13 +45,14 @@ RESULTS := .build/tests
 # Sockets have deadlines, worlds and processes compete for the cores: each gets a run of its own.
 report = --event-stream-output-path $(RESULTS)-$(1).events --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS)-$(1).xml; exit $$s
 
-.PHONY: help run test check cipher simulation worlds demo page proxies deb deb-test dist dist-test litestream bench failover chaos docs format clean
+.PHONY: help run test check nightly cipher simulation worlds demo page proxies deb deb-test dist dist-test litestream bench failover chaos docs format clean
 .PHONY: postgres18 protocol
 
 help:
 	@echo 'make run         build the server and start it on tideline.db (ARGS=... is passed on)'
 	@echo 'make test        build and run all tests'
-	@echo 'make check       format, imports, warnings as errors, rules, documentation, Apple branches, dashboard, sanitizers'
+	@echo 'make check       format, imports, warnings as errors, rules, documentation, Apple branches, dashboard, threads'
+	@echo 'make nightly     address sanitizer, 30,000 simulations, PostgreSQL 18, failover, chaos'
 	@echo 'make cipher      the stores on SQLCipher: encrypted files, and all else on its old SQLite'
 	@echo 'make protocol    transcripts and cases of all routes again, on PostgreSQL; make test has them on SQLite'
 	@echo 'make simulation  10,000 seeded simulations (SEEDS=...), in release mode; also make worlds'
@@ -95,10 +96,19 @@ check:
 	    'documentation' 'scripts/docs --check --skip-build' \
 	    'branches for Apple platforms' 'scripts/apple --self-test' \
 	    'dashboard in a browser' 'python3 Tests/Browser/dashboard.py .build/debug/tideline --required' \
-	    'address: build, try out' 'scripts/sanitize --self-test address' \
-	    'address: tests' 'scripts/sanitize address' \
 	    'thread: build, try out' 'scripts/sanitize --self-test thread' \
 	    'thread: tests' 'scripts/sanitize thread'
+
+# What is too long for each change. It takes about three hours on two cores.
+nightly:
+	@scripts/bootstrap check
+	@scripts/timed --keep-going \
+	    'address: build, try out' 'scripts/sanitize --self-test address' \
+	    'address: tests' 'scripts/sanitize address' \
+	    'simulation' '$(MAKE) simulation SEEDS=30000' \
+	    'PostgreSQL 18' '$(MAKE) postgres18' \
+	    'failover' '$(MAKE) failover' \
+	    'chaos' '$(MAKE) chaos'
 
 # In a folder of its own: with the trait every module is another. The part of the package that a Mac can build.
 cipher: export TIDELINE_ONLY_CLIENT = 1
