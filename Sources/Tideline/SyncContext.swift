@@ -107,7 +107,7 @@ public actor SyncContext {
                 throw SyncError.columns(of: schema.name, fault)
             }
         }
-        (store as? any CheckTeller)?.checks.add(broadcast)
+        store.checkListeners?.add(broadcast)
         do {
             try await store.open(tables: own.map(\.held) + SystemTables.schemas)
             try await RequiredDefaults(catalog, models: tables).check(store)

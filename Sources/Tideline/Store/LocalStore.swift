@@ -5,6 +5,7 @@
 // cursor, share one transaction in any store. Two stores exist: SQLiteStore, and the store in
 // memory of the test kit. `LocalStoreConformance` in the test kit checks another one.
 
+public import Foundation
 public import TidelineCore
 
 /// A database on the device.
@@ -52,6 +53,12 @@ public protocol LocalStore: Sendable {
     /// Every call returns a separate stream. Bursts may be merged.
     func changes() -> AsyncStream<Set<String>>
 
+    /// Returns what each transaction changed, after it was committed: the rows, as far as the store knows them.
+    ///
+    /// Observed queries run again only if a changed row may belong to their result. By default, each change is one
+    /// of any row of the tables that ``changes()`` names.
+    func rowChanges() -> any AsyncSequence<StoreChange, Never> & Sendable
+
     /// An identifier of the store's file, which a copy does not share; nil if the store has none.
     ///
     /// It stays the same when the file is written to, renamed or moved within its volume, and differs
@@ -78,11 +85,78 @@ public protocol LocalStore: Sendable {
 
     /// Resumes the normal work after ``suspend()``.
     func resume()
+
+    // MARK: - Stores that several processes use
+
+    /// Takes the turn to push, pull, purge or verify, which one process has at a time.
+    ///
+    /// It may be taken several times. Each turn has to be given back with ``endSyncTurn(_:)``. By default, every call
+    /// gets a turn: no other process uses the store.
+    ///
+    /// - Parameters:
+    ///   - now: The wall clock.
+    ///   - lease: The time without a transaction after which another process may take the turn.
+    ///   - isForced: Whether to take it from a process that still has it.
+    /// - Returns: The number of the turn; nil while another process has it.
+    func takeSyncTurn(at now: Date, lease: Duration, isForced: Bool) -> Int?
+
+    /// Renews the lease of a turn. Called within each transaction of a push or pull.
+    ///
+    /// - Returns: Whether no other process has taken the turn since; by default true.
+    func holdsSyncTurn(_ turn: Int, at now: Date, lease: Duration) -> Bool
+
+    /// Gives back a turn that was taken.
+    func endSyncTurn(_ turn: Int)
+
+    // MARK: - Stores with files
+
+    /// The number of free bytes on the disk, to which a push limits the requests that it prepares; by default nil,
+    /// which sets no limit.
+    var freeBytes: Int64? { get }
+
+    /// Removes deleted values from the store's log. Called after a purge.
+    ///
+    /// - Returns: Whether the log has none of them any more; by default true. The client calls again for a second.
+    func emptyLog() async -> Bool
+
+    /// Returns the space of removed rows to the disk if that is at least half of the file; by default, nothing happens.
+    ///
+    /// Called after a purge. Ends by the deadline.
+    func compactIfHalfFree(deadline: Duration) async
+
+    /// The contexts that report the checks of this store as events; by default nil: the store has no check.
+    var checkListeners: CheckListeners? { get }
 }
 
 extension LocalStore {
     /// Nil: the store cannot distinguish a copy from its original.
     public var fileIdentity: String? { nil }
+
+    /// Returns changes of any row of the tables that changed.
+    public func rowChanges() -> any AsyncSequence<StoreChange, Never> & Sendable {
+        changes().map { StoreChange(all: $0) }
+    }
+
+    /// Gives every caller a turn.
+    public func takeSyncTurn(at now: Date, lease: Duration, isForced: Bool) -> Int? { 0 }
+
+    /// Returns true.
+    public func holdsSyncTurn(_ turn: Int, at now: Date, lease: Duration) -> Bool { true }
+
+    /// Does nothing.
+    public func endSyncTurn(_ turn: Int) {}
+
+    /// Nil: not known.
+    public var freeBytes: Int64? { nil }
+
+    /// Returns true: there is no log.
+    public func emptyLog() async -> Bool { true }
+
+    /// Does nothing.
+    public func compactIfHalfFree(deadline: Duration) async {}
+
+    /// Nil: the store has no check.
+    public var checkListeners: CheckListeners? { nil }
 
     /// Does nothing.
     public func suspend() async {}
@@ -127,6 +201,59 @@ public protocol LocalStoreReader {
     ///
     /// - Throws: As ``rows(_:in:)``.
     func count(_ filter: Filter?, in table: String) throws -> Int
+
+    /// Returns the rows of a query for whole rows without one of their columns.
+    ///
+    /// By default, it is removed from the rows of ``rows(_:in:)``. A store that leaves it out as it reads is faster.
+    ///
+    /// - Throws: As ``rows(_:in:)``.
+    func rows(_ query: TableQuery, in table: String, omitting column: String) throws -> [Row]
+
+    /// Returns the matching rows whose values are not known to be those that were stored.
+    ///
+    /// Such rows are read again from the server by `verify`. By default, there are none: the store does not notice
+    /// that another program changes its data.
+    ///
+    /// - Throws: As ``rows(_:in:)``.
+    func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows
+}
+
+extension LocalStoreReader {
+    /// Removes the column from the rows of ``rows(_:in:)``.
+    ///
+    /// - Throws: As ``rows(_:in:)``.
+    public func rows(
+        _ query: TableQuery,
+        in table: String,
+        omitting column: String
+    ) throws -> [Row] {
+        var member = RowMember(column)
+        return try rows(query, in: table).map { member.removed(from: $0) }
+    }
+
+    /// Returns no rows.
+    ///
+    /// - Throws: Nothing.
+    public func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows {
+        UncertainRows()
+    }
+}
+
+/// Rows that may have other values than those that were stored, by their ids.
+public struct UncertainRows: Sendable {
+    /// The rows that another program changed.
+    public var changed: [String]
+    /// The rows of which that is not known.
+    public var unknown: [String]
+
+    /// Makes a list of rows.
+    public init(changed: [String] = [], unknown: [String] = []) {
+        self.changed = changed
+        self.unknown = unknown
+    }
+
+    /// The ids of both kinds.
+    var ids: [String] { changed + unknown }
 }
 
 /// A writer within a transaction.
@@ -155,6 +282,78 @@ public protocol LocalStoreWriter: LocalStoreReader {
     /// - Throws: As ``put(_:in:)``.
     @discardableResult
     func delete(ids: [Value], in table: String) throws -> Int
+
+    /// Gives one column of an existing row another value.
+    ///
+    /// By default, the row is read and stored again as a whole.
+    ///
+    /// - Throws: As ``put(_:in:)``.
+    func set(_ column: String, to value: Value, ofRow id: Value, in table: String) throws
+
+    /// Stores the rows of a page of the server, replacing those with the same `id`.
+    ///
+    /// By default, they are stored as rows. A store can read the values of a page without making rows of them.
+    ///
+    /// - Throws: As ``put(_:in:)``.
+    func put(page: RowPage, in table: String) throws
+
+    /// Notes that a row is not as the server sent it under its version.
+    ///
+    /// ``LocalStoreReader/uncertainRows(_:in:)`` has it until it is stored again. By default, nothing happens.
+    ///
+    /// - Throws: As ``put(_:in:)``.
+    func noteUncertain(rowWith id: String, in table: String) throws
+}
+
+extension LocalStoreWriter {
+    /// Reads the row, and stores it as a whole.
+    ///
+    /// - Throws: As ``put(_:in:)``.
+    public func set(
+        _ column: String,
+        to value: Value,
+        ofRow id: Value,
+        in table: String
+    ) throws {
+        guard var row = try row(id: id, in: table) else { return }
+        row[column] = value
+        try put([row], in: table)
+    }
+
+    /// Stores the rows of the page.
+    ///
+    /// - Throws: As ``put(_:in:)``.
+    public func put(page: RowPage, in table: String) throws {
+        try put(page.rows(), in: table)
+    }
+
+    /// Does nothing.
+    ///
+    /// - Throws: Nothing.
+    public func noteUncertain(rowWith id: String, in table: String) throws {}
+}
+
+/// The rows of a page that the server sent, as they are to be stored.
+public struct RowPage: Sendable {
+    /// The values, which point into the bytes of the response.
+    let cells: PageCells
+    /// The membership mask of all rows.
+    let bits: Int64
+    private let schema: TableSchema?
+
+    init(_ cells: PageCells, bits: Int64, schema: TableSchema?) {
+        self.cells = cells
+        self.bits = bits
+        self.schema = schema
+    }
+
+    /// Returns the rows.
+    ///
+    /// - Throws: ``SyncError`` if a value does not fit its column.
+    public func rows() throws -> [Row] {
+        var masks = MaskWriter()
+        return try PulledPage.rows(of: cells, schema: schema).map { masks.row($0, bits: bits) }
+    }
 }
 
 extension TableQuery {

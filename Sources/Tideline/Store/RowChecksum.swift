@@ -143,30 +143,7 @@ struct RowChecksum {
     }
 }
 
-/// A reader that can find rows whose values changed since they were stored.
-package protocol ChecksumReader: LocalStoreReader {
-    /// Returns the matching rows whose values are not known to be those that were stored.
-    func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows
-}
-
-/// Rows that may hold other values than those that were stored, by their ids.
-package struct UncertainRows: Sendable {
-    /// The rows that another program changed.
-    package var changed: [String] = []
-    /// The rows without a checksum.
-    package var unknown: [String] = []
-
-    /// The ids of both kinds.
-    package var ids: [String] { changed + unknown }
-}
-
-/// A writer that can mark a row as different from the one that the server sent under its version.
-package protocol ChecksumWriter: LocalStoreWriter {
-    /// Removes the checksum of a row, which then counts as uncertain until it is stored again.
-    func dropChecksum(ofRow id: String, in table: String) throws
-}
-
-extension SQLiteTransaction: ChecksumReader, ChecksumWriter {
+extension SQLiteTransaction {
     func uncertainRows(_ filter: Filter?, in name: String) throws -> UncertainRows {
         let table = try self.table(name)
         guard table.hasExtra else { return UncertainRows() }
@@ -194,7 +171,7 @@ extension SQLiteTransaction: ChecksumReader, ChecksumWriter {
         return uncertain
     }
 
-    func dropChecksum(ofRow id: String, in name: String) throws {
+    func noteUncertain(rowWith id: String, in name: String) throws {
         let table = try self.table(name)
         guard table.hasExtra else { return }
         let statement = try database.prepare(table.dropChecksumByID)

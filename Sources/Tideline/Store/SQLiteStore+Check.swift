@@ -63,20 +63,21 @@ extension SQLiteStore {
     }
 }
 
-/// A store that reports the progress of its checks.
-protocol CheckTeller: LocalStore {
-    var checks: CheckListeners { get }
+extension SQLiteStore {
+    /// The contexts that report the checks of this store as events.
+    public var checkListeners: CheckListeners? { checks }
 }
 
-extension SQLiteStore: CheckTeller {}
-
-/// The event listeners of the contexts that use a store; a context may end before the store.
-final class CheckListeners: Sendable {
+/// The contexts that use a store, which report the store's checks as events; a context may end before the store.
+public final class CheckListeners: Sendable {
     private struct Listener: Sendable {
         weak var events: SyncEvents?
     }
 
     private let listeners = Mutex<[Listener]>([])
+
+    /// Makes an empty list.
+    public init() {}
 
     /// Adds a listener; a context that is initialized again still listens once.
     func add(_ events: SyncEvents) {
@@ -86,7 +87,8 @@ final class CheckListeners: Sendable {
         }
     }
 
-    func send(_ event: SyncEvent) {
+    /// Sends an event, such as `checkFinished`, to all contexts.
+    public func send(_ event: SyncEvent) {
         for listener in listeners.withLock({ $0 }) { listener.events?.send(event) }
     }
 }

@@ -45,7 +45,7 @@ public final class SQLiteStore: LocalStore {
     static let foldsOften = "PRAGMA wal_autocheckpoint = 128"
 
     private static func isShortOfSpace(_ path: String) -> Bool {
-        room(at: path).map { $0 < 64 << 20 } ?? false
+        freeBytes(at: path).map { $0 < 64 << 20 } ?? false
     }
 
     /// Opens a file, or creates it.
@@ -293,16 +293,11 @@ public final class SQLiteStore: LocalStore {
     }
 }
 
-/// A store with a write-ahead log, which contains deleted data for a while.
-protocol LogEmptier: LocalStore {
-    /// Truncates the log if no connection is using it; otherwise each later commit tries again.
+extension SQLiteStore {
+    /// Truncates the write-ahead log if no connection is using it; otherwise each later commit tries again.
     ///
     /// - Returns: Whether the log is empty.
-    func emptyLog() async -> Bool
-}
-
-extension SQLiteStore: LogEmptier {
-    func emptyLog() async -> Bool {
+    public func emptyLog() async -> Bool {
         isLogToEmpty.withLock { $0 = true }
         // A closed store has truncated it.
         return (try? await writer.run { [self] in tryToEmptyLog($0) }) ?? true
@@ -319,23 +314,19 @@ extension SQLiteStore: LogEmptier {
     }
 }
 
-/// A store that knows the free space on its disk.
-protocol RoomTeller: LocalStore {
-    /// The number of free bytes; nil if unknown.
-    var room: Int64? { get }
-}
+extension SQLiteStore {
+    /// The number of free bytes on the disk of the file; nil if that is not known.
+    public var freeBytes: Int64? { Self.freeBytes(at: path) }
 
-extension SQLiteStore: RoomTeller {
-    var room: Int64? { Self.room(at: path) }
-
-    private static func room(at path: String) -> Int64? {
+    private static func freeBytes(at path: String) -> Int64? {
         let attributes = try? FileManager.default.attributesOfFileSystem(forPath: path)
         return (attributes?[.systemFreeSize] as? NSNumber)?.int64Value
     }
 }
 
-extension SQLiteStore: RowChangeStore {
-    package func rowChanges() -> AsyncStream<StoreChange> {
+extension SQLiteStore {
+    /// Returns the rows that each transaction changed.
+    public func rowChanges() -> any AsyncSequence<StoreChange, Never> & Sendable {
         defer { watchOthers() }
         return rowHub.stream()
     }

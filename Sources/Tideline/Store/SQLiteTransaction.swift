@@ -4,7 +4,7 @@ import Foundation
 import TidelineCore
 import TidelineSQLite
 
-struct SQLiteTransaction: LocalStoreWriter, CellWriter {
+struct SQLiteTransaction: LocalStoreWriter {
     let database: Database
     let tables: [String: SQLiteTable]
     private let plans = PutPlans()
@@ -147,7 +147,8 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
         return isAsGiven
     }
 
-    func put(_ page: PageCells, bits: Int64, in table: String) throws {
+    func put(page rowPage: RowPage, in table: String) throws {
+        let (page, bits) = (rowPage.cells, rowPage.bits)
         recorder?.noteAll(in: table)
         let table = try self.table(table)
         let statement = try database.prepare(table.insert)
@@ -261,14 +262,19 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
     }
 }
 
-extension SQLiteTransaction: UnmaskedReader {
-    func unmaskedRows(_ query: TableQuery, in table: String) throws -> [Row] {
-        try rows(query, in: table, isMasked: false)
+extension SQLiteTransaction {
+    func rows(_ query: TableQuery, in table: String, omitting column: String) throws -> [Row] {
+        if column == HeldMask.name { return try rows(query, in: table, isMasked: false) }
+        var member = RowMember(column)
+        return try rows(query, in: table).map { member.removed(from: $0) }
     }
-}
 
-extension SQLiteTransaction: MaskWriting {
-    func setMask(_ bits: Int64, ofRow id: Value, in table: String) throws {
+    func set(_ column: String, to value: Value, ofRow id: Value, in table: String) throws {
+        guard column == HeldMask.name, case .integer(let bits) = value else {
+            guard var row = try row(id: id, in: table) else { return }
+            row[column] = value
+            return try put([row], in: table)
+        }
         let statement = try database.prepare(try self.table(table).setMaskByID)
         statement.bind(1, SQLiteStoreSQL.stored(id))
         statement.bind(2, integer: bits)
@@ -284,12 +290,6 @@ extension Statement {
             bindNull(index)
         }
     }
-}
-
-/// A writer that accepts a page of cells.
-protocol CellWriter: LocalStoreWriter {
-    /// Stores the whole rows of a page with this mask, replacing rows with the same `id`.
-    func put(_ page: PageCells, bits: Int64, in table: String) throws
 }
 
 /// The positions of a table's columns in rows of one layout, and the statement that stores a row.

@@ -1,29 +1,25 @@
 // StoreChange: the rows that transactions changed, as far as known, for observers of queries.
 
 import Synchronization
-package import TidelineCore
+public import TidelineCore
 
-/// A store that reports which rows each transaction changed.
-package protocol RowChangeStore: LocalStore {
-    /// Returns the changes of each transaction, after it was committed; bursts are joined.
-    func rowChanges() -> AsyncStream<StoreChange>
-}
-
-/// The changes of one or several transactions.
-package struct StoreChange: JoinedChange {
+/// The changes of one or several transactions of a store.
+public struct StoreChange: Sendable {
     /// The changed rows of a table.
-    package enum Rows: Sendable {
+    public enum Rows: Sendable {
+        /// These rows.
         case these([ChangedRow])
         /// Too many rows to list, or not known.
         case all
     }
 
     /// A row as it was last stored, or a removed one.
-    package struct ChangedRow: Sendable {
+    public struct ChangedRow: Sendable {
         var id: ItemKey
         var row: Row?
 
-        package init(id: String, row: Row?) { (self.id, self.row) = (ItemKey(id), row) }
+        /// Makes a changed row; `row` is nil for a removed one.
+        public init(id: String, row: Row?) { (self.id, self.row) = (ItemKey(id), row) }
     }
 
     /// The largest number of rows of a table that are listed one by one.
@@ -34,23 +30,15 @@ package struct StoreChange: JoinedChange {
     private var numbers: Set<Int>
     private(set) var tables: [String: Rows]
 
-    package init(_ tables: [String: Rows]) {
+    /// Makes the change of a transaction.
+    public init(_ tables: [String: Rows]) {
         numbers = [Self.lastNumber.add(1, ordering: .relaxed).newValue]
         self.tables = tables
     }
 
     /// Makes a change of any rows of these tables.
-    package init(all tables: Set<String>) {
+    public init(all tables: Set<String>) {
         self.init(Dictionary(uniqueKeysWithValues: tables.map { ($0, .all) }))
-    }
-
-    package func covers(_ other: StoreChange) -> Bool { other.numbers.isSubset(of: numbers) }
-
-    package mutating func join(_ other: StoreChange) {
-        numbers.formUnion(other.numbers)
-        for (table, rows) in other.tables {
-            tables[table] = tables[table].map { Self.joined(rows, $0) } ?? rows
-        }
     }
 
     static func joined(_ first: Rows, _ second: Rows) -> Rows {
@@ -85,6 +73,17 @@ package struct StoreChange: JoinedChange {
     }
 }
 
+extension StoreChange: JoinedChange {
+    package func covers(_ other: StoreChange) -> Bool { other.numbers.isSubset(of: numbers) }
+
+    package mutating func join(_ other: StoreChange) {
+        numbers.formUnion(other.numbers)
+        for (table, rows) in other.tables {
+            tables[table] = tables[table].map { Self.joined(rows, $0) } ?? rows
+        }
+    }
+}
+
 extension StoreChange {
     /// Returns whether the number of rows that match a condition may differ now; `counted` are those that matched
     /// before, nil if they are not known.
@@ -116,12 +115,4 @@ final class RowRecorder {
     }
 
     func noteAll(in table: String) { tables[table] = .all }
-}
-
-extension SyncEngine {
-    /// Returns the changes of each transaction of the store.
-    func rowChanges() -> any AsyncSequence<StoreChange, Never> & Sendable {
-        if let store = store as? any RowChangeStore { return store.rowChanges() }
-        return store.changes().map { StoreChange(all: $0) }
-    }
 }

@@ -4,7 +4,7 @@
 // a process waits for the network or is suspended. Each transaction of a push or pull checks the lease. A
 // process that lost it restarts that push or pull. docs/SYNC.md explains why that is enough.
 
-package import Foundation
+public import Foundation
 import Synchronization
 
 #if canImport(Darwin)
@@ -12,26 +12,6 @@ import Darwin
 #else
 import Glibc
 #endif
-
-/// A store that other processes may use, too.
-package protocol SharedStore: LocalStore {
-    /// Takes the turn to push, pull and purge.
-    ///
-    /// It may be taken several times. Each turn has to be given back.
-    ///
-    /// - Parameters:
-    ///   - now: The wall clock.
-    ///   - lease: The time without a transaction after which another process may take the turn.
-    ///   - isForced: Whether to take it from a process that still has it.
-    /// - Returns: The number of the turn; nil while another process has it.
-    func takeSyncTurn(at now: Date, lease: Duration, isForced: Bool) -> Int?
-
-    /// Renews the lease; returns whether no other process has taken the turn since.
-    func holdsSyncTurn(_ turn: Int, at now: Date, lease: Duration) -> Bool
-
-    /// Gives back a turn that was taken.
-    func endSyncTurn(_ turn: Int)
-}
 
 /// The line of the lease file: the owner of the turn and the time when it expires.
 package struct SyncLease: Sendable, Equatable {
@@ -200,17 +180,20 @@ extension Duration {
     }
 }
 
-extension SQLiteStore: SharedStore {
-    package func takeSyncTurn(at now: Date, lease: Duration, isForced: Bool) -> Int? {
+extension SQLiteStore {
+    /// Takes the turn in the lease file next to the store.
+    public func takeSyncTurn(at now: Date, lease: Duration, isForced: Bool) -> Int? {
         guard let turn else { return 0 }
         return turn.take(at: now, lease: lease, isForced: isForced)
     }
 
-    package func holdsSyncTurn(_ number: Int, at now: Date, lease: Duration) -> Bool {
+    /// Renews the lease; returns whether no other process has taken the turn since.
+    public func holdsSyncTurn(_ number: Int, at now: Date, lease: Duration) -> Bool {
         turn?.holds(number, at: now, lease: lease) ?? true
     }
 
-    package func endSyncTurn(_ number: Int) { turn?.end(number) }
+    /// Gives back a turn that was taken.
+    public func endSyncTurn(_ number: Int) { turn?.end(number) }
 }
 
 /// An error that says that another process took the turn.
@@ -218,7 +201,7 @@ struct TurnLost: Error {}
 
 /// The turn of a push, pull or purge; its transactions check it.
 struct HeldTurn: Sendable {
-    let store: any SharedStore
+    let store: any LocalStore
     let number: Int
     let lease: Duration
     let now: @Sendable () -> Date
@@ -245,10 +228,9 @@ extension SyncEngine {
     /// Runs `body` while no other process on the same store syncs, and restarts it if another process took
     /// the turn meanwhile.
     func aloneOnStore<Result>(_ body: () async throws -> Result) async throws -> Result {
-        guard let store = store as? any SharedStore else { return try await body() }
         var losses = 0
         while true {
-            let held = try await turn(of: store)
+            let held = try await takeTurn()
             do {
                 defer { store.endSyncTurn(held.number) }
                 return try await HeldTurn.$current.withValue(held) { try await body() }
@@ -259,7 +241,7 @@ extension SyncEngine {
         }
     }
 
-    private func turn(of store: any SharedStore) async throws -> HeldTurn {
+    private func takeTurn() async throws -> HeldTurn {
         let lease = limits.turnTimeMax
         var waited = Duration.zero
         while true {

@@ -38,7 +38,7 @@ extension SyncEngine {
     ) -> AsyncThrowingStream<Subject.Value, any Error> {
         AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             // Listening begins before the first read, so that no change is missed between them.
-            let changes = rowChanges()
+            let changes = store.rowChanges()
             let task = Task {
                 do {
                     var subject = try make()

@@ -1,5 +1,5 @@
 // LocalStoreConformance: the client's requirements of a LocalStore, as checks that can run on any
-// store. The checks themselves are in the three files next to this one.
+// store. The checks themselves are in the files next to this one.
 
 import Foundation
 public import Tideline
@@ -53,7 +53,8 @@ public enum LocalStoreConformance {
     package static let tables = [Sample.schema, Sample.other, Sample.local]
 
     /// Every check.
-    public static let all: [Check] = rowChecks + queryChecks + transactionChecks
+    public static let all: [Check] =
+        rowChecks + queryChecks + transactionChecks + optionalChecks
 }
 
 extension LocalStoreConformance {

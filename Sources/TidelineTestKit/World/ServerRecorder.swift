@@ -206,6 +206,13 @@ final class ServerRecorder: Sendable {
         }
     }
 
+    /// Whether the restored server never had a row: nothing of it is to be deleted.
+    func neverHadSinceRestore(_ id: String) -> Bool {
+        state.withLock { state in
+            state.restores > 0 && state.items[id] == nil && !state.changedSince.contains(id)
+        }
+    }
+
     /// The rows that were changed since the database was restored.
     var changedSinceRestore: Set<String> { state.withLock { $0.changedSince } }
 

@@ -165,7 +165,7 @@ struct WorldJudge {
             switch edit {
             case .text(let text) where !recorder.had(text, id):
                 throw lost("wrote '\(text)' to", id)
-            case .deleted where !recorder.wasDeleted(id):
+            case .deleted where !recorder.wasDeleted(id) && !recorder.neverHadSinceRestore(id):
                 throw lost("deleted", id)
             default: break
             }

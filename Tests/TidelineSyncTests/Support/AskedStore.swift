@@ -6,7 +6,7 @@ import TidelineCore
 import TidelineTestKit
 
 /// Notes the queries that reads ask of a store, and counts who listens to its changes.
-final class AskedStore: ForwardingStore, RowChangeStore {
+final class AskedStore: ForwardingStore {
     struct Asked: Sendable {
         var table: String
         var filter: Filter?
@@ -39,23 +39,13 @@ final class AskedStore: ForwardingStore, RowChangeStore {
 
     func changes() -> AsyncStream<Set<String>> { watched(inner.changes()) }
 
-    func rowChanges() -> AsyncStream<StoreChange> {
-        if let inner = inner as? any RowChangeStore { return watched(inner.rowChanges()) }
-        let (stream, continuation) = AsyncStream.makeStream(
-            of: StoreChange.self,
-            bufferingPolicy: .bufferingNewest(1)
-        )
-        let changes = inner.changes()
-        let task = Task {
-            for await tables in changes { continuation.join(StoreChange(all: tables)) }
-            continuation.finish()
-        }
-        continuation.onTermination = { _ in task.cancel() }
-        return watched(stream)
+    func rowChanges() -> any AsyncSequence<StoreChange, Never> & Sendable {
+        watched(inner.rowChanges())
     }
 
-    private func watched<Change: JoinedChange>(_ stream: AsyncStream<Change>) -> AsyncStream<Change>
-    {
+    private func watched<Change: JoinedChange>(
+        _ stream: any AsyncSequence<Change, Never> & Sendable
+    ) -> AsyncStream<Change> {
         open.withLock { $0 += 1 }
         return AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let task = Task {

@@ -22,13 +22,7 @@ public struct CompactionResult: Sendable, Hashable {
     }
 }
 
-/// A store whose file keeps the space of removed rows until it is compacted.
-protocol SpaceSaver: LocalStore {
-    /// Gives space back if at least half of the file is free.
-    func compactIfHalfFree(deadline: Duration) async
-}
-
-extension SQLiteStore: SpaceSaver {
+extension SQLiteStore {
     /// Returns the space of removed rows to the disk, and ends by the deadline.
     ///
     /// A purge does this by itself if it leaves half of the file free. Work that is not done by the deadline is left
@@ -99,7 +93,8 @@ extension SQLiteStore: SpaceSaver {
         }
     }
 
-    func compactIfHalfFree(deadline: Duration) async {
+    /// Returns the space of removed rows to the disk if at least half of the file is free.
+    public func compactIfHalfFree(deadline: Duration) async {
         guard let space = try? await writer.run({ try FreeSpace($0) }), space.isHalfFree else {
             return
         }

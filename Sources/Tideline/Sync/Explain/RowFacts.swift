@@ -88,10 +88,8 @@ extension QueueReader {
                 }
         }
         facts.operations = try operations(table, itemID)
-        if let store = store as? any ChecksumReader {
-            let thisRow = Filter.equal(SystemColumn.id, .string(itemID))
-            facts.isUncertain = try !store.uncertainRows(thisRow, in: table).ids.isEmpty
-        }
+        let thisRow = Filter.equal(SystemColumn.id, .string(itemID))
+        facts.isUncertain = try !store.uncertainRows(thisRow, in: table).ids.isEmpty
         if let parked = facts.operations.first(where: { $0.state == .parked }) {
             facts.rejection = try rejection(of: parked)
         }

@@ -52,27 +52,10 @@ extension TableSchema {
     }
 }
 
-/// A store that can omit the masks when it reads.
-protocol UnmaskedReader: LocalStoreReader {
-    /// Returns the rows of a query for whole rows.
-    func unmaskedRows(_ query: TableQuery, in table: String) throws -> [Row]
-}
-
-/// A store that can set the mask of a row without writing the rest of the row.
-protocol MaskWriting: LocalStoreWriter {
-    /// Sets the mask of an existing row.
-    func setMask(_ bits: Int64, ofRow id: Value, in table: String) throws
-}
-
 extension LocalStoreWriter {
     /// Gives an existing row another mask.
     func setMask(_ bits: Int64, of row: Row, in table: String) throws {
-        if let store = self as? any MaskWriting {
-            return try store.setMask(bits, ofRow: row["id"] ?? .null, in: table)
-        }
-        var row = row
-        row[HeldMask.name] = .integer(bits)
-        try put([row], in: table)
+        try set(HeldMask.name, to: .integer(bits), ofRow: row["id"] ?? .null, in: table)
     }
 }
 
@@ -84,12 +67,7 @@ struct HeldRowsReader: LocalStoreReader {
         guard query.select == nil, !SystemTables.names.contains(table) else {
             return try inner.rows(query, in: table)
         }
-        if let inner = inner as? any UnmaskedReader {
-            return try inner.unmaskedRows(query, in: table)
-        }
-        let rows = try inner.rows(query, in: table)
-        var mask = RowMember(HeldMask.name)
-        return rows.map { mask.removed(from: $0) }
+        return try inner.rows(query, in: table, omitting: HeldMask.name)
     }
 
     func row(id: Value, in table: String) throws -> Row? {
@@ -101,16 +79,14 @@ struct HeldRowsReader: LocalStoreReader {
     func count(_ filter: Filter?, in table: String) throws -> Int {
         try inner.count(filter, in: table)
     }
-}
 
-extension HeldRowsReader: ChecksumReader {
     func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows {
-        try (inner as? any ChecksumReader)?.uncertainRows(filter, in: table) ?? UncertainRows()
+        try inner.uncertainRows(filter, in: table)
     }
 }
 
 /// A writer that omits the masks, for one transaction.
-final class HeldRows: LocalStoreWriter, ChecksumReader, ChecksumWriter {
+final class HeldRows: LocalStoreWriter {
     let inner: any LocalStoreWriter
     private let reader: HeldRowsReader
     private var takenBits: [String: Int64] = [:]
@@ -138,8 +114,8 @@ final class HeldRows: LocalStoreWriter, ChecksumReader, ChecksumWriter {
         try reader.uncertainRows(filter, in: table)
     }
 
-    func dropChecksum(ofRow id: String, in table: String) throws {
-        try (inner as? any ChecksumWriter)?.dropChecksum(ofRow: id, in: table)
+    func noteUncertain(rowWith id: String, in table: String) throws {
+        try inner.noteUncertain(rowWith: id, in: table)
     }
 
     func put(_ rows: [Row], in table: String) throws {

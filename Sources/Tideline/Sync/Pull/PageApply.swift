@@ -59,14 +59,14 @@ struct PageApply {
         guard let cells = page.cells else { return try apply(page.rows, since: since) }
         // The device knows nothing of the rows, or it does not matter: they are stored unchanged.
         guard formerBits != nil, since == nil, otherBits == 0, pending.isEmpty, lost.isEmpty,
-            !hasFormer,
-            let writer = store as? any CellWriter
+            !hasFormer
         else {
             let schema = queue.catalog.schema(table)
             return try apply(PulledPage.rows(of: cells, schema: schema), since: since)
         }
         guard cells.rowCount > 0 else { return Counts() }
-        try writer.put(cells, bits: bit, in: table)
+        let schema = queue.catalog.schema(table)
+        try store.put(page: RowPage(cells, bits: bit, schema: schema), in: table)
         return Counts(applied: cells.rowCount, isWritten: true)
     }
 

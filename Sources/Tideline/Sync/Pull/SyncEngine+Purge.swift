@@ -45,7 +45,6 @@ extension SyncEngine {
 
     /// Returns the space of purged rows to the file system if it is half of the file.
     func giveSpaceBack() async {
-        guard let store = store as? any SpaceSaver else { return }
         await store.compactIfHalfFree(deadline: limits.compactionTimeMax)
         await emptyLog()
     }
@@ -54,7 +53,6 @@ extension SyncEngine {
     ///
     /// If another connection uses the log, such as the thread of the WAL checkpoint, this waits without blocking it.
     func emptyLog() async {
-        guard let store = store as? any LogEmptier else { return }
         for _ in 0..<Self.emptyingTries {
             if await store.emptyLog() { return }
             guard (try? await calls.sleep(.milliseconds(50))) != nil else { return }

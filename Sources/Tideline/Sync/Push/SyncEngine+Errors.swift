@@ -29,8 +29,8 @@ extension SyncEngine {
             if let known {
                 try queue.confirmHolders(of: known, table)
                 let isTheirs = RowMerge.changes(from: known, to: kept).count == 0
-                if !isTheirs, let store = queue.store as? any ChecksumWriter {
-                    try store.dropChecksum(ofRow: operation.itemID, in: table)
+                if !isTheirs {
+                    try queue.store.noteUncertain(rowWith: operation.itemID, in: table)
                 }
             }
             if operation.damage != nil { try queue.letGo(behind: operation) }

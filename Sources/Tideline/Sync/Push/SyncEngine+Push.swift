@@ -205,7 +205,7 @@ extension SyncEngine {
 
     /// Freezes a slice, or as much of it as the free space on the disk allows.
     private func prepare(_ slice: PushSlice) async throws -> PreparedSlice {
-        var slice = slice.fitting((store as? any RoomTeller)?.room)
+        var slice = slice.fitting(store.freeBytes)
         while true {
             do {
                 return try await freeze(slice)

@@ -30,8 +30,7 @@ struct VerifiedRows {
         var query = TableQuery(filter: range.filter)
         query.order = [SortKey(column: SystemColumn.id)]
         query.select = [SystemColumn.id, SystemColumn.version, HeldMask.name]
-        let store = reader.store as? any ChecksumReader
-        let uncertain = Set(try store?.uncertainRows(range.filter, in: table).ids ?? [])
+        let uncertain = Set(try reader.store.uncertainRows(range.filter, in: table).ids)
         for row in try reader.store.rows(query, in: table) {
             guard !pending.contains(ItemKey(row.id)) else { continue }
             let mask = HeldMask.bits(row) ?? 0

@@ -4,7 +4,7 @@ import Foundation
 import Synchronization
 import Tideline
 
-final class LockedStore: SharedStore {
+final class LockedStore: LocalStore {
     private let inner: any LocalStore
     private let isLocked: @Sendable () -> Bool
     /// The number of failed transactions.
@@ -71,14 +71,12 @@ final class LockedStore: SharedStore {
     func resume() { inner.resume() }
 
     func takeSyncTurn(at now: Date, lease: Duration, isForced: Bool) -> Int? {
-        guard let shared = inner as? any SharedStore else { return 0 }
-        return shared.takeSyncTurn(at: now, lease: lease, isForced: isForced)
+        inner.takeSyncTurn(at: now, lease: lease, isForced: isForced)
     }
 
     func holdsSyncTurn(_ turn: Int, at now: Date, lease: Duration) -> Bool {
-        guard let shared = inner as? any SharedStore else { return true }
-        return shared.holdsSyncTurn(turn, at: now, lease: lease)
+        inner.holdsSyncTurn(turn, at: now, lease: lease)
     }
 
-    func endSyncTurn(_ turn: Int) { (inner as? any SharedStore)?.endSyncTurn(turn) }
+    func endSyncTurn(_ turn: Int) { inner.endSyncTurn(turn) }
 }
