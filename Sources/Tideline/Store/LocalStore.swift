@@ -352,7 +352,10 @@ public struct RowPage: Sendable {
     /// - Throws: ``SyncError`` if a value does not fit its column.
     public func rows() throws -> [Row] {
         var masks = MaskWriter()
-        return try PulledPage.rows(of: cells, schema: schema).map { masks.row($0, bits: bits) }
+        var deleted = RowMember(SystemColumn.deleted)
+        return try PulledPage.rows(of: cells, schema: schema).map { row in
+            masks.row(deleted.removed(from: row), bits: bits)
+        }
     }
 }
 
