@@ -55,8 +55,8 @@ public protocol LocalStore: Sendable {
 
     /// Returns what each transaction changed, after it was committed: the rows, as far as the store knows them.
     ///
-    /// Observed queries run again only if a changed row may belong to their result. By default, each change is one
-    /// of any row of the tables that ``changes()`` names.
+    /// Observed queries run again only if a changed row may belong to their result. By default,
+    /// every row of a table that ``changes()`` names counts as changed.
     func rowChanges() -> any AsyncSequence<StoreChange, Never> & Sendable
 
     /// An identifier of the store's file, which a copy does not share; nil if the store has none.
@@ -116,7 +116,8 @@ public protocol LocalStore: Sendable {
 
     /// Removes deleted values from the store's log. Called after a purge.
     ///
-    /// - Returns: Whether the log has none of them any more; by default true. The client calls again for a second.
+    /// - Returns: Whether the log is free of them; by default true. If not, the client repeats the call for up to a
+    ///   second.
     func emptyLog() async -> Bool
 
     /// Returns the space of removed rows to the disk if that is at least half of the file; by default, nothing happens.
@@ -292,14 +293,15 @@ public protocol LocalStoreWriter: LocalStoreReader {
 
     /// Stores the rows of a page of the server, replacing those with the same `id`.
     ///
-    /// By default, they are stored as rows. A store can read the values of a page without making rows of them.
+    /// By default, they are stored as rows. ``SQLiteStore`` stores the values without making rows of them.
     ///
     /// - Throws: As ``put(_:in:)``.
     func put(page: RowPage, in table: String) throws
 
     /// Notes that a row is not as the server sent it under its version.
     ///
-    /// ``LocalStoreReader/uncertainRows(_:in:)`` has it until it is stored again. By default, nothing happens.
+    /// ``LocalStoreReader/uncertainRows(_:in:)`` returns it until it is stored again. By default, nothing happens. A
+    /// store that implements this also implements ``set(_:to:ofRow:in:)``, which must not end that.
     ///
     /// - Throws: As ``put(_:in:)``.
     func noteUncertain(rowWith id: String, in table: String) throws

@@ -440,6 +440,60 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.last?.ifMatch == "\"v1\"")
     }
 
+    /// The fresh record's edit can be taken back, and its delete is of the row that it was read from.
+    @Test func aFreshRecordAfterAnOlderOneIsCurrent() async throws {
+        let device = try await Device(transport)
+        try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
+        var old = try #require(try await device.todos().read(id: "a"))
+        transport.add(page([serverRow("a", 2, text: "theirs", rank: 1)]))
+        try await device.todos().pull(queryID: nil)
+        var fresh = try #require(try await device.todos().read(id: "a"))
+        old.text = "mine"
+        try await device.todos().update(old)
+        fresh.rank = 5
+        try await device.todos().update(fresh)
+        fresh.rank = 1
+        #expect(try await device.todos().update(fresh).rank == 1)
+        try await device.todos().delete(fresh)
+        transport.add(.status(204))
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.last?.description.hasPrefix("DELETE /tables/Todo/a \"v2\"") == true)
+    }
+
+    /// The complete row that an insert returned is an older one after another device's change.
+    @Test func aPlainRowOfAnInsertOverwritesNothing() async throws {
+        let device = try await Device(transport)
+        let rows = try device.client.syncTable(named: "Todo")
+        var row = try await rows.insert(
+            ["id": "a", "text": "draft", "complete": false, "rank": 1]
+        )
+        transport.add(.json(201, serverRow("a", 1, text: "draft", rank: 1)))
+        #expect(try await device.push() == nil)
+        transport.add(page([serverRow("a", 2, text: "draft", rank: 7)]))
+        try await device.todos().pull(queryID: nil)
+        row["text"] = "mine"
+        try await rows.update(row)
+        transport.add(.json(412, serverRow("a", 2, text: "draft", rank: 7)))
+        #expect(try await device.push()?.status == .operationErrors)
+        #expect(transport.sent.last?.ifMatch == "\"v1\"")
+    }
+
+    /// A merge rule chose the server's value: an edit in between that restored the former value is none.
+    @Test func aRestoredValueGivesWayWithItsOperation() async throws {
+        let device = try await Device(transport, conflicts: .merge(["text": .server]))
+        try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
+        try await device.todos().update(id: "a") { $0.text = "one" }
+        transport.add(
+            .run { _ in
+                try await device.todos().update(id: "a") { $0.text = "draft" }
+                return .json(412, serverRow("a", 3, text: "theirs", rank: 1))
+            }
+        )
+        #expect(try await device.push() == nil)
+        #expect(try await device.todos().read(id: "a")?.text == "theirs")
+        #expect(transport.sent.count == 1)
+    }
+
     /// A value that the stored row has already counts as set by the record.
     @Test func anEditToTheStoredValueIsTakenBack() async throws {
         let device = try await Device(transport)

@@ -1,5 +1,5 @@
 // OwnState: a state of a row on the server that an accepted push of this device replaced. A record that
-// was read in such a state counts as current (docs/SYNC.md, "Updates of records that were read before").
+// was read in such a state counts as current (docs/SYNC.md, "Updates of older records").
 
 import Foundation
 import TidelineCore
@@ -39,9 +39,9 @@ enum RecordAge: Sendable, Hashable {
     case current
     /// Only accepted pushes of this device have replaced it; `row` is the row in that state.
     ///
-    /// The own state is nil if the record was read before an unsent update of an older record, which
-    /// gave the stored row that older state.
-    case own(OwnState?, row: Row)
+    /// Or it is the server's current state, and an unsent update of an older record gave the stored row the older
+    /// state.
+    case own(OwnState, row: Row)
     /// Another writer has replaced it, or it is not known; the version is empty if the record has none.
     case older(version: String)
 
@@ -62,7 +62,8 @@ enum RecordAge: Sendable, Hashable {
             return
         }
         if let record, let base, record.matches(RowState(base)) {
-            self = .own(nil, row: base)
+            let noted = own.last { $0.next == .none && record.matches($0.state) }
+            self = .own(noted ?? OwnState(state: RowState(base)), row: base)
             return
         }
         let index = own.firstIndex { record?.matches($0.state) ?? $0.isInserted }
@@ -126,9 +127,7 @@ extension OwnState {
         let base = known.lazy.compactMap { $0 }.first { $0.version == version }
         if let base, version != nil {
             state = RowState(base)
-            // The record of an insert that replaced an unsent delete has the version of the deleted row.
-            let isReplaced = operation.sendsWholeRow && operation.basisVersion == nil
-            former = RowMerge.changes(from: after, to: isReplaced ? sent ?? base : base)
+            former = RowMerge.changes(from: after, to: base)
         } else if let sent, operation.basis.base == nil,
             operation.kind == .insert ? version == nil : operation.revives
         {
@@ -218,13 +217,13 @@ extension QueueTransaction {
         _ key: RowKey
     ) throws {
         switch age {
-        case .older, .own(nil, _): return
-        case .own(var state?, _):
+        case .older: return
+        case .own(var state, _):
             guard !columns.isSubset(of: state.columnsSet) else { return }
             state.columnsSet.formUnion(columns)
             try put(state, of: key)
         case .current:
-            // An insert may be on its way.
+            // Versions are all that links the states; a row without version and time is an insert.
             guard stored.version != nil || !stored.isFromServer else { return }
             var current = OwnState(state: RowState(stored))
             if !states.leads(to: stored.version) {

@@ -37,7 +37,7 @@ enum UpdateRules {
         case .own(let state, let former):
             // A column in which the record only has the former value is out of date, and no edit.
             let known = normalized(former)
-            let columnsSet = state?.columnsSet ?? []
+            let columnsSet = state.columnsSet
             apply(edited, to: &row, current) { name, value in
                 columnsSet.contains(name) || !RowMerge.same(known[name], value)
             }

@@ -77,7 +77,9 @@ struct Settlement {
         case .accept(let server, isOwn: true, _):
             guard let after = server.row else { return try queue.forget(own, of: operation.row) }
             // A server without versions: nothing is known of its states.
-            guard after.version != nil else { return }
+            guard after.version != nil else {
+                return try queue.forget(own, of: operation.row, keepsInserted: false)
+            }
             let sent = operation.frozen?.sentRow
             if let replaced = OwnState(replacedBy: operation, sent: sent, after: after) {
                 return try queue.keep(replaced, behind: own, of: operation.row)

@@ -41,8 +41,13 @@ extension SyncEngine {
                 limits: limits
             ) {
             case .alreadyApplied(let state):
-                let isOwn = holdsSent(operation, state)
-                return .accept(state, isOwn: isOwn, isDone: state.row != nil)
+                // A merge rule may have chosen the server's values.
+                let isDone = state.row.flatMap { row in payload.map { RowMerge.holds(row, $0) } }
+                return .accept(
+                    state,
+                    isOwn: holdsSent(operation, state),
+                    isDone: isDone ?? false
+                )
             case .takeServer(let state): return .accept(state, isOwn: false, isDone: false)
             case .sendAgain(let changed): return .sendAgain(changed, server)
             case .tryAnew(let changed): return .tryAnew(changed)

@@ -69,6 +69,13 @@ struct LocalChanges {
             for name in [SystemColumn.version, SystemColumn.createdAt, SystemColumn.updatedAt] {
                 new[name] = base?[name]
             }
+            if let base {
+                // The new record has the version of the deleted row, so a value of that row is an edit of it.
+                let key = RowKey(table, id)
+                let own = try queue.reader.ownStates(of: key)
+                let columns = Set(RowMerge.changes(from: base, to: new).map(\.name))
+                try queue.note(columns, setBy: .current, of: base, own, key)
+            }
         case .alreadyExists, .collapse, .remove, .nothing, .notFound:
             throw SyncError.alreadyExists(table: table, id: id)
         }
@@ -143,19 +150,27 @@ struct LocalChanges {
         try projection?.check(update: edited, of: normalized(stored) ?? stored)
         let state = RowState(edited, identity)
         let own = try queue.reader.ownStates(of: RowKey(table, id))
-        let base = try queue.reader.operations(table, id).first?.basis.base
-        var age = RecordAge(of: state, stored: stored, base: base, own: own)
+        let first = try queue.reader.operations(table, id).first
+        var age = RecordAge(of: state, stored: stored, base: first?.basis.base, own: own)
         if state == nil, age == .current, stored.isFromServer, identity != .nothing {
             try projection?.checkState(of: edited)
         }
-        // A plain row without a state sets the columns that it has.
-        if state == nil, declared != nil { age = .current }
+        if state == nil, let declared, isMadeByHand(edited, declared, age) { age = .current }
         let plan = UpdateRules.plan(edited, stored: stored, age: age) { normalized($0) ?? $0 }
         let changed = try change(stored, to: plan.row, basisVersion: plan.basisVersion)
-        if !plan.columnsSet.isEmpty {
+        // An update of an insert that was never sent becomes part of it.
+        if !plan.columnsSet.isEmpty, stored.isFromServer || first?.frozen != nil {
             try queue.note(plan.columnsSet, setBy: age, of: stored, own, RowKey(table, id))
         }
         return changed
+    }
+
+    /// Whether a plain row without a state sets only the columns that it has.
+    ///
+    /// One with all columns may be the row that an insert returned, before another device changed it.
+    private func isMadeByHand(_ row: Row, _ declared: TableSchema, _ age: RecordAge) -> Bool {
+        if case .older = age { return declared.columns.contains { row[$0.name] == nil } }
+        return true
     }
 
     /// Stores a changed row, when it is changed, and queues its update.
@@ -242,8 +257,12 @@ struct LocalChanges {
         let base = try queue.reader.operations(table, record.id).first?.basis.base
         try delete(record.id) { stored in
             let state = RowState(record, identity)
-            let age = RecordAge(of: state, stored: stored, base: base, own: own)
-            return if case .older(let version) = age { version } else { nil }
+            switch RecordAge(of: state, stored: stored, base: base, own: own) {
+            case .older(let version): return version
+            // Nothing of an unsent update of an older record is left to be sent.
+            case .own(_, let row) where base == row: return row.version
+            case .own, .current: return nil
+            }
         }
     }
 

@@ -70,6 +70,14 @@ final class LockedStore: LocalStore {
     func interruptTransactions() { inner.interruptTransactions() }
     func resume() { inner.resume() }
 
+    func rowChanges() -> any AsyncSequence<StoreChange, Never> & Sendable { inner.rowChanges() }
+    var freeBytes: Int64? { inner.freeBytes }
+    func emptyLog() async -> Bool { await inner.emptyLog() }
+    func compactIfHalfFree(deadline: Duration) async {
+        await inner.compactIfHalfFree(deadline: deadline)
+    }
+    var checkListeners: CheckListeners? { inner.checkListeners }
+
     func takeSyncTurn(at now: Date, lease: Duration, isForced: Bool) -> Int? {
         inner.takeSyncTurn(at: now, lease: lease, isForced: isForced)
     }
