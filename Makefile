@@ -99,7 +99,7 @@ check:
 	    'thread: build, try out' 'scripts/sanitize --self-test thread' \
 	    'thread: tests' 'scripts/sanitize thread'
 
-# What is too long for each change. It takes about three hours on two cores.
+# The checks that take too long to run for each change.
 nightly:
 	@scripts/bootstrap check
 	@scripts/timed --keep-going \

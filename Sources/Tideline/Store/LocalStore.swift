@@ -2,8 +2,8 @@
 //
 // A store is a set of tables of rows with transactions. The queue, the errors and the cursors are
 // rows of system tables (SystemTables.swift), so that a row and its queued operation, or a page and its
-// cursor, share one transaction in any store. Two stores exist: SQLiteStore, and the store in
-// memory of the test kit. `LocalStoreConformance` in the test kit checks another one.
+// cursor, share one transaction in any store. Three stores exist: SQLiteStore, and MemoryStore and
+// AppendFileStore of the test kit. `LocalStoreConformance` in the test kit checks another one.
 
 public import Foundation
 public import TidelineCore
@@ -133,7 +133,7 @@ extension LocalStore {
     /// Nil: the store cannot distinguish a copy from its original.
     public var fileIdentity: String? { nil }
 
-    /// Returns changes of any row of the tables that changed.
+    /// Returns the changes of whole tables that ``changes()`` names.
     public func rowChanges() -> any AsyncSequence<StoreChange, Never> & Sendable {
         changes().map { StoreChange(all: $0) }
     }
@@ -150,7 +150,7 @@ extension LocalStore {
     /// Nil: not known.
     public var freeBytes: Int64? { nil }
 
-    /// Returns true: there is no log.
+    /// Returns true, because nothing is left in a log.
     public func emptyLog() async -> Bool { true }
 
     /// Does nothing.
@@ -244,7 +244,7 @@ extension LocalStoreReader {
 public struct UncertainRows: Sendable {
     /// The rows that another program changed.
     public var changed: [String]
-    /// The rows of which that is not known.
+    /// The rows without a checksum, so that the store cannot tell.
     public var unknown: [String]
 
     /// Makes a list of rows.

@@ -241,7 +241,7 @@ private struct Timed: SyncRecord, Hashable {
         #expect(try await device.todos().read(id: "a")?.text == "draft")
     }
 
-    /// An update of a row that this device deleted and inserted again is no conflict.
+    /// An update of a row that this device deleted and inserted again succeeds.
     @Test(arguments: [false, true])
     func aRowThatIsInsertedAgainIsNoConflict(isPushed: Bool) async throws {
         let device = try await Device(transport, conflicts: .fail)
@@ -260,7 +260,7 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.last?.body?.contains("\"c\"") == true)
     }
 
-    /// A push that is repeated on top of another writer's change is no own state.
+    /// A push that is repeated on top of another writer's change does not make an own state.
     @Test(arguments: [ConflictPolicy.clientWins, .merge])
     func aPushOverAnotherChangeIsNoOwnState(policy: ConflictPolicy) async throws {
         let device = try await Device(transport, conflicts: policy)

@@ -360,7 +360,7 @@ extension Row {
 
     var isEmptyRow: Bool { names.isEmpty }
 
-    /// Says of itself that it is in the state of another row.
+    /// Takes the version and the time of another row.
     mutating func takeState(of other: Row) {
         for name in [SystemColumn.version, SystemColumn.updatedAt] { self[name] = other[name] }
     }
