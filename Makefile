@@ -10,14 +10,15 @@ DATABASE ?= sqlite:tideline.db
 # Seconds that `make test` may take in all, the build included, on two cores.
 TEST_LIMIT ?= 2700
 
-# The same of `make check`, which builds twice: as it is, and for the thread sanitizer.
-CHECK_LIMIT ?= 3600
+# The same of `make check`, which builds three times: as it is, in release mode to count allocations, and for the
+# thread sanitizer.
+CHECK_LIMIT ?= 4200
 
 # The seeds of `make simulation`: a count, or the first one and a count.
 SEEDS ?= 10000
 
 # Suites that measure time, one test after the other: other tests would use it up.
-DEADLINES := TidelineSyncTests\.SuspensionTests|TidelineServerTests\.(HeldRow|HeldTable|ReadTurns|SchemaLock)Tests
+DEADLINES := TidelineSyncTests\.SuspensionTests|TidelineServerTests\.(RowLock|TableLock|ReadTurns|SchemaLock)Tests
 
 # What `make cipher` runs: the suites of stores, tables and queues, without the tests that need a server
 # of ours, SQLite's JSON functions or a later ALTER TABLE.
@@ -25,9 +26,10 @@ CIPHER_SUITES := Account|Attempt|CancelledChange|ChangedModel|ChangedType|Change
     CustomPolicy|EncryptedStore|EncryptedStoreSecret|History|HostileUse|InsertMany|KeptAsItCame|LiveQuery|NarrowRead|$\
     Observe|ObserveReach|ODataQuery|OlderRecord|Outcome|Parked|Pull|QueryForms|RowChecksum|SQLiteFile|$\
     StoreCheck|StoreClose|SyncTable|SyncTurns|TableIndex|Transaction
-CIPHER_SKIPPED := rowsQueueErrorsAndPositionsOutliveAChangeOfTheModel|aModelsColumnsAreTheServersInAnyCase|$\
-    whatPullsHoldFollowsTheLettersOfTheirTable|aStoreWithoutOurMarkIsOpened|aRowWithoutAChecksumIsUnknown|$\
-    aFileWithoutAWriteAheadLogIsRefused|anOlderAnswerLeavesTheQuery|verifyPurgeAndCheckTellHowFarTheyAre|oddLimits|oddTimes
+CIPHER_SKIPPED := rowsQueueErrorsAndCursorsOutliveAChangeOfTheModel|aModelsColumnsMatchTheServersInAnyCase|$\
+    cursorsAndQueryMembershipBelongToTheirTableInAnyCase|aStoreWithoutAnApplicationIDIsOpened|$\
+    aRowWithoutAChecksumIsUnknown|aFileWithoutAWriteAheadLogIsRejected|anOlderAnswerLeavesTheQuery|$\
+    verifyPurgeAndCheckReportTheirProgress|unusualLimitsDoNotTrap|unusualTimesDoNotTrap
 
 # What `make protocol` runs with PostgreSQL below: the recorded transcripts and the tables of cases of the routes.
 PROTOCOL := TidelineServerTests\.(Transcript|ProtocolExample|Operation|Status|Head|Datasync|Row|Column|Condition|$\
@@ -46,15 +48,16 @@ RESULTS := .build/tests
 report = --event-stream-output-path $(RESULTS)-$(1).events --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS)-$(1).xml; exit $$s
 
 .PHONY: help run test check nightly cipher simulation worlds demo page proxies deb deb-test dist dist-test litestream bench failover chaos docs format clean
-.PHONY: postgres18 protocol
+.PHONY: postgres18 protocol allocations
 
 help:
 	@echo 'make run         build the server and start it on tideline.db (ARGS=... is passed on)'
 	@echo 'make test        build and run all tests'
-	@echo 'make check       format, imports, warnings as errors, rules, documentation, Apple branches, dashboard, threads'
-	@echo 'make nightly     address sanitizer, 30,000 simulations, PostgreSQL 18, failover, chaos'
+	@echo 'make check       format, imports, warnings as errors, rules, documentation, Apple branches, allocations, dashboard, threads'
+	@echo 'make nightly     address sanitizer, 30,000 simulations, SQLCipher, PostgreSQL 18, failover, chaos'
 	@echo 'make cipher      the stores on SQLCipher: encrypted files, and all else on its old SQLite'
 	@echo 'make protocol    transcripts and cases of all routes again, on PostgreSQL; make test has them on SQLite'
+	@echo 'make allocations what operations allocate (ARGS=--record writes the thresholds; ARGS="--stacks create")'
 	@echo 'make simulation  10,000 seeded simulations (SEEDS=...), in release mode; also make worlds'
 	@echo 'make demo        two devices and a server, told on the terminal; on a page: ARGS=--page'
 	@echo 'make page        the dashboard in a browser: a person at work beside a device'
@@ -95,6 +98,7 @@ check:
 	    'rules of the repository' '$(TEST) --filter "^RepositoryTests\."' \
 	    'documentation' 'scripts/docs --check --skip-build' \
 	    'branches for Apple platforms' 'scripts/apple --self-test' \
+	    'allocations' 'swift build -c release --product allocations && .build/release/allocations --check' \
 	    'dashboard in a browser' 'python3 Tests/Browser/dashboard.py .build/debug/tideline --required' \
 	    'thread: build, try out' 'scripts/sanitize --self-test thread' \
 	    'thread: tests' 'scripts/sanitize thread'
@@ -106,6 +110,7 @@ nightly:
 	    'address: build, try out' 'scripts/sanitize --self-test address' \
 	    'address: tests' 'scripts/sanitize address' \
 	    'simulation' '$(MAKE) simulation SEEDS=30000' \
+	    'SQLCipher' '$(MAKE) cipher' \
 	    'PostgreSQL 18' '$(MAKE) postgres18' \
 	    'failover' '$(MAKE) failover' \
 	    'chaos' '$(MAKE) chaos'
@@ -122,6 +127,11 @@ protocol:
 	@scripts/bootstrap test
 	swift build --build-tests
 	TIDELINE_STORE=postgres $(TEST) --filter '$(PROTOCOL)'
+
+allocations:
+	@scripts/bootstrap check
+	swift build -c release --product allocations
+	.build/release/allocations $(ARGS)
 
 simulation worlds:
 	@scripts/bootstrap test

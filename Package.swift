@@ -211,6 +211,7 @@ let package = Package(
             name: "TidelineHTTPTests",
             dependencies: [
                 "CCrypto", "TidelineCore", "TidelineServerCore", "TidelineHTTP", "TidelineTLS",
+                "TidelineTestKit",
             ],
             swiftSettings: strict
         ),
@@ -248,6 +249,18 @@ let package = Package(
             path: "Tests/Worlds",
             swiftSettings: strict
         ),
+        // Counts the allocations of the main operations in release mode: `make check`.
+        .executableTarget(
+            name: "allocations",
+            dependencies: [
+                "CAllocations", "Tideline", "TidelineCore", "TidelineServerCore",
+                "TidelineServerSQLite", "TidelineTestKit",
+            ],
+            path: "Tests/Allocations",
+            exclude: ["thresholds.txt"],
+            swiftSettings: strict
+        ),
+        .target(name: "CAllocations", path: "Tests/CAllocations"),
         .testTarget(
             name: "TidelineTokensTests",
             dependencies: ["TidelineCore", "TidelineTokens", "CCrypto"],

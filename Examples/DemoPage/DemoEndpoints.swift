@@ -35,9 +35,9 @@ enum DemoEndpoints {
                         PhoneAction.self,
                         from: Data(call.request.body)
                     )
-                else { throw Refusal(400, "The body is not an action of the page in JSON.") }
+                else { throw Rejection(400, "The body is not an action of the page in JSON.") }
                 guard await phones.perform(action) else {
-                    throw Refusal(404, "The phone, the item or the conflict is not there.")
+                    throw Rejection(404, "The phone, the item or the conflict is not there.")
                 }
                 return json(Array("{}".utf8))
             },

@@ -1,3 +1,3 @@
-// Exports: gives users of the client the core's values (Row, Value, TableSchema) with one import.
+// Exports: re-exports the core's values (Row, Value, TableSchema), so that users of the client need one import.
 
 @_exported public import TidelineCore

@@ -2,7 +2,7 @@
 // `where:` or `sortedBy:` builds one `Query`.
 
 public import Foundation
-public import TidelineCore
+import TidelineCore
 
 /// A table whose records can be read: a ``SyncTable`` or a ``RemoteTable``.
 public protocol ReadableTable<Record>: Sendable {
@@ -19,6 +19,12 @@ public protocol ReadableTable<Record>: Sendable {
         onDecodingFailure: DecodingFailurePolicy
     ) async throws -> Page<Record>
 
+    /// Returns the record with an id, or nil if there is none.
+    ///
+    /// - Throws: ``SyncError`` with code `rowDoesNotFit` if the row does not decode, and as
+    ///   ``read(_:onDecodingFailure:)``.
+    func read(id: String) async throws -> Record?
+
     /// Returns the number of records that a query matches, ignoring its limit and offset.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery`, and as ``read(_:onDecodingFailure:)``.
@@ -33,29 +39,9 @@ extension ReadableTable {
         try await read(query, onDecodingFailure: .throw)
     }
 
-    /// Returns all records, or those within a limit and offset.
+    /// Returns the records that match a closure over the columns; without a closure, all records.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a negative limit or offset or a sort term
-    ///   that is not a column, `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``.
-    public func read(
-        sortedBy order: [SortTerm<Record>] = [],
-        limit: Int? = nil,
-        offset: Int = 0,
-        onDecodingFailure: DecodingFailurePolicy = .throw
-    ) async throws -> [Record] {
-        let query = try Query<Record>().window(order.map { try $0.sortKey() }, limit, offset)
-        return try await read(query, onDecodingFailure: onDecodingFailure).items
-    }
-
-    /// Returns the number of records.
-    ///
-    /// - Throws: ``SyncError`` with code `storeFailure` on the device, and the errors of its request
-    ///   for a ``RemoteTable``.
-    public func count() async throws -> Int { try await count(Query<Record>()) }
-}
-
-extension ReadableTable where Record: SyncRecord {
-    /// Returns the records that match a closure over the columns.
+    /// For rows without a model, the closure names the columns: `$0["complete"] == false`.
     ///
     /// ```swift
     /// let open = try await todos.read(where: { !$0.complete && $0.text.contains("milk") })
@@ -70,7 +56,7 @@ extension ReadableTable where Record: SyncRecord {
     /// - Returns: The records, in order.
     /// - Throws: ``SyncError`` with code `unsupportedQuery` or `rowDoesNotFit`.
     public func read(
-        where condition: (Columns<Record>) throws -> Condition,
+        where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
         sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
         offset: Int = 0,
@@ -84,13 +70,29 @@ extension ReadableTable where Record: SyncRecord {
         return try await read(query, onDecodingFailure: onDecodingFailure).items
     }
 
+    /// Returns the number of records that match a closure over the columns; without a closure, of all records.
+    ///
+    /// ```swift
+    /// let left = try await todos.count(where: { !$0.complete })
+    /// ```
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, and as
+    ///   ``read(_:onDecodingFailure:)``. Errors of the closure are rethrown.
+    public func count(
+        where condition: (Columns<Record>) throws -> Condition = { _ in .always() }
+    ) async throws -> Int {
+        try await count(Query(where: condition))
+    }
+}
+
+extension ReadableTable where Record: SyncRecord {
     /// Returns the records that match a closure over the columns, in the order of sort descriptors.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form,
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that a query cannot contain,
     ///   `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``. Errors of the closure are rethrown.
     @_disfavoredOverload
     public func read(
-        where condition: (Columns<Record>) throws -> Condition,
+        where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,
         offset: Int = 0,
@@ -102,7 +104,7 @@ extension ReadableTable where Record: SyncRecord {
 
     /// Returns the records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form,
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that a query cannot contain,
     ///   `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``.
     public func read(
         where predicate: Predicate<Record>,
@@ -121,7 +123,7 @@ extension ReadableTable where Record: SyncRecord {
 
     /// Returns the records that match a predicate, in the order of sort descriptors.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form,
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that a query cannot contain,
     ///   `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``.
     @_disfavoredOverload
     public func read(
@@ -135,72 +137,12 @@ extension ReadableTable where Record: SyncRecord {
         return try await read(query, onDecodingFailure: onDecodingFailure).items
     }
 
-    /// Returns all records in the order of sort descriptors.
-    ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a negative limit or offset or a descriptor
-    ///   that is not a column, `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``.
-    @_disfavoredOverload
-    public func read(
-        sortedBy order: [SortDescriptor<Record>],
-        limit: Int? = nil,
-        offset: Int = 0,
-        onDecodingFailure: DecodingFailurePolicy = .throw
-    ) async throws -> [Record] {
-        let query = try Query<Record>().sorted(by: order).window(nil, limit, offset)
-        return try await read(query, onDecodingFailure: onDecodingFailure).items
-    }
-
-    /// Returns the number of records that match a closure over the columns.
-    ///
-    /// ```swift
-    /// let left = try await todos.count(where: { !$0.complete })
-    /// ```
-    ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, and as
-    ///   ``read(_:onDecodingFailure:)``. Errors of the closure are rethrown.
-    public func count(where condition: (Columns<Record>) throws -> Condition) async throws -> Int {
-        try await count(Query(where: condition))
-    }
-
     /// Returns the number of records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, and as
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that a query cannot contain, and as
     ///   ``read(_:onDecodingFailure:)``.
     public func count(where predicate: Predicate<Record>) async throws -> Int {
         try await count(Query(where: predicate))
-    }
-}
-
-extension ReadableTable where Record == Row {
-    /// Returns the rows that match a closure over columns by name.
-    ///
-    /// ```swift
-    /// let open = try await rows.read(where: { $0["complete"] == false })
-    /// ```
-    ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
-    ///   have, and as ``read(_:onDecodingFailure:)``. Errors of the closure are rethrown.
-    public func read(
-        where condition: (Columns<Row>) throws -> Condition,
-        sortedBy order: [SortTerm<Row>] = [],
-        limit: Int? = nil,
-        offset: Int = 0,
-        onDecodingFailure: DecodingFailurePolicy = .throw
-    ) async throws -> [Row] {
-        let query = try Query(where: condition).window(
-            order.map { try $0.sortKey() },
-            limit,
-            offset
-        )
-        return try await read(query, onDecodingFailure: onDecodingFailure).items
-    }
-
-    /// Returns the number of rows that match a closure over columns by name.
-    ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
-    ///   have, and as ``read(_:onDecodingFailure:)``. Errors of the closure are rethrown.
-    public func count(where condition: (Columns<Row>) throws -> Condition) async throws -> Int {
-        try await count(Query(where: condition))
     }
 }
 

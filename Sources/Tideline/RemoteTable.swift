@@ -186,7 +186,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         let response = try await send("DELETE", id: id, version: version, remote)
         // The server answers without a body. A body, if there is one, must hold the row.
         if (200..<300).contains(response.status), response.body.isEmpty {
-            // Captive portals do so, too: the table's list shows whether the row is gone.
+            // Captive portals send such statuses as well: the table's list shows whether the row is gone.
             if AnswerProof.isServers(response) { return }
             if try await isGone(id, coder, remote) { return }
             throw Self.unexpected(response, coder, remote)
@@ -432,7 +432,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         do {
             _ = try checked(response, coder, remote)
         } catch var error as SyncError where error.code == .notFound {
-            // A list cannot miss a single row: the table is missing, or the whole server.
+            // A list exists even if a row is missing, so the table is missing, or the whole server.
             error.message = AnswerOutline(response).message(
                 from: remote.endpoint.name,
                 to: "the request to table '\(coder.table.name)'"

@@ -18,7 +18,9 @@ extension SyncClient {
         automatic.start(try syncContext.engine(), policy)
     }
 
-    /// Runs automatic sync until the task is cancelled, for simulated time, which runs its own tasks.
+    /// Runs automatic sync until the task is cancelled.
+    ///
+    /// It is for simulated time, which runs its own tasks.
     package func runSyncing(_ policy: SyncPolicy) async throws {
         await SyncRunner(try syncContext.engine(), policy) { _ in }.run()
     }
@@ -42,7 +44,7 @@ extension SyncClient {
     /// ```
     public func accountChanged() async {
         await tokens?.forget()
-        if let engine = try? syncContext.engine() { await engine.accountChanged() }
+        if let engine = try? syncContext.engine() { await engine.accountChanges.accountChanged() }
         automatic.tell(.accountChanged)
     }
 
@@ -67,7 +69,9 @@ extension SyncClient {
     ///     if case .blocked(by: .signIn) = status { try await signIn() }
     /// }
     /// ```
-    public var syncStatus: some AsyncSequence<SyncStatus, Never> { automatic.statuses.stream() }
+    public var syncStatus: some AsyncSequence<SyncStatus, Never> & Sendable {
+        automatic.statuses.stream()
+    }
 
     /// Pushes and pulls once and ends by the deadline, for background tasks.
     ///
@@ -99,7 +103,7 @@ extension SyncClient {
         do {
             return try await withThrowingTaskGroup(of: Bool?.self) { group in
                 group.addTask {
-                    let rejected = try await engine.syncOnce(policy)
+                    let rejected = try await PolicyRunner(engine: engine).sync(policy)
                     self.automatic.publish(rejected: rejected)
                     return true
                 }
@@ -123,25 +127,6 @@ extension SyncClient {
         }
     }
 }
-
-extension SyncEngine {
-    /// - Returns: The operations that wait for the app.
-    fileprivate func syncOnce(_ policy: SyncPolicy) async throws -> UnacceptedRows {
-        _ = try await pushBeforePull()
-        try await forEach(policy.pulls(of: tableNames)) { pull in
-            _ = try await self.pull(
-                pull.query,
-                queryID: pull.queryID,
-                in: pull.table,
-                pushesFirst: false
-            )
-        }
-        // Sends changes made during the pulls, and operations that a pull released.
-        if let left = try await pushBeforePull() { throw left }
-        return UnacceptedRows(parked: try await operationErrors())
-    }
-}
-
 /// The automatic sync of a client, one for each.
 final class AutomaticSync: Sendable {
     private struct State {
@@ -203,7 +188,7 @@ final class AutomaticSync: Sendable {
             state.start += 1
             state.work = nil
             defer { (state.runner, state.task) = (nil, nil) }
-            // Under the lock: a runner publishes its status either before this one or not at all.
+            // This holds the lock, so that a runner publishes its status either before this one or not at all.
             statuses.publish(.idle)
             return state.task
         }

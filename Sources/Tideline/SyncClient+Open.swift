@@ -1,4 +1,4 @@
-// open: creates a client and opens its store in one step.
+// SyncClient+Open: creates a client and opens its store in one step.
 
 public import Foundation
 public import TidelineCore
@@ -27,6 +27,7 @@ extension SyncClient {
         schemas: [TableSchema] = [],
         conflicts: ConflictPolicy = .fail,
         tableConflicts: [String: ConflictPolicy] = [:],
+        lostRows: LostRowPolicy = .ask,
         generation: ServerGeneration = .automatic,
         transport: (any Transport)? = nil,
         authentication: (any Authentication)? = nil,
@@ -54,7 +55,8 @@ extension SyncClient {
             tables: tables,
             schemas: schemas,
             conflicts: conflicts,
-            tableConflicts: tableConflicts
+            tableConflicts: tableConflicts,
+            lostRows: lostRows
         )
         return client
     }

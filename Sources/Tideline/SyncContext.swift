@@ -16,7 +16,7 @@ public actor SyncContext {
     private nonisolated let opened = Mutex<SyncEngine?>(nil)
     private nonisolated let broadcast: SyncEvents
     private let projected: ProjectedRows
-    /// The gate of the context, so that tables of an earlier `initialize` wait for those of a later one.
+    /// The gate of the context, by which tables of an earlier `initialize` wait for those of a later one.
     private let gate: SyncGate
 
     init(
@@ -132,7 +132,7 @@ public actor SyncContext {
             projected: projected
         )
         await engine.takeOverRenamedTables()
-        await engine.recallServer()
+        await engine.serverFacts.recall()
         opened.withLock { $0 = engine }
         // A suspension before this call did not have the store yet.
         if calls.isSuspended {
@@ -161,7 +161,7 @@ public actor SyncContext {
     ///   `storeNotInitialized`, or `insecureEndpoint` if there is something to send and the
     ///   endpoint may not be used.
     @discardableResult
-    public func push() async throws -> PushResult { try await engine().push() }
+    public func push() async throws -> PushResult { try await engine().pushRunner.push() }
 
     /// The number of queued operations of the account that is signed in, including parked ones.
     ///
@@ -214,7 +214,7 @@ public actor SyncContext {
     /// - Returns: The errors, in the order of the queue, without those of other accounts.
     /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`.
     public func operationErrors() async throws -> [TableOperationError] {
-        try await engine().operationErrors()
+        try await engine().operationErrors.all()
     }
 
     /// Sends parked operations again, unchanged, with the next push.
@@ -232,8 +232,8 @@ public actor SyncContext {
         where condition: (TableOperationError) throws -> Bool = { _ in true }
     ) async throws -> Int {
         let engine = try engine()
-        let errors = try await engine.operationErrors().filter { try condition($0) }
-        return try await engine.retry(errors)
+        let errors = try await engine.operationErrors.all().filter { try condition($0) }
+        return try await engine.operationErrors.retry(errors)
     }
 
     /// Assigns the changes made without a signed-in account to the account that is signed in now.
@@ -252,7 +252,7 @@ public actor SyncContext {
     /// - Throws: ``SyncError`` with code `unauthorized` if no account is signed in.
     @discardableResult
     public func adopt(anonymousWork: Bool = true) async throws -> Int {
-        try await engine().adopt(anonymousWork)
+        try await engine().accountChanges.adopt(anonymousWork)
     }
 
     /// Removes an account's data from the device, whether the account is signed in or not.
@@ -272,7 +272,7 @@ public actor SyncContext {
     /// - Throws: ``SyncError`` with code `pendingOperations`, or `cancelled` if the task is cancelled
     ///   before everything is removed. On an error, nothing is removed.
     public func purge(account: String, force: Bool = false) async throws {
-        try await engine().purge(account: account, force: force)
+        try await engine().purgeRunner.purge(account: account, force: force)
     }
 
     /// Explains why a row is on this device in its state, is missing, is outdated, or was not sent.
@@ -289,7 +289,7 @@ public actor SyncContext {
         guard let schema = engine.catalog.schema(table) else {
             throw SyncError.unknownTable(table, known: Array(engine.catalog.schemas.keys))
         }
-        return try await engine.explain(id, in: schema.name)
+        return try await RowExplanation(id, in: schema.name, engine)
     }
 
     /// The progress of push, pull, verification, purge, check and long changes, from now on.
@@ -301,7 +301,9 @@ public actor SyncContext {
     /// ```swift
     /// for await event in client.syncContext.events { print(event) }
     /// ```
-    public nonisolated var events: some AsyncSequence<SyncEvent, Never> { broadcast.stream() }
+    public nonisolated var events: some AsyncSequence<SyncEvent, Never> & Sendable {
+        broadcast.stream()
+    }
 
     nonisolated func engine() throws -> SyncEngine {
         guard let engine = opened.withLock({ $0 }) else { throw SyncError.storeNotInitialized() }

@@ -1,4 +1,4 @@
-// observe: emits the records of a query now and after every change of its table.
+// SyncTable+Observe: emits the records of a query now and after every change of its table.
 
 public import Foundation
 import TidelineCore
@@ -8,19 +8,21 @@ extension SyncTable {
         _ query: Result<TableQuery, any Error>,
         _ onDecodingFailure: DecodingFailurePolicy
     ) -> ObservedValues<[Record]> {
-        engine.observe { try ObservedRows(self, try query.get(), onDecodingFailure) }
+        QueryObservation(engine: engine).observe {
+            try ObservedRows(self, try query.get(), onDecodingFailure)
+        }
     }
 
     func observeLive(
         _ query: Result<TableQuery, any Error>
     ) -> ObservedValues<LiveRows<Record>.Value> {
-        engine.observe { try LiveRows(self, try query.get()) }
+        QueryObservation(engine: engine).observe { try LiveRows(self, try query.get()) }
     }
 
     private func observeCount(
         of query: Result<Query<Record>, any Error>
     ) -> ObservedValues<Int> {
-        engine.observe { ObservedCount(self, try query.get().filter) }
+        QueryObservation(engine: engine).observe { ObservedCount(self, try query.get().filter) }
     }
 
     /// Emits the records of a query, now and after every change.
@@ -34,7 +36,7 @@ extension SyncTable {
     public func observe(
         _ query: Query<Record>,
         onDecodingFailure: DecodingFailurePolicy = .skip
-    ) -> some AsyncSequence<[Record], any Error> {
+    ) -> some AsyncSequence<[Record], any Error> & Sendable {
         observe(Result { query.table }, onDecodingFailure)
     }
 
@@ -43,7 +45,7 @@ extension SyncTable {
     /// ```swift
     /// for try await item in todos.observe(id: milk.id) { show(item) }
     /// ```
-    public func observe(id: String) -> some AsyncSequence<Record?, any Error> {
+    public func observe(id: String) -> some AsyncSequence<Record?, any Error> & Sendable {
         var query = TableQuery(filter: .equal(SystemColumn.id, .string(id)))
         query.limit = 1
         return observe(Result { [query] in query }, .skip).map { $0.first }
@@ -56,11 +58,16 @@ extension SyncTable {
     /// ```
     public func observeCount(
         _ query: Query<Record> = Query()
-    ) -> some AsyncSequence<Int, any Error> {
+    ) -> some AsyncSequence<Int, any Error> & Sendable {
         observeCount(of: .success(query))
     }
 
-    /// Emits all records, now and after every change.
+    /// Emits the records that match a closure over the columns, now and after every change; without a closure, all
+    /// records.
+    ///
+    /// ```swift
+    /// for try await items in todos.observe(where: { !$0.complete }) { show(items) }
+    /// ```
     ///
     /// A sequence may be iterated any number of times. Each iteration begins with the current records, and
     /// the query runs as long as the iteration lasts.
@@ -71,56 +78,11 @@ extension SyncTable {
     /// A row that does not decode is skipped until it changes. With `onDecodingFailure: .throw` it ends the
     /// iteration with ``SyncError`` `rowDoesNotFit`; a new iteration begins with the rows of that time.
     public func observe(
+        where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
         sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
         onDecodingFailure: DecodingFailurePolicy = .skip
-    ) -> some AsyncSequence<[Record], any Error> {
-        observe(
-            Result { try Query<Record>().window(order.map { try $0.sortKey() }, limit, 0).table },
-            onDecodingFailure
-        )
-    }
-}
-
-extension SyncTable where Record: SyncRecord {
-    /// Emits all records in the order of sort descriptors, now and after every change.
-    @_disfavoredOverload
-    public func observe(
-        sortedBy order: [SortDescriptor<Record>],
-        limit: Int? = nil,
-        onDecodingFailure: DecodingFailurePolicy = .skip
-    ) -> some AsyncSequence<[Record], any Error> {
-        observe(
-            Result { try Query<Record>().sorted(by: order).window(nil, limit, 0).table },
-            onDecodingFailure
-        )
-    }
-
-    /// Emits the number of records that match a closure over the columns, now and when it changes.
-    public func observeCount(
-        where condition: (Columns<Record>) throws -> Condition
-    ) -> some AsyncSequence<Int, any Error> {
-        observeCount(of: Result { try Query(where: condition) })
-    }
-
-    /// Emits the number of records that match a predicate, now and when it changes.
-    public func observeCount(
-        where predicate: Predicate<Record>
-    ) -> some AsyncSequence<Int, any Error> {
-        observeCount(of: Result { try Query(where: predicate) })
-    }
-
-    /// Emits the records that match a closure over the columns, now and after every change.
-    ///
-    /// ```swift
-    /// for try await items in todos.observe(where: { !$0.complete }) { show(items) }
-    /// ```
-    public func observe(
-        where condition: (Columns<Record>) throws -> Condition,
-        sortedBy order: [SortTerm<Record>] = [],
-        limit: Int? = nil,
-        onDecodingFailure: DecodingFailurePolicy = .skip
-    ) -> some AsyncSequence<[Record], any Error> {
+    ) -> some AsyncSequence<[Record], any Error> & Sendable {
         observe(
             Result {
                 try Query(where: condition).window(order.map { try $0.sortKey() }, limit, 0).table
@@ -129,14 +91,30 @@ extension SyncTable where Record: SyncRecord {
         )
     }
 
+    /// Emits the number of records that match a closure over the columns, now and when it changes.
+    public func observeCount(
+        where condition: (Columns<Record>) throws -> Condition
+    ) -> some AsyncSequence<Int, any Error> & Sendable {
+        observeCount(of: Result { try Query(where: condition) })
+    }
+}
+
+extension SyncTable where Record: SyncRecord {
+    /// Emits the number of records that match a predicate, now and when it changes.
+    public func observeCount(
+        where predicate: Predicate<Record>
+    ) -> some AsyncSequence<Int, any Error> & Sendable {
+        observeCount(of: Result { try Query(where: predicate) })
+    }
+
     /// Emits the records that match a closure over the columns, in the order of sort descriptors.
     @_disfavoredOverload
     public func observe(
-        where condition: (Columns<Record>) throws -> Condition,
+        where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,
         onDecodingFailure: DecodingFailurePolicy = .skip
-    ) -> some AsyncSequence<[Record], any Error> {
+    ) -> some AsyncSequence<[Record], any Error> & Sendable {
         observe(
             Result { try Query(where: condition).sorted(by: order).window(nil, limit, 0).table },
             onDecodingFailure
@@ -149,7 +127,7 @@ extension SyncTable where Record: SyncRecord {
         sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
         onDecodingFailure: DecodingFailurePolicy = .skip
-    ) -> some AsyncSequence<[Record], any Error> {
+    ) -> some AsyncSequence<[Record], any Error> & Sendable {
         observe(
             Result {
                 try Query(where: predicate).window(order.map { try $0.sortKey() }, limit, 0).table
@@ -165,34 +143,10 @@ extension SyncTable where Record: SyncRecord {
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,
         onDecodingFailure: DecodingFailurePolicy = .skip
-    ) -> some AsyncSequence<[Record], any Error> {
+    ) -> some AsyncSequence<[Record], any Error> & Sendable {
         observe(
             Result { try Query(where: predicate).sorted(by: order).window(nil, limit, 0).table },
             onDecodingFailure
         )
-    }
-}
-
-extension SyncTable where Record == Row {
-    /// Emits the rows that match a closure, now and after every change.
-    public func observe(
-        where condition: (Columns<Row>) throws -> Condition,
-        sortedBy order: [SortTerm<Row>] = [],
-        limit: Int? = nil,
-        onDecodingFailure: DecodingFailurePolicy = .skip
-    ) -> some AsyncSequence<[Row], any Error> {
-        observe(
-            Result {
-                try Query(where: condition).window(order.map { try $0.sortKey() }, limit, 0).table
-            },
-            onDecodingFailure
-        )
-    }
-
-    /// Emits the number of rows that match a closure, now and when it changes.
-    public func observeCount(
-        where condition: (Columns<Row>) throws -> Condition
-    ) -> some AsyncSequence<Int, any Error> {
-        observeCount(of: Result { try Query(where: condition) })
     }
 }

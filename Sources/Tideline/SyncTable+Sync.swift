@@ -1,11 +1,39 @@
-// Pull and purge of a table.
+// SyncTable+Sync: pull, verification and purge of a table.
 
 public import Foundation
 import Synchronization
 import TidelineCore
 
 extension SyncTable {
-    /// Pulls the changes that were made on the server.
+    /// Pushes all pending operations and pulls the changes of the records of a query, as pull-to-refresh needs.
+    ///
+    /// When it returns, every change made on the device before the call is on the server, and
+    /// every change that was on the server is on the device.
+    ///
+    /// ```swift
+    /// try await todos.sync(queryID: "openItems", where: { !$0.complete })
+    /// ```
+    ///
+    /// - Throws: ``PushError`` if an operation could not be sent, or is parked; even then the changes of a
+    ///   reachable server have been pulled. Otherwise as ``pull(queryID:_:)``.
+    @discardableResult
+    @concurrent
+    public func sync(
+        queryID: String?,
+        _ query: Query<Record> = Query()
+    ) async throws -> PullResult {
+        var behind: PushError?
+        do {
+            _ = try await engine.pushRunner.push()
+        } catch let error as PushError where error.status == .operationErrors {
+            behind = error
+        }
+        let result = try await pull(queryID: queryID, query)
+        if let behind { throw behind }
+        return result
+    }
+
+    /// Pulls the changes of the records of a query that were made on the server; without a query, of all records.
     ///
     /// Pushes first: if the push fails for any reason other than parked operations, the pull ends with
     /// its ``PushError``. With a query id, only rows that changed since the last pull of that id are sent;
@@ -16,60 +44,23 @@ extension SyncTable {
     /// try await todos.pull(queryID: "openItems", where: { !$0.complete })
     /// ```
     ///
-    /// - Parameter queryID: 1 to 50 letters, digits, `-` or `_`, or nil. Another filter under the
-    ///   same id restarts the pull from the beginning.
+    /// - Parameters:
+    ///   - queryID: 1 to 50 letters, digits, `-` or `_`, or nil. Another filter under the same id restarts the pull
+    ///     from the beginning.
+    ///   - query: The condition of the records; with nil as the query id also an order, a limit and an offset.
     /// - Returns: The number of rows stored and removed, and the number of requests.
     /// - Throws: ``PushError``, or ``SyncError`` with code `offline`, `unauthorized`, `forbidden`,
     ///   `tooManyRequests`, `serverError`, `badResponse`, `insecureEndpoint`, `cancelled`,
-    ///   `invalidQueryID` or `unsupportedQuery`. Pages stored before the error are kept.
-    @discardableResult
-    public func pull(queryID: String?) async throws -> PullResult {
-        try await pull(queryID: queryID, Query<Record>())
-    }
-
-    /// Pushes all pending operations and pulls the changes, as pull-to-refresh needs.
-    ///
-    /// When it returns, every change made on the device before the call is on the server, and
-    /// every change that was on the server is on the device.
-    ///
-    /// ```swift
-    /// try await todos.caughtUp(queryID: "openItems", where: { !$0.complete })
-    /// ```
-    ///
-    /// - Throws: ``PushError`` if an operation could not be sent, or is parked; even then the changes of a
-    ///   reachable server have been pulled. Otherwise as ``pull(queryID:)``.
-    @discardableResult
-    public func caughtUp(queryID: String?) async throws -> PullResult {
-        try await caughtUp(queryID: queryID, Query<Record>())
-    }
-
-    /// Pushes all pending operations and pulls the changes of the records of a query.
-    ///
-    /// - Throws: ``PushError`` if an operation could not be sent, or is parked; even then the changes of a
-    ///   reachable server have been pulled. Otherwise as ``pull(queryID:_:)``.
+    ///   `invalidQueryID`, or `unsupportedQuery` for a query with selected fields, for one with an order, a limit or
+    ///   an offset under a query id, and for one that cannot be written as OData. Pages stored before the error are
+    ///   kept.
     @discardableResult
     @concurrent
-    public func caughtUp(queryID: String?, _ query: Query<Record>) async throws -> PullResult {
-        var behind: PushError?
-        do {
-            _ = try await engine.push()
-        } catch let error as PushError where error.status == .operationErrors {
-            behind = error
-        }
-        let result = try await pull(queryID: queryID, query)
-        if let behind { throw behind }
-        return result
-    }
-
-    /// Pulls the changes of the records of a query.
-    ///
-    /// - Throws: ``PushError``, or ``SyncError`` as ``pull(queryID:)``: `unsupportedQuery` for a query with
-    ///   selected fields, for one with an order, a limit or an offset under a query id, and for one that cannot be
-    ///   written as OData. Pages stored before the error are kept.
-    @discardableResult
-    @concurrent
-    public func pull(queryID: String?, _ query: Query<Record>) async throws -> PullResult {
-        try await engine.pull(query.table, queryID: queryID, in: name)
+    public func pull(
+        queryID: String?,
+        _ query: Query<Record> = Query()
+    ) async throws -> PullResult {
+        try await engine.pullRunner.pull(query.table, queryID: queryID, in: name)
     }
 
     /// The time when the last pull of this table ended, by this device's wall clock; nil before the first.
@@ -98,33 +89,19 @@ extension SyncTable {
     ///   - queryID: The id of a pull; nil compares the whole table.
     ///   - repair: Whether to fetch the rows that differ and remove those that the server no longer has.
     /// - Returns: The differences that were found, and how many of them were repaired.
-    /// - Throws: ``SyncError`` as ``pull(queryID:)``, or with code `invalidQueryID` for an id that was
+    /// - Throws: ``SyncError`` as ``pull(queryID:_:)``, or with code `invalidQueryID` for an id that was
     ///   never pulled.
     @discardableResult
     @concurrent
     public func verify(queryID: String?, repair: Bool = false) async throws -> VerifyResult {
         try await engine.pinned {
-            try await engine.verify(queryID: queryID, repair: repair, in: name)
+            try await engine.verifyRunner.verify(queryID: queryID, repair: repair, in: name)
         }
     }
 
-    /// Removes all local records.
+    /// Removes the local records of a query; without a query, all records.
     ///
     /// The server keeps them, and the next pull fetches them again.
-    ///
-    /// ```swift
-    /// try await todos.purge(force: true)
-    /// try await todos.pull(queryID: "all")
-    /// ```
-    ///
-    /// - Parameter force: Whether to discard pending operations. If false, pending operations are an error.
-    /// - Throws: ``SyncError`` with code `pendingOperations`, or `cancelled` if the task is cancelled
-    ///   before all records are removed. On an error, nothing is removed.
-    public func purge(force: Bool = false) async throws {
-        try await engine.purge(nil, force: force, in: name)
-    }
-
-    /// Removes the local records of a query.
     ///
     /// ```swift
     /// try await todos.purge(try Query(where: { $0.complete }))
@@ -135,25 +112,23 @@ extension SyncTable {
     ///   - force: Whether to discard pending operations of these records. If false, they are an error.
     /// - Throws: ``SyncError`` with code `pendingOperations`, `cancelled`, or `unsupportedQuery` for a
     ///   query with an order, a limit, an offset or selected fields. On an error, nothing is removed.
-    public func purge(_ query: Query<Record>, force: Bool = false) async throws {
+    public func purge(_ query: Query<Record> = Query(), force: Bool = false) async throws {
         let table = query.table
         guard table.order.isEmpty, table.limit == nil, table.offset == 0, table.select == nil else {
             throw SyncError.unsupportedQuery(
                 "a purge takes a condition alone. Leave out order, limit, offset and fields."
             )
         }
-        try await engine.purge(
+        try await engine.purgeRunner.purge(
             coder.meant(table.filter?.bound(now: engine.environment.now())),
             force: force,
             in: name
         )
     }
-}
 
-extension SyncTable where Record: SyncRecord {
     /// Pulls the changes of the records that match a closure.
     ///
-    /// - Throws: ``PushError``, or ``SyncError`` as ``pull(queryID:)``, or with code
+    /// - Throws: ``PushError``, or ``SyncError`` as ``pull(queryID:_:)``, or with code
     ///   `unsupportedQuery` for an expression that has no column form. Errors of the closure are rethrown.
     @discardableResult
     public func pull(
@@ -165,19 +140,32 @@ extension SyncTable where Record: SyncRecord {
 
     /// Pushes all pending operations and pulls the changes of the records that match a closure.
     ///
-    /// - Throws: As ``caughtUp(queryID:)``, or ``SyncError`` with code `unsupportedQuery` for an expression
+    /// - Throws: As ``sync(queryID:_:)``, or ``SyncError`` with code `unsupportedQuery` for an expression
     ///   that has no column form. Errors of the closure are rethrown.
     @discardableResult
-    public func caughtUp(
+    public func sync(
         queryID: String?,
         where condition: (Columns<Record>) throws -> Condition
     ) async throws -> PullResult {
-        try await caughtUp(queryID: queryID, Query(where: condition))
+        try await sync(queryID: queryID, Query(where: condition))
     }
 
+    /// Removes the local records that match a closure.
+    ///
+    /// - Throws: ``SyncError`` with code `pendingOperations`, `cancelled`, or `unsupportedQuery` for an expression
+    ///   that a query cannot contain, and the errors of the closure. On an error, nothing is removed.
+    public func purge(
+        where condition: (Columns<Record>) throws -> Condition,
+        force: Bool = false
+    ) async throws {
+        try await purge(Query(where: condition), force: force)
+    }
+}
+
+extension SyncTable where Record: SyncRecord {
     /// Pulls the changes of the records that match a predicate.
     ///
-    /// - Throws: ``PushError``, or ``SyncError`` as ``pull(queryID:)``, or with code
+    /// - Throws: ``PushError``, or ``SyncError`` as ``pull(queryID:_:)``, or with code
     ///   `unsupportedQuery` for an expression that has no column form.
     @discardableResult
     public func pull(
@@ -189,67 +177,21 @@ extension SyncTable where Record: SyncRecord {
 
     /// Pushes all pending operations and pulls the changes of the records that match a predicate.
     ///
-    /// - Throws: As ``caughtUp(queryID:)``, or ``SyncError`` with code `unsupportedQuery` for an expression
+    /// - Throws: As ``sync(queryID:_:)``, or ``SyncError`` with code `unsupportedQuery` for an expression
     ///   that has no column form.
     @discardableResult
-    public func caughtUp(
+    public func sync(
         queryID: String?,
         where predicate: Predicate<Record>
     ) async throws -> PullResult {
-        try await caughtUp(queryID: queryID, Query(where: predicate))
-    }
-
-    /// Removes the local records that match a closure.
-    ///
-    /// - Throws: ``SyncError`` with code `pendingOperations`, `cancelled`, or `unsupportedQuery` for an expression
-    ///   that has no column form, and the errors of the closure. On an error, nothing is removed.
-    public func purge(
-        where condition: (Columns<Record>) throws -> Condition,
-        force: Bool = false
-    ) async throws {
-        try await purge(Query(where: condition), force: force)
+        try await sync(queryID: queryID, Query(where: predicate))
     }
 
     /// Removes the local records that match a predicate.
     ///
     /// - Throws: ``SyncError`` with code `pendingOperations`, `cancelled`, or `unsupportedQuery` for an expression
-    ///   that has no column form. On an error, nothing is removed.
+    ///   that a query cannot contain. On an error, nothing is removed.
     public func purge(where predicate: Predicate<Record>, force: Bool = false) async throws {
         try await purge(Query(where: predicate), force: force)
-    }
-}
-
-extension SyncTable where Record == Row {
-    /// Pulls the changes of the rows that match a closure.
-    ///
-    /// - Throws: ``PushError``, or ``SyncError`` as ``pull(queryID:)``. Errors of the closure are rethrown.
-    @discardableResult
-    public func pull(
-        queryID: String?,
-        where condition: (Columns<Row>) throws -> Condition
-    ) async throws -> PullResult {
-        try await pull(queryID: queryID, Query(where: condition))
-    }
-
-    /// Pushes all pending operations and pulls the changes of the rows that match a closure.
-    ///
-    /// - Throws: As ``caughtUp(queryID:)``. Errors of the closure are rethrown.
-    @discardableResult
-    public func caughtUp(
-        queryID: String?,
-        where condition: (Columns<Row>) throws -> Condition
-    ) async throws -> PullResult {
-        try await caughtUp(queryID: queryID, Query(where: condition))
-    }
-
-    /// Removes the local rows that match a closure.
-    ///
-    /// - Throws: ``SyncError`` with code `pendingOperations`, `cancelled`, or `unsupportedQuery` for a
-    ///   column that the table does not have, and the errors of the closure. On an error, nothing is removed.
-    public func purge(
-        where condition: (Columns<Row>) throws -> Condition,
-        force: Bool = false
-    ) async throws {
-        try await purge(Query(where: condition), force: force)
     }
 }

@@ -5,7 +5,7 @@ import TidelineCore
 /// A synchronized table on the device.
 ///
 /// Reads and changes go to the local store. Each change and its operation in the queue are
-/// one transaction. Only ``pull(queryID:)``, its overloads and the other sync methods use the network.
+/// one transaction. Only ``pull(queryID:_:)``, its overloads and the other sync methods use the network.
 /// The reads with closures and predicates are those of ``ReadableTable``.
 public struct SyncTable<Record: Sendable>: ReadableTable {
     let engine: SyncEngine
@@ -29,7 +29,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     public func insert(_ record: Record) async throws -> Record {
         let row = try coder.encode(record)
         try projection(of: row)?.check(insert: row)
-        return try hand(try await engine.insert(row, in: name, declared: coder.declared))
+        return try hand(try await engine.localEdits.insert(row, in: name, declared: coder.declared))
     }
 
     /// Stores new records and queues their inserts, in order: all of them or none.
@@ -53,7 +53,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
             return row
         }
         return try hand(
-            try await engine.insert(rows, in: name, declared: coder.declared),
+            try await engine.localEdits.insert(rows, in: name, declared: coder.declared),
             .throw
         )
     }
@@ -87,7 +87,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         let row = try coder.encode(record)
         try RowCheck.checkIsLive(row, table: name)
         return try hand(
-            try await engine.update(
+            try await engine.localEdits.update(
                 row,
                 in: name,
                 identity: coder.identity,
@@ -122,7 +122,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         while true {
             let (stored, read, before) = try await decoded(id)
             let edit = try RecordEdit(of: stored, read, before: before, coder, change)
-            if let result = try await engine.replace(
+            if let result = try await engine.localEdits.replace(
                 stored,
                 with: edit.row,
                 in: name,
@@ -155,7 +155,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     @concurrent
     public func delete(_ record: Record) async throws {
         let row = try coder.encode(record)
-        try await engine.delete(row, in: name, identity: coder.identity)
+        try await engine.localEdits.delete(row, in: name, identity: coder.identity)
     }
 
     /// Removes the record with an id and queues the delete.
@@ -169,7 +169,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// - Throws: ``SyncError`` with code `otherAccount` or `storeFailure`.
     @concurrent
     public func delete(id: String) async throws {
-        try await engine.delete(id, in: name)
+        try await engine.localEdits.delete(id, in: name)
     }
 
     /// Returns the record with an id, or nil if the device does not have it.

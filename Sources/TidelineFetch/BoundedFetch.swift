@@ -3,7 +3,7 @@
 import CCurl
 import Foundation
 
-/// An error that says why a document was not fetched.
+/// The reason why a document was not fetched.
 package struct FetchError: Error, Hashable, Sendable, CustomStringConvertible {
     package let description: String
 
@@ -14,7 +14,7 @@ package struct FetchError: Error, Hashable, Sendable, CustomStringConvertible {
 
 /// A fetch with limits.
 package struct BoundedFetch: Sendable {
-    /// The largest document.
+    /// The most bytes of a document.
     package var bytesMax = 512 * 1024
     /// The time for everything: name lookup, connection, redirects, document.
     package var timeMax: Duration = .seconds(10)

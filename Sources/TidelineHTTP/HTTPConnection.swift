@@ -15,13 +15,13 @@ import TidelineTLS
 // it only after it has returned to the loop, which is the executor it prefers.
 final class HTTPConnection: @unchecked Sendable {
     enum Phase {
-        /// Both sides negotiate keys; only with TLS.
+        /// Client and server negotiate keys; only with TLS.
         case handshaking
         /// A request arrives, or none has begun.
         case reading
         /// The handler's task runs; nothing is read.
         case handling
-        /// The answer is being sent; nothing is read.
+        /// The answer is being sent; no request is read.
         case answering
         /// The answer continues for as long as both sides want; nothing is read.
         case streaming
@@ -41,7 +41,7 @@ final class HTTPConnection: @unchecked Sendable {
         var head: [UInt8]
         var body: [UInt8]
         var sent: Int
-        /// The answer's share of the memory for answers.
+        /// The memory reservation of the answer.
         var share: AnswerShare?
         /// The number of bytes that were sent and released.
         var dropped = 0
@@ -69,30 +69,30 @@ final class HTTPConnection: @unchecked Sendable {
     var caller = ""
     /// When the current phase times out.
     var deadline: ContinuousClock.Instant
-    /// When the complete request has to be here, and later when the complete answer has to be sent.
+    /// The deadline for the complete request, and later for sending the complete answer.
     var wholeDeadline: ContinuousClock.Instant
     /// Whether the deadlines count for a request that has begun.
     var isTimed = true
 
-    /// Whether the loop continues with the connection by itself.
+    /// Whether the loop continues with the connection without an event of its socket.
     var isPostponed = false
-    /// Whether a read may find something; the system reports when that becomes true.
+    /// Whether a read may return bytes; the system reports when that becomes true.
     var mayRead = false
-    /// The peer has sent its last byte, which a short read does not show.
+    /// Whether the peer has sent its last byte, which a short read does not reveal.
     var isEnding = false
     /// When the handler got the request.
     var handlingSince = ContinuousClock.now
-    /// The peer has disconnected.
+    /// Whether the peer has disconnected.
     var isGone = false
     /// When the connection last became idle.
     var idleSince: ContinuousClock.Instant
-    /// Why requests on the connection are rejected, except those for the health of the server.
+    /// Why requests on the connection are rejected, except health checks.
     var excess: Excess?
     /// The caller that its stream counts for.
     var listensFor = ""
     /// The address that the connection counts for; empty for a trusted proxy.
     var countedFor = ""
-    /// Whether the peer that has sent its last byte was asked whether it still reads.
+    /// Whether the server has tested if a peer that has sent its last byte still reads.
     var wasAsked = false
     /// The bytes of the current request, and of those received after it, as the worker has counted
     /// them.
@@ -109,7 +109,7 @@ final class HTTPConnection: @unchecked Sendable {
     var output: Output?
     /// The listener of a stream.
     var listener: EventListener?
-    /// Whether the loop attends to the stream by itself.
+    /// Whether the loop will send events to the stream without an event of its socket.
     var isDue = false
     /// Whether the connection ends with this answer.
     var isLast = false
@@ -136,16 +136,16 @@ final class HTTPConnection: @unchecked Sendable {
         wholeDeadline = now + limits.requestTimeMax
     }
 
-    /// Ends the handshake: the first request comes next.
+    /// Ends the handshake; the first request follows.
     func handshakeEnded(now: ContinuousClock.Instant, limits: HTTPLimits) {
         phase = .reading
-        // The request may be here already, and the system does not report that again.
+        // The request may have arrived already, and the system does not report that again.
         mayRead = true
         deadline = now + limits.headerTimeMax
         wholeDeadline = now + limits.requestTimeMax
     }
 
-    /// Whether the connection is without a request.
+    /// Whether the connection has no request.
     var hasNoRequest: Bool {
         phase == .handshaking || phase == .reading && !parser.hasBegun
     }
@@ -162,7 +162,7 @@ final class HTTPConnection: @unchecked Sendable {
         wasAsked = false
     }
 
-    /// Flags the changed tables that the listener has to be notified of; false if there are none.
+    /// Flags the changed tables that the listener watches; returns false if there are none.
     func hear(_ changed: [Bool]) -> Bool {
         listener?.mark(changed)
         return listener?.isPending == true

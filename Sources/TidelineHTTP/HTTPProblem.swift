@@ -1,4 +1,4 @@
-// HTTPProblem: the answers that the HTTP layer gives by itself (RFC 9457 bodies).
+// HTTPProblem: the responses that the HTTP layer itself creates (RFC 9457 bodies).
 
 import TidelineCore
 import TidelineServerCore
@@ -58,7 +58,7 @@ enum HTTPProblem {
     /// For the log and the metrics: the caller closed the connection before there was an answer.
     static let callerLeft = ServerResponse(status: 499)
 
-    /// A write whose handler did not end may have been committed, or may yet be.
+    /// Returns the response if a handler was abandoned; a write may have been committed, or may still be.
     private static func gaveUp(_ reason: String, _ method: String) -> ServerResponse {
         if ["GET", "HEAD", "OPTIONS"].contains(method) {
             return answer(503, "Service Unavailable", reason + " Try again.")

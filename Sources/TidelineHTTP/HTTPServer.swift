@@ -5,7 +5,7 @@
 
 import Glibc
 import Synchronization
-public import TidelineServerCore
+package import TidelineServerCore
 package import TidelineTLS
 
 /// An HTTP/1.1 server.
@@ -22,7 +22,7 @@ package import TidelineTLS
 /// The handler runs on the thread of its connection's event loop, and so do the actors it awaits
 /// unless they have an executor of their own. Whatever blocks, such as a database, has to run on
 /// a thread of its own: awaiting it there and coming back is cheap.
-public final class HTTPServer: Sendable {
+package final class HTTPServer: Sendable {
     private enum Phase {
         case ready
         case running
@@ -55,7 +55,7 @@ public final class HTTPServer: Sendable {
     ///   - limits: The limits for requests, connections and waits.
     ///   - loops: The number of threads that serve connections, at least one.
     ///   - handler: Answers a request. It is cancelled after `handlerTimeMax`.
-    public convenience init(
+    package convenience init(
         host: String,
         port: Int,
         limits: HTTPLimits,
@@ -112,7 +112,7 @@ public final class HTTPServer: Sendable {
     /// - Returns: The port that was bound.
     /// - Throws: ``HTTPServerError``, with code `alreadyStarted` for a second start. If the address
     ///   cannot be listened on, the server may be started again.
-    public func start() throws -> Int {
+    package func start() throws -> Int {
         try state.withLock { state in
             guard state.phase == .ready else { throw HTTPServerError.startedTwice }
             let (sockets, port) = try listen()
@@ -141,7 +141,7 @@ public final class HTTPServer: Sendable {
     /// Returns when everything is done, at the latest after `drainTimeMax`: requests that are not
     /// answered by then get 503 if it can be sent immediately. May be called more than once; each
     /// call waits for the end.
-    public func drain() async {
+    package func drain() async {
         let workers = state.withLock { state in
             let workers = state.phase == .running ? state.workers : []
             state.phase = .draining
@@ -204,7 +204,7 @@ public final class HTTPServer: Sendable {
         return (sockets, handed.port)
     }
 
-    /// Returns when each event loop has had its turn.
+    /// Returns when each event loop has run once.
     package func pulse() async {
         for worker in state.withLock({ $0.workers }) {
             await Task(executorPreference: worker.loop) {}.value

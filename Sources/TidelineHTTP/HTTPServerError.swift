@@ -34,7 +34,7 @@ public struct HTTPServerError: Error, Sendable, CustomStringConvertible {
 
     /// The kind of reason.
     public var code: Code
-    /// The description of the error, with what to do about it.
+    /// The description of the error, and how to fix it.
     public var message: String
 
     /// The message.
@@ -76,7 +76,7 @@ extension HTTPServerError {
         "This server was started before, and a server is started once. Make another one."
     )
 
-    /// A server that has to be stopped first.
+    /// The error for a server that must be stopped first.
     package static let running = HTTPServerError(
         .alreadyStarted,
         "This server is running or being started. Stop it before it is started again."

@@ -33,7 +33,7 @@ extension HTTPWorker {
         connection.wholeDeadline = now + limits.answerTimeMax
         connection.deadline = min(now + limits.idleTimeMax, connection.wholeDeadline)
         connection.output = HTTPConnection.Output(
-            head: head,
+            head: buffers.head,
             body: isCut ? [] : answer.body,
             sent: 0,
             share: isCut ? nil : answer.share
@@ -42,7 +42,7 @@ extension HTTPWorker {
 
     /// Writes the head of an answer to `head`.
     func writeHead(of answer: ServerResponse, contentLength: Int?, _ connection: HTTPConnection) {
-        head.removeAll(keepingCapacity: true)
+        buffers.head.removeAll(keepingCapacity: true)
         AnswerHead(
             status: answer.status,
             fields: answer.headers,
@@ -51,17 +51,17 @@ extension HTTPWorker {
                 ? .ends : connection.parser.isVersion10 ? .lastsInVersion10 : .lasts,
             date: dateText()
         )
-        .write(to: &head)
+        .write(to: &buffers.head)
     }
 
-    /// Sends more of the answer; false if the peer has to read first.
+    /// Sends more of the answer; returns false if the peer has to read first.
     func sendSome(_ connection: HTTPConnection) -> Bool {
         guard push(connection) else { return false }
         finish(connection)
         return true
     }
 
-    /// Sends the output that waits; false if not all of it was sent.
+    /// Sends the waiting output; returns false if not all of it was sent.
     func push(_ connection: HTTPConnection) -> Bool {
         guard var output = connection.output else { return false }
         while output.left > 0 {
@@ -71,7 +71,7 @@ extension HTTPWorker {
             switch result {
             case .sent(let count):
                 output.sent += count
-                bytesSent += count
+                pending.bytesSent += count
                 connection.deadline = min(now + limits.idleTimeMax, connection.wholeDeadline)
             case .wait:
                 connection.output = nil
@@ -111,7 +111,7 @@ extension HTTPWorker {
 
     // MARK: - Callers that do not read
 
-    /// Records how fast the peer reads its answer; false when nothing waits for it.
+    /// Records how fast the peer reads its answer; returns false if no bytes wait for it.
     func lookAtPace(_ connection: HTTPConnection) -> Bool {
         guard let output = connection.output, output.pace != nil else { return false }
         connection.output?.pace?.look(
@@ -196,7 +196,7 @@ extension HTTPWorker {
         )
     }
 
-    /// Ends an answer that was sent: the next request follows, or the end of the connection.
+    /// Completes a sent answer: continues with the next request, or ends the connection.
     func finish(_ connection: HTTPConnection) {
         guard connection.isLast else {
             connection.startOver(now: now, limits: limits)
@@ -212,7 +212,7 @@ extension HTTPWorker {
         shutdown(connection.socket, Int32(SHUT_WR))
     }
 
-    /// Reads and drops bytes until the peer closes; false if there are none now.
+    /// Reads and drops bytes until the peer closes; returns false if none are available now.
     func dropSome(_ connection: HTTPConnection) -> Bool {
         switch receive(connection) {
         case .wait: return false

@@ -20,11 +20,11 @@ extension HTTPWorker {
             traffic.connectionsLimited.add()
             return send(named(HTTPProblem.tooManyOwnListeners, connection), on: connection)
         }
-        if traffic.listeners.current >= listenersMax {
+        if traffic.listeners.current >= streams.countMax {
             traffic.warnings.reached("listeners") { traffic.callerListeners.most }
             makeRoom(forListenerOf: stream.caller)
         }
-        guard traffic.listeners.current < listenersMax else {
+        guard traffic.listeners.current < streams.countMax else {
             return send(named(HTTPProblem.tooManyListeners, connection), on: connection)
         }
         connection.listensFor = stream.caller
@@ -32,7 +32,7 @@ extension HTTPWorker {
         keepShort(connection.socket)
         let listener = stream.listener(openFeed())
         traffic.listeners.add()
-        listeners += 1
+        streams.count += 1
         connection.listener = listener
         connection.isLast = true
         writeHead(of: answer, contentLength: nil, connection)
@@ -45,7 +45,7 @@ extension HTTPWorker {
             now + (stream.lasts.map { Duration.microseconds($0) } ?? Self.withoutEnd)
         connection.deadline = min(now + limits.eventsHeartbeat, connection.wholeDeadline)
         connection.output = HTTPConnection.Output(
-            head: head,
+            head: buffers.head,
             body: listener.opening(feedStamps),
             sent: 0
         )
@@ -66,7 +66,7 @@ extension HTTPWorker {
     /// Longer than a process lives.
     private static let withoutEnd: Duration = .seconds(1 << 32)
 
-    /// Continues until the peer has its turn, or no event is left; true when the stream is over.
+    /// Sends events until the peer has to read or no event is left; returns true when the stream is over.
     func streamSome(_ connection: HTTPConnection) -> Bool {
         while connection.phase == .streaming {
             if connection.isGone {
@@ -78,11 +78,11 @@ extension HTTPWorker {
                 connection.deadline = min(now + limits.eventsHeartbeat, connection.wholeDeadline)
             }
             if var listener = connection.listener, listener.isPending {
-                let events = eventTexts.next(for: &listener, feedStamps)
+                let events = streams.texts.next(for: &listener, feedStamps)
                 connection.listener = listener
                 connection.output = HTTPConnection.Output(head: [], body: events, sent: 0)
             } else if connection.isEnding, !connection.wasAsked {
-                // The peer may have disconnected; then it answers the bytes sent now with a reset.
+                // If the peer has disconnected, its system answers these bytes with a reset.
                 connection.wasAsked = true
                 beat(connection)
             } else {
@@ -92,8 +92,7 @@ extension HTTPWorker {
         return true
     }
 
-    /// Handles the deadline of a listener: of one that does not read, of its token, or of the
-    /// silence.
+    /// Handles a listener's deadline: it has not read, its token has expired, or a heartbeat is due.
     func streamTimedOut(_ connection: HTTPConnection) {
         if connection.output != nil {
             end(connection)
@@ -113,7 +112,7 @@ extension HTTPWorker {
         )
     }
 
-    /// Ends a stream in good order; if its peer does not read, closes the connection as it is.
+    /// Ends a stream properly; if its peer does not read, just closes the connection.
     func dismiss(_ connection: HTTPConnection) {
         guard connection.phase == .streaming else { return }
         guard connection.output == nil else { return end(connection) }
@@ -133,7 +132,7 @@ extension HTTPWorker {
     func stopListening(_ connection: HTTPConnection) {
         guard connection.listener != nil else { return }
         connection.listener = nil
-        listeners -= 1
+        streams.count -= 1
         traffic.listeners.add(-1)
         traffic.callerListeners.end(connection.listensFor)
     }
@@ -154,34 +153,34 @@ extension HTTPWorker {
 
     /// Returns the loop's feed of changes, which exists from its first listener on.
     private func openFeed() -> EventFeed {
-        if let feed { return feed }
+        if let feed = streams.feed { return feed }
         let opened = traffic.events.attach { [self] in
             Task(executorPreference: loop) { [self] in tellListeners() }
         }
-        feed = opened
+        streams.feed = opened
         return opened
     }
 
     func closeFeed() {
-        if let feed { traffic.events.detach(feed) }
-        feed = nil
+        if let feed = streams.feed { traffic.events.detach(feed) }
+        streams.feed = nil
     }
 
-    private var feedStamps: [Int64] { feed?.stamps ?? [] }
+    private var feedStamps: [Int64] { streams.feed?.stamps ?? [] }
 
-    /// Flags the listeners of each change, and begins to notify them.
+    /// Flags the listeners of each changed table, and begins to notify them.
     private func tellListeners() {
-        guard let changed = feed?.refresh(), !changed.isEmpty else { return }
-        eventTexts.begin()
+        guard let changed = streams.feed?.refresh(), !changed.isEmpty else { return }
+        streams.texts.begin()
         for connection in connections.values where connection.phase == .streaming {
             guard connection.hear(changed), connection.output == nil, !connection.isDue else {
                 continue
             }
             connection.isDue = true
-            due.append(connection)
+            streams.due.append(connection)
         }
-        guard !isTelling else { return }
-        isTelling = true
+        guard !streams.isTelling else { return }
+        streams.isTelling = true
         tellSome()
     }
 
@@ -190,18 +189,18 @@ extension HTTPWorker {
 
     private func tellSome() {
         now = .now
-        let end = min(due.count, dueStart + Self.toldAtOnce)
-        for connection in due[dueStart..<end] {
+        let end = min(streams.due.count, streams.dueStart + Self.toldAtOnce)
+        for connection in streams.due[streams.dueStart..<end] {
             connection.isDue = false
             if connection.phase == .streaming { proceed(connection) }
         }
-        dueStart = end
-        guard dueStart == due.count else {
+        streams.dueStart = end
+        guard streams.dueStart == streams.due.count else {
             Task(executorPreference: loop) { [self] in tellSome() }
             return
         }
-        due = []
-        dueStart = 0
-        isTelling = false
+        streams.due = []
+        streams.dueStart = 0
+        streams.isTelling = false
     }
 }

@@ -1,5 +1,4 @@
-// HTTPWorker+TLS: connections whose bytes go through TLS: the handshake, and the differences after
-// it.
+// HTTPWorker+TLS: the handshake of TLS connections, and what differs from plain ones after it.
 //
 // OpenSSL works on the socket itself, without waiting, so a connection waits for the same changes
 // of its socket as a plain one.
@@ -9,9 +8,9 @@ import TidelineServerCore
 import TidelineTLS
 
 extension HTTPWorker {
-    /// Continues the handshake; false while the peer has its turn.
+    /// Continues the handshake; returns false while it waits for the peer.
     ///
-    /// It is called again when there may be more to read.
+    /// It is called again when more bytes may be available.
     func handshake(_ connection: HTTPConnection) -> Bool {
         guard let tls = connection.tls else { return false }
         switch tls.handshake() {
@@ -23,7 +22,7 @@ extension HTTPWorker {
             return false
         case .again: return true
         case .isHTTP:
-            // It would not understand anything but plain HTTP.
+            // A caller that speaks plain HTTP would not understand a TLS alert.
             connection.tls = nil
             connection.isLast = true
             traffic.failedHandshakes.add()
@@ -38,7 +37,7 @@ extension HTTPWorker {
 
     /// Reads like `receive(_:)`.
     func receive(_ connection: HTTPConnection, by tls: TLSSession) -> SocketRead {
-        switch tls.read(into: input) {
+        switch tls.read(into: buffers.input) {
         case .bytes(let count): return .bytes(count)
         case .wait(let isForPeer):
             if isForPeer { connection.mayRead = false }
@@ -59,10 +58,12 @@ extension HTTPWorker {
         } else {
             // In one record, so that they are sent in one packet if they fit. A write that has to
             // wait is repeated with the same bytes: `sent` has not moved.
-            record.removeAll(keepingCapacity: true)
-            record += output.head[output.sent...]
-            record += output.body.prefix(max(0, TLSSession.recordBytes - record.count))
-            outcome = record.withUnsafeBytes { tls.write($0) }
+            buffers.record.removeAll(keepingCapacity: true)
+            buffers.record += output.head[output.sent...]
+            buffers.record += output.body.prefix(
+                max(0, TLSSession.recordBytes - buffers.record.count)
+            )
+            outcome = buffers.record.withUnsafeBytes { tls.write($0) }
         }
         switch outcome {
         case .bytes(let count): return .sent(count)
@@ -71,10 +72,10 @@ extension HTTPWorker {
         }
     }
 
-    /// Ends an interim answer, which is either sent whole or not needed.
+    /// Sends an interim answer; ends the connection unless the whole answer was sent.
     func continueInterim(_ connection: HTTPConnection, _ line: [UInt8], by tls: TLSSession) {
         let outcome = line.withUnsafeBytes { tls.write($0) }
-        // OpenSSL would want these bytes again before any others.
+        // OpenSSL requires these bytes again before any others.
         guard case .bytes(line.count) = outcome else { return end(connection) }
     }
 }
@@ -83,9 +84,9 @@ extension HTTPWorker {
 enum SocketRead: Hashable, Sendable {
     /// The number of bytes, at least one.
     case bytes(Int)
-    /// No bytes are here now.
+    /// No bytes are available now.
     case wait
-    /// No bytes, and there may be more.
+    /// No bytes were read, but more may be available.
     case again
     /// The peer has sent its last byte, or has disconnected.
     case ended

@@ -11,11 +11,11 @@ import TidelineCore
 import TidelineServerCore
 
 extension HTTPWorker {
-    /// How often a connection is read before others have their turn: each read may find only one
-    /// byte.
+    /// How often a connection is read before others have their turn, because each read may return only one byte.
     private static let stepsAtOnce = 64
 
-    /// Continues until the peer, the handler or other connections have their turn.
+    /// Continues with a connection until it waits for the peer or the handler, or until other connections have their
+    /// turn.
     func proceed(_ connection: HTTPConnection) {
         for _ in 0..<Self.stepsAtOnce {
             switch connection.phase {
@@ -45,7 +45,7 @@ extension HTTPWorker {
 
     // MARK: - Reading
 
-    /// Reads some bytes; false if there is nothing to read now.
+    /// Reads some bytes; returns false if none are available now.
     private func readSome(_ connection: HTTPConnection) -> Bool {
         if connection.unreadStart < connection.unread.count {
             let bytes = connection.unread
@@ -54,7 +54,7 @@ extension HTTPWorker {
                 let count = parse(connection, UnsafeRawBufferPointer(rebasing: bytes[start...]))
                 connection.unreadStart = start + count
             }
-            // All of it is used: an idle connection holds no memory.
+            // All bytes are used, so that an idle connection holds no memory.
             if connection.unreadStart >= bytes.count { connection.unread = [] }
             return true
         }
@@ -66,8 +66,8 @@ extension HTTPWorker {
             end(connection)
             return false
         case .bytes(let count):
-            let taken = parse(connection, UnsafeRawBufferPointer(rebasing: input[..<count]))
-            connection.unread = taken < count ? Array(input[taken..<count]) : []
+            let taken = parse(connection, UnsafeRawBufferPointer(rebasing: buffers.input[..<count]))
+            connection.unread = taken < count ? Array(buffers.input[taken..<count]) : []
             connection.unreadStart = 0
             return true
         }
@@ -79,7 +79,12 @@ extension HTTPWorker {
         if let tls = connection.tls { return receive(connection, by: tls) }
         var count = 0
         repeat {
-            count = recv(connection.socket, input.baseAddress, input.count, Int32(MSG_DONTWAIT))
+            count = recv(
+                connection.socket,
+                buffers.input.baseAddress,
+                buffers.input.count,
+                Int32(MSG_DONTWAIT)
+            )
         } while count < 0 && errno == EINTR
         if count < 0 {
             guard errno == EAGAIN else { return .ended }
@@ -87,7 +92,7 @@ extension HTTPWorker {
             return .wait
         }
         // All available bytes have been read; the end of the connection has no length.
-        if count < input.count && !connection.isEnding { connection.mayRead = false }
+        if count < buffers.input.count && !connection.isEnding { connection.mayRead = false }
         return count > 0 ? .bytes(count) : .ended
     }
 
@@ -121,8 +126,8 @@ extension HTTPWorker {
         if let tls = connection.tls { return continueInterim(connection, line, by: tls) }
         let flags = Int32(MSG_NOSIGNAL | MSG_DONTWAIT)
         let count = Glibc.send(connection.socket, line, line.count, flags)
-        // A part of it would be a part of the answer. If none of it was sent, the caller sends the
-        // body unasked.
+        // A part of the interim answer would corrupt the answer. If none of it was sent, the caller sends the body
+        // without it.
         if count > 0 && count < line.count { end(connection) }
     }
 
@@ -171,12 +176,11 @@ extension HTTPWorker {
         end(connection)
     }
 
-    /// Finds out whether a peer that has sent its last byte has disconnected, or waits for the
-    /// answer.
+    /// Tests whether a peer that has sent its last byte has disconnected, or waits for the answer.
     ///
-    /// Both cases look the same: closing both directions sends no more than closing one. Something
-    /// has to be sent, which the system of a disconnected peer answers with a reset. A caller that
-    /// reads ignores an interim answer (RFC 9110 section 15.2), in HTTP/1.1.
+    /// Both cases look the same, because closing both directions sends no more than closing one. So the server sends
+    /// an interim answer: the system of a disconnected peer responds to it with a reset, and a caller that reads
+    /// ignores it (RFC 9110 section 15.2), in HTTP/1.1.
     func askWhetherGone(_ connection: HTTPConnection) {
         guard !connection.wasAsked, !connection.parser.isVersion10,
             now - connection.handlingSince >= Self.askPatience
@@ -185,10 +189,10 @@ extension HTTPWorker {
         continueInterim(connection)
     }
 
-    /// Most requests end within it, so that no peer has to be asked.
+    /// Most requests end within this time, so that no peer has to be tested.
     private static let askPatience: Duration = .milliseconds(300)
 
-    /// Answers instead of a handler that is too slow.
+    /// Sends an answer in place of a handler that is too slow.
     ///
     /// The handler's own answer is dropped.
     func giveUp(_ connection: HTTPConnection, answer: ServerResponse) {
@@ -197,7 +201,7 @@ extension HTTPWorker {
         proceed(connection)
     }
 
-    /// Answers, and closes the connection: where the next request begins is unknown.
+    /// Rejects the request and closes the connection, because the beginning of the next request is unknown.
     func refuse(_ connection: HTTPConnection, _ fault: RequestFault) {
         connection.isLast = true
         send(named(HTTPProblem.answer(to: fault, limits: limits), connection), on: connection)

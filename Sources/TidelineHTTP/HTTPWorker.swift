@@ -28,59 +28,22 @@ final class HTTPWorker: @unchecked Sendable {
     /// The certificate that callers are shown; nil for plain HTTP.
     private let tls: TLSIdentity?
 
-    /// The time at the start of this turn of the loop.
-    var now = ContinuousClock.now
-    private(set) var isDraining = false
-    /// The bytes of answers that this turn of the loop has sent.
-    var bytesSent = 0
-    /// Tasks of handlers that have not returned.
-    var handlersRunning = 0
-    /// The buffer of a read; it keeps nothing from one read to the next.
-    let input = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
-    /// The head of an answer while it is sent.
-    var head: [UInt8] = []
-    /// The bytes of one TLS record.
-    var record: [UInt8] = []
-
-    /// The number of connections that listen for changes.
-    var listeners = 0
-    /// The most listeners, of all loops together.
-    private(set) var listenersMax = 0
-    /// The loop's feed of table changes; nil until the first listener.
-    var feed: EventFeed?
-    /// The events of the current state of the tables, as text.
-    var eventTexts = EventTexts()
-    /// Listeners that have to be notified, those from `dueStart` on.
-    var due: [HTTPConnection] = []
-    var dueStart = 0
-    var isTelling = false
-
-    /// Connections that have used their turn and are not done.
-    private var postponed: [HTTPConnection] = []
-
     /// How long the turns of the loop take.
     private let turns: Histogram
     private let sockets: SocketPoll
-    /// Listening sockets.
-    private var doors: [Int32] = []
-    /// Whether another process has the sockets, too, and accepts connections that are not accepted
-    /// here.
-    private(set) var sharesDoors = false
-    private var isAccepting = true
-    /// The system had no descriptor or memory for a connection when it was last asked.
-    private var isExhausted = false
-    private var connectionsMax = 0
-    /// Whether some connections were idle at the last check.
-    private var idleKnown = true
+
+    /// The time at the start of this turn of the loop.
+    var now = ContinuousClock.now
     private(set) var connections: [Int32: HTTPConnection] = [:]
-    private var nextSweep = ContinuousClock.now
-    /// The number of sweeps after which spare memory is returned to the system.
-    private var spareRounds = 0
-    private var drainDeadline = ContinuousClock.now
-    /// Until then connections without a request may still send one, while the server is drained.
-    private var lastRequestDeadline = ContinuousClock.now
-    /// There may be jobs that nothing will wake the loop for.
-    private var hasJobs = false
+    private var doors = Doors()
+    /// The end of the service; nil until it begins.
+    private var drain: Drain?
+    var streams = Streams()
+    var buffers = Buffers()
+    var pending = Pending()
+    private var sweeps = Sweeps()
+    /// Tasks of handlers that have not returned.
+    var handlersRunning = 0
     private var date: (second: Int, text: [UInt8]) = (0, [])
 
     init(
@@ -100,7 +63,7 @@ final class HTTPWorker: @unchecked Sendable {
         self.handler = handler
     }
 
-    deinit { input.deallocate() }
+    deinit { buffers.input.deallocate() }
 
     /// Takes ownership of the listening sockets; nothing is served before `run`.
     func listen(
@@ -114,20 +77,20 @@ final class HTTPWorker: @unchecked Sendable {
                 areShared ? sockets.watchShared($0) : sockets.watchForReading($0)
             })
         else { throw .exhausted("no memory for an event loop") }
-        self.doors = doors
-        sharesDoors = areShared
-        self.connectionsMax = connectionsMax
-        self.listenersMax = listenersMax
+        self.doors.sockets = doors
+        self.doors.areShared = areShared
+        self.doors.connectionsMax = connectionsMax
+        streams.countMax = listenersMax
     }
 
     /// Reverses `listen` if `run` will not be called.
     func abandon() {
-        for door in doors {
+        for door in doors.sockets {
             // Other processes have it open: the system would continue to report it.
             sockets.forget(door)
             close(door)
         }
-        doors = []
+        doors.sockets = []
     }
 
     /// Serves until it is drained; `onStop` is called when the last connection is gone.
@@ -136,7 +99,7 @@ final class HTTPWorker: @unchecked Sendable {
     /// task needs the loop to end.
     func run(onStop: () -> Void) {
         loop.bind()
-        while !(isDraining && (connections.isEmpty || now >= drainDeadline)) {
+        while !isDrained {
             turn(milliseconds: patience)
         }
         for connection in connections.values {
@@ -148,27 +111,36 @@ final class HTTPWorker: @unchecked Sendable {
         closeFeed()
         onStop()
         // The cancelled tasks have become jobs of this thread, which wake no one.
-        hasJobs = true
+        pending.hasJobs = true
         while handlersRunning > 0 { turn(milliseconds: -1) }
+    }
+
+    var isDraining: Bool { drain != nil }
+
+    private var isDrained: Bool {
+        guard let drain else { return false }
+        return connections.isEmpty || now >= drain.deadline
     }
 
     /// Stops listening, and closes each connection as soon as it has no current request.
     func beginDrain() {
         guard !isDraining else { return }
-        isDraining = true
         now = .now
-        drainDeadline = now + limits.drainTimeMax
-        lastRequestDeadline = sharesDoors ? now + Self.lastRequestTime : now
-        nextSweep = min(nextSweep, lastRequestDeadline)
+        let drain = Drain(
+            deadline: now + limits.drainTimeMax,
+            lastRequestDeadline: doors.areShared ? now + Self.lastRequestTime : now
+        )
+        self.drain = drain
+        sweeps.next = min(sweeps.next, drain.lastRequestDeadline)
         // Accepts the connections that have arrived so far, unless another process accepts them.
-        if !sharesDoors { for door in doors { accept(from: door) } }
+        if !doors.areShared { for door in doors.sockets { accept(from: door) } }
         abandon()
         for connection in connections.values {
             switch connection.phase {
             case .reading:
                 connection.mayRead = true
                 proceed(connection)
-            case .handshaking where !sharesDoors: end(connection)
+            case .handshaking where !doors.areShared: end(connection)
             case .streaming: dismiss(connection)
             case .handshaking, .handling, .answering, .lingering, .closed: break
             }
@@ -200,12 +172,12 @@ final class HTTPWorker: @unchecked Sendable {
         acceptIfPossible()
     }
 
-    /// The size of a usual head is not counted, so that small requests get an answer while others
-    /// use all the memory for bodies.
+    /// The usual size of a head is not counted, so that small requests are answered while others use up the memory
+    /// for bodies.
     private static let freeBytes = 4 << 10
 
-    /// Counts the bytes of a request; false if they exceed the limit together with other requests,
-    /// on all loops.
+    /// Counts the bytes of a request; returns false if they exceed the limit together with other requests, on all
+    /// loops.
     func hold(_ bytes: Int, for connection: HTTPConnection) -> Bool {
         let bytes = max(0, bytes - Self.freeBytes)
         let more = bytes - connection.heldBytes
@@ -271,7 +243,7 @@ final class HTTPWorker: @unchecked Sendable {
     /// Half of what `HTTPLimits` promises, because a deadline may fall between two sweeps.
     private static let sweepMilliseconds: Int32 = 500
 
-    /// The next server waits for the end of a drain.
+    /// How often a drained loop checks for its end, because the next server waits for it.
     private static let drainMilliseconds: Int32 = 20
 
     /// The number of connections that are accepted before others have their turn.
@@ -283,42 +255,44 @@ final class HTTPWorker: @unchecked Sendable {
     /// The number of bytes that are sent before the sockets have their turn.
     private static let turnBytesMax = 1 << 20
 
-    /// Five seconds after memory for answers was last short: answers that waited are gone by then.
+    /// Five seconds after memory for answers was last short, because answers that waited have been sent by then.
     private static let spareRoundsMax = 10
 
-    /// How long a connection may still send a request when the server is drained and another one
-    /// replaces it, so that a caller that has just sent one does not get a closed connection
-    /// instead of an answer.
+    /// How long a connection may still send a request while the server is drained and another one replaces it, so
+    /// that a caller that has just sent a request gets an answer.
     private static let lastRequestTime: Duration = .milliseconds(500)
 
     /// Whether the loop waits for a connection without a request.
-    var mayBeginRequest: Bool { !isDraining || now < lastRequestDeadline }
+    var mayBeginRequest: Bool {
+        guard let drain else { return true }
+        return now < drain.lastRequestDeadline
+    }
 
-    /// Without connections no timer has to be checked.
+    /// How long the loop waits for events; without connections no timer has to be checked.
     private var patience: Int32 {
-        if isDraining, sharesDoors { return Self.drainMilliseconds }
-        return connections.isEmpty && !isExhausted && spareRounds == 0
+        if isDraining, doors.areShared { return Self.drainMilliseconds }
+        return connections.isEmpty && !doors.isExhausted && sweeps.spareRounds == 0
             ? -1 : Self.sweepMilliseconds
     }
 
-    /// Continues with a connection after others had their turn.
+    /// Continues with a connection after others have had their turn.
     func postpone(_ connection: HTTPConnection) {
         guard !connection.isPostponed else { return }
         connection.isPostponed = true
-        postponed.append(connection)
+        pending.connections.append(connection)
     }
 
     private func turn(milliseconds: Int32) {
-        let waiting = postponed
-        postponed = []
-        let isAwake = hasJobs || !waiting.isEmpty
+        let waiting = pending.connections
+        pending.connections = []
+        let isAwake = pending.hasJobs || !waiting.isEmpty
         var start: ContinuousClock.Instant?
         sockets.wait(milliseconds: isAwake ? 0 : milliseconds) { ready in
             now = .now
             start = start ?? now
             switch ready.descriptor {
             case loop.wakeDescriptor: loop.clearWake()
-            case let door where doors.contains(door): accept(from: door)
+            case let door where doors.sockets.contains(door): accept(from: door)
             default:
                 guard let connection = connections[ready.descriptor] else { return }
                 if ready.mayRead { connection.mayRead = true }
@@ -335,12 +309,13 @@ final class HTTPWorker: @unchecked Sendable {
         }
         // Jobs may enqueue more jobs without a wake-up, endlessly if one peer keeps sending
         // requests: other connections are served in between.
-        hasJobs = true
-        bytesSent = 0
-        for _ in 0..<Self.jobRoundsMax where hasJobs && bytesSent < Self.turnBytesMax {
+        pending.hasJobs = true
+        pending.bytesSent = 0
+        for _ in 0..<Self.jobRoundsMax
+        where pending.hasJobs && pending.bytesSent < Self.turnBytesMax {
             now = .now
-            if now >= nextSweep { sweep() }
-            hasJobs = loop.runJobs()
+            if now >= sweeps.next { sweep() }
+            pending.hasJobs = loop.runJobs()
         }
         guard let start else { return }
         let time = (ContinuousClock.now - start).components
@@ -353,7 +328,7 @@ final class HTTPWorker: @unchecked Sendable {
             let socket = Glibc.accept(door, nil, nil)
             guard socket >= 0 else {
                 let isOut = [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(errno)
-                if isOut { isExhausted = true }
+                if isOut { doors.isExhausted = true }
                 guard isOut || errno == EAGAIN else { continue }
                 break
             }
@@ -383,10 +358,10 @@ final class HTTPWorker: @unchecked Sendable {
     }
 
     /// Listeners have a limit of their own.
-    private var served: Int { connections.count - listeners }
+    private var served: Int { connections.count - streams.count }
 
     /// Connections beyond the limit serve only the health of the server.
-    private var mayAccept: Bool { served < connectionsMax + Self.reserve || idleKnown }
+    private var mayAccept: Bool { served < doors.connectionsMax + Self.reserve || sweeps.idleKnown }
 
     /// Connections beyond the limit, for health checks.
     private static let reserve = 2
@@ -396,9 +371,9 @@ final class HTTPWorker: @unchecked Sendable {
 
     /// The number of connections that are closed at once to make room, because finding them takes a
     /// while.
-    private var evictedAtOnce: Int { min(16, max(1, connectionsMax / 64)) }
+    private var evictedAtOnce: Int { min(16, max(1, doors.connectionsMax / 64)) }
 
-    /// Counts a new connection for its address, and makes room for it.
+    /// Counts a new connection for its address, and closes idle ones if there are too many.
     private func count(_ connection: HTTPConnection) {
         if !naming.proxies.trusts(peer: connection.address) {
             let caller = CallerNetwork.name(of: connection.address)
@@ -409,10 +384,10 @@ final class HTTPWorker: @unchecked Sendable {
                 traffic.warnings.reached("callerConnections") { (caller, count) }
             }
         }
-        if served > connectionsMax {
+        if served > doors.connectionsMax {
             traffic.warnings.reached("connections") { traffic.callerConnections.most }
             evictIdle(but: connection)
-            if served > connectionsMax, connection.excess == nil {
+            if served > doors.connectionsMax, connection.excess == nil {
                 connection.excess = .connections
             }
         }
@@ -424,7 +399,7 @@ final class HTTPWorker: @unchecked Sendable {
     /// Closes the connections that have been idle longest.
     private func evictIdle(but new: HTTPConnection) {
         var idle = connections.values.filter { $0 !== new && $0.hasNoRequest }
-        idleKnown = idle.count > evictedAtOnce
+        sweeps.idleKnown = idle.count > evictedAtOnce
         idle.sort { $0.idleSince < $1.idleSince }
         for connection in idle.prefix(evictedAtOnce) {
             traffic.connectionsEvicted.add()
@@ -433,11 +408,11 @@ final class HTTPWorker: @unchecked Sendable {
     }
 
     func acceptIfPossible() {
-        let isPossible = mayAccept && !isExhausted
-        guard !doors.isEmpty, isPossible != isAccepting else { return }
-        isAccepting = isPossible
-        for door in doors {
-            switch (sharesDoors, isPossible) {
+        let isPossible = mayAccept && !doors.isExhausted
+        guard !doors.sockets.isEmpty, isPossible != doors.areOpen else { return }
+        doors.areOpen = isPossible
+        for door in doors.sockets {
+            switch (doors.areShared, isPossible) {
             case (true, true): _ = sockets.watchShared(door)
             case (true, false): sockets.forget(door)
             case (false, _): sockets.pause(door, !isPossible)
@@ -446,9 +421,9 @@ final class HTTPWorker: @unchecked Sendable {
     }
 
     private func sweep() {
-        nextSweep = now + .milliseconds(Int64(Self.sweepMilliseconds))
-        isExhausted = false
-        idleKnown = true
+        sweeps.next = now + .milliseconds(Int64(Self.sweepMilliseconds))
+        doors.isExhausted = false
+        sweeps.idleKnown = true
         acceptIfPossible()
         let isShort = traffic.memories.contains { $0.isShort }
         var waiting: [HTTPConnection] = []
@@ -473,9 +448,9 @@ final class HTTPWorker: @unchecked Sendable {
         for memory in traffic.memories {
             cut(waiting.filter { $0.output?.share?.memory === memory }, for: memory)
         }
-        if isShort { spareRounds = Self.spareRoundsMax }
-        guard spareRounds > 0 else { return }
-        spareRounds -= 1
-        if spareRounds > 0 { SpareMemory.giveBack() } else { SpareMemory.keep() }
+        if isShort { sweeps.spareRounds = Self.spareRoundsMax }
+        guard sweeps.spareRounds > 0 else { return }
+        sweeps.spareRounds -= 1
+        if sweeps.spareRounds > 0 { SpareMemory.giveBack() } else { SpareMemory.keep() }
     }
 }

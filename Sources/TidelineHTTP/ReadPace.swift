@@ -1,9 +1,9 @@
-// ReadPace: how a caller reads an answer that waits for it: too slowly, or not at all. Pure.
+// ReadPace: measures how fast a caller reads an answer that waits for it. Pure.
 //
 //     stalls -> look* -> taken whole, or cut
 //
-// It is measured again and again for as long as the answer waits, so that the pace of each caller
-// is known at the moment when memory for answers becomes short.
+// The pace is measured for as long as the answer waits, so that the pace of each caller is known when memory for
+// answers becomes short.
 
 package struct ReadPace: Sendable {
     package typealias Instant = ContinuousClock.Instant
@@ -38,7 +38,7 @@ package struct ReadPace: Sendable {
     /// Records how much of the answer the caller's system has.
     ///
     /// - Parameters:
-    ///   - taken: How many bytes, since the answer began.
+    ///   - taken: How many bytes of the answer it has.
     ///   - now: The time of this check.
     ///   - rateMin: The bytes per second that it should read.
     package mutating func look(taken: Int, now: Instant, rateMin: Int) {
@@ -52,8 +52,8 @@ package struct ReadPace: Sendable {
 
     package func isIdle(now: Instant) -> Bool { now - idleSince >= Self.idleGrace }
 
-    /// Whether it is disconnected before the other when memory is needed: its peer is less likely
-    /// to read.
+    /// Whether this caller is disconnected before the other one when memory is needed, because its peer is less
+    /// likely to read.
     package func hasWaitedLonger(than other: ReadPace) -> Bool {
         (idleSince, begin) < (other.idleSince, other.begin)
     }

@@ -11,7 +11,7 @@ import Synchronization
 
 enum SpareMemory {
     private static let isUnderWay = Atomic(false)
-    /// It takes some milliseconds, so no loop runs it; malloc locks each arena while it walks it.
+    /// Returning memory takes some milliseconds, so no loop does it; malloc locks each arena in the meantime.
     private static let queue = DispatchQueue(label: "tideline-spare-memory")
 
     /// Returns the free memory of the whole process, and from then on memory as it is freed; does
@@ -24,7 +24,7 @@ enum SpareMemory {
         }
     }
 
-    /// Lets malloc keep what is freed again.
+    /// Lets malloc keep memory that is freed from now on.
     static func keep() {
         queue.async { tideline_keep_memory() }
     }

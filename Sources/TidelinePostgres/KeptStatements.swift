@@ -1,8 +1,8 @@
 // KeptStatements: the statements that a connection has prepared, with their names.
 //
-// It sends nothing: for each statement it says how to send it, and the connection reports which
-// preparations the server has accepted. A name is never used for two statements, nor by two
-// connections: if a name is unknown, PostgreSQL says so, and never runs another statement by it.
+// It sends nothing: it decides how to send each statement, and the connection reports which preparations the server
+// has accepted. A name is never used for two statements, nor by two connections: if a name is unknown, PostgreSQL
+// reports that, and never runs another statement with this name.
 
 import CLibPQ
 
@@ -51,10 +51,10 @@ struct KeptStatements {
         return .prepare(name)
     }
 
-    /// The server has accepted the first unanswered preparation.
+    /// Records that the server has accepted the first unanswered preparation.
     mutating func prepared() { unanswered.removeFirst() }
 
-    /// The statements that were sent get no further answer.
+    /// Records that the sent statements get no further answer.
     mutating func ended() {
         for key in unanswered { names[key] = nil }
         unanswered = []
@@ -67,17 +67,17 @@ struct KeptStatements {
         return names.count >= Self.countMax || ContinuousClock.now - oldest >= age
     }
 
-    /// The server has released all statements.
+    /// Records that the server has released all statements.
     mutating func forget() {
         names = [:]
         oldest = nil
     }
 }
 
-/// A fault of a statement that a connection kept.
+/// A fault of a prepared statement.
 package enum StatementFault: Hashable, Sendable {
-    /// The columns it reads have changed: it has to be prepared again on another connection.
+    /// The columns that the statement reads have changed: it has to be prepared again on another connection.
     case changed
-    /// The server does not know it: a pooler gives each transaction another connection.
+    /// The server does not know the statement: a pooler gives each transaction another connection.
     case missing
 }

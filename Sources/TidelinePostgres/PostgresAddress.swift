@@ -6,19 +6,18 @@ import CLibPQ
 ///
 /// Its description has no user and no password.
 package struct PostgresAddress: Hashable, Sendable, CustomStringConvertible {
-    /// As it was given, with the password.
+    /// The URL as it was given, with the password.
     let url: String
     /// Host and database.
     package let description: String
-    /// The hosts that the connection may use (`target_session_attrs`); nil if the address does not
-    /// say.
+    /// The hosts that the connection may use (`target_session_attrs`); nil if the address does not specify it.
     package let sessionAttributes: String?
 
-    /// Whether only a host that takes writes will do, unless the address says otherwise.
+    /// Whether a host must accept writes, unless the address specifies something else.
     let isForWrites: Bool
 
-    /// - Throws: ``PostgresError`` for a URL that libpq cannot read, or that it may read
-    ///   differently than it was meant; the error does not quote it.
+    /// - Throws: ``PostgresError`` for a URL that libpq cannot parse, or might parse in an unintended way; the error
+    ///   does not quote it.
     package init(_ url: String, isForWrites: Bool = true) throws {
         var message: UnsafeMutablePointer<CChar>?
         guard !Self.mayHoldPassword(url), let options = PQconninfoParse(url, &message) else {
@@ -55,7 +54,7 @@ package struct PostgresAddress: Hashable, Sendable, CustomStringConvertible {
             + "postgres://USER:PASSWORD@HOST:PORT/DATABASE, '@' and '/' of the password as %40 and %2F."
     )
 
-    /// Whether a part of the password would be taken for host, port or database.
+    /// Returns whether libpq might take a part of the password for host, port or database.
     ///
     /// User and password end at the first '@' before a '/', so that a second one belongs to a password.
     private static func mayHoldPassword(_ url: String) -> Bool {

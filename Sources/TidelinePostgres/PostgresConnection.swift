@@ -11,19 +11,19 @@ package final class PostgresConnection {
     private let handle: OpaquePointer
     /// The prepared statements, or nil if statements are not kept.
     private var statements: KeptStatements?
-    /// The fault of a kept statement: the connection is of no further use.
+    /// The fault of a prepared statement, after which the connection must not be used any more.
     package private(set) var fault: StatementFault?
 
     /// Connects.
     ///
-    /// - Throws: ``PostgresError``; it has no password.
+    /// - Throws: ``PostgresError``; it contains no password.
     package init(_ address: PostgresAddress, connectSeconds: Int = 5) throws {
         // Options in the address override the defaults, and the required options override them.
         let pairs: [(String, String)] = [
             ("connect_timeout", "\(connectSeconds)"),
             ("target_session_attrs", address.isForWrites ? "read-write" : "any"),
             ("tcp_user_timeout", "10000"),
-            // A server machine that is gone ends a wait for its answer, too.
+            // If the server's machine fails, a wait for its answer ends as well.
             ("keepalives_idle", "10"),
             ("keepalives_interval", "5"),
             ("dbname", address.url),
@@ -73,7 +73,7 @@ package final class PostgresConnection {
         return status == PQTRANS_INTRANS || status == PQTRANS_INERROR
     }
 
-    /// 150018 for 15.18.
+    /// The version as a number: 150018 for 15.18.
     package var serverVersion: Int { Int(PQserverVersion(handle)) }
 
     /// Cancels the current work of the connection from another thread.
@@ -111,7 +111,7 @@ package final class PostgresConnection {
         _ = try checked(PQexec(handle, script))
     }
 
-    /// Sends all the statements before the first of them is answered: one round trip.
+    /// Sends all the statements before the first of them is answered, in one round trip.
     ///
     /// - Throws: The error of the first statement that failed; those after it are not run.
     package func pipeline(_ statements: [PostgresStatement]) throws -> [PostgresResult] {
@@ -219,15 +219,15 @@ package final class PostgresConnection {
 
     // MARK: - Kept statements
 
-    /// From now on keeps the statements that ask for it, unless there is a pooler in between.
+    /// Prepares statements that request it from now on, unless there is a pooler in between.
     ///
     /// A pooler has its own numbers for the connections that it gives, and PostgreSQL reports its
     /// own.
     ///
     /// - Parameters:
     ///   - age: The time after which plans are released, when the connection is next idle.
-    ///   - trustsPoolers: Whether a pooler is taken for the database.
-    /// - Throws: ``PostgresError`` when the connection is lost.
+    ///   - trustsPoolers: Whether a pooler is treated as the database.
+    /// - Throws: ``PostgresError`` if the connection is lost.
     package func keepStatements(
         for age: Duration = .seconds(5),
         trustsPoolers: Bool = false
@@ -254,7 +254,7 @@ package final class PostgresConnection {
         }
     }
 
-    /// Ends a transaction that something left open; false when the connection is of no use any more.
+    /// Ends a transaction that was left open; returns false if the connection cannot be used any more.
     package func settle() -> Bool {
         if PQpipelineStatus(handle) != PQ_PIPELINE_OFF { return false }
         if isInTransaction { PQclear(PQexec(handle, "ROLLBACK")) }
@@ -268,10 +268,10 @@ package final class PostgresConnection {
 
     // MARK: - Notifications
 
-    /// The socket that becomes readable when something comes.
+    /// The socket, which becomes readable when data arrives.
     package var socket: Int32 { PQsocket(handle) }
 
-    /// Takes in what has come; returns whether there was a notification.
+    /// Reads the arrived data; returns whether there was a notification.
     package func takeNotifications() -> Bool {
         guard PQconsumeInput(handle) == 1 else { return false }
         var isAny = false

@@ -1,4 +1,4 @@
-// PostgresError: why PostgreSQL did not run a statement, without the values in it.
+// PostgresError: an error from PostgreSQL, without the values in it.
 
 import CLibPQ
 
@@ -10,9 +10,9 @@ package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible
     package var message: String
     /// The index of the statement in a pipeline, from 0; nil if it was sent alone.
     package var place: Int?
-    /// Columns or the name of the constraint that refused a row; nil for anything else.
+    /// The columns, or the name, of the constraint that rejected a row; nil for other errors.
     package var constraint: String?
-    /// The schema and the table of the constraint that refused a row; nil for anything else.
+    /// The schema and the table of the constraint that rejected a row; nil for other errors.
     package var relation: (schema: String, table: String)? {
         schema.isEmpty || table.isEmpty ? nil : (schema, table)
     }

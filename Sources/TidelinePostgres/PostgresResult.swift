@@ -3,7 +3,7 @@
 import CLibPQ
 package import Foundation
 
-/// Belongs to the thread that ran the statement.
+/// The result of a statement; confined to the thread that ran it.
 package final class PostgresResult {
     private let handle: OpaquePointer
 
@@ -14,7 +14,7 @@ package final class PostgresResult {
     /// The number of rows that it returned.
     package var count: Int { Int(PQntuples(handle)) }
 
-    /// The memory that it takes.
+    /// The memory that the result occupies.
     package var bytes: Int { PQresultMemorySize(handle) }
 
     /// The number of rows that it wrote, deleted or returned.

@@ -17,7 +17,7 @@ package enum PostgresParameter: Hashable, Sendable {
 package struct PostgresStatement: Sendable {
     package var text: String
     package var parameters: [PostgresParameter]
-    /// Whether it is repeated often and its plan is the same for all values.
+    /// Whether the statement is often repeated and its plan is the same for all values.
     package var isKept = false
 
     package init(_ text: String, _ parameters: [PostgresParameter] = []) {
@@ -46,7 +46,7 @@ struct ParameterBuffer {
     private(set) var types: [Oid] = []
     private(set) var lengths: [Int32] = []
     private(set) var formats: [Int32] = []
-    /// Where each value begins in `bytes`; nil for null.
+    /// The position of each value in `bytes`; nil for null.
     private var starts: [Int?] = []
     private var bytes: [UInt8] = []
 
@@ -77,7 +77,7 @@ struct ParameterBuffer {
         starts.append(value == nil ? nil : bytes.count)
         if let value {
             bytes += value
-            // A text ends with a zero byte, however long it is said to be.
+            // A text ends with a zero byte, whatever length is declared for it.
             bytes.append(0)
         }
     }
@@ -96,7 +96,7 @@ struct ParameterBuffer {
         }
     }
 
-    /// `{"a","b",NULL}`.
+    /// Returns the text of an array: `{"a","b",NULL}`.
     private static func array(_ values: [SQLValue]) -> [UInt8] {
         var bytes: [UInt8] = [UInt8(ascii: "{")]
         for (place, value) in values.enumerated() {

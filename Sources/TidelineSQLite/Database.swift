@@ -15,20 +15,19 @@ import CSQLite
 
 /// One SQLite connection.
 ///
-/// `@unchecked Sendable`: it wraps a C handle that may move between threads but must not be used by
-/// two at once. Only `DatabaseThreads` and `LentDatabases` hold one across threads; the first gives
-/// each to one thread for life, the second hands each out under a lock.
+/// `@unchecked Sendable`: it wraps a C handle that may move between threads but must not be used by two at once. Only
+/// `DatabaseThreads` and `LentDatabases` share connections between threads; the first gives each connection to one
+/// thread for life, and the second lends each under a lock.
 package final class Database: @unchecked Sendable {
     package enum Mode: Sendable {
         /// Creates the file if it does not exist, and turns it into WAL mode.
         case readWrite
-        /// As `readWrite`, but never creates the file: it was opened before.
+        /// As `readWrite`, but never creates the file, which was opened before.
         case writer
-        /// Never creates the file; its settings stay as they are.
+        /// Never creates the file, and does not change its settings.
         case existing
         case readOnly
-        /// Reads the file as one that no process writes to: without locks, and without creating
-        /// files next to it.
+        /// Reads a file that no process writes to: without locks, and without creating files next to it.
         case frozen
     }
 
@@ -38,15 +37,15 @@ package final class Database: @unchecked Sendable {
     private let deadline = QueryDeadline()
     /// Whether commits wait for the disk.
     private var flushes = true
-    /// How long it waits for locks of other connections.
+    /// How long the connection waits for locks of other connections.
     private let busyMilliseconds: Int32
     /// Whether the handle is closed; another thread may interrupt it at any time.
     private let isClosed = Mutex(false)
 
     /// Opens a file, or creates it; WAL, `synchronous=FULL`.
     ///
-    /// Without a key it is read as it is. `isIncremental`: a file that is created here can give
-    /// free pages back (`auto_vacuum`); an existing one stays as it is until it is rewritten.
+    /// Without a key the file is read as unencrypted. With `isIncremental`, a file that is created here can return
+    /// free pages to the system (`auto_vacuum`); an existing file is unchanged until it is rewritten.
     package init(
         path: String,
         key: DatabaseKey? = nil,
@@ -65,15 +64,15 @@ package final class Database: @unchecked Sendable {
         self.busyMilliseconds = busyMilliseconds
         sqlite3_extended_result_codes(pointer, 1)
         sqlite3_busy_timeout(pointer, busyMilliseconds)
-        // Not every SQLite has this setting: code that relies on a column checks for it, too.
+        // Not every SQLite has this setting, so code that relies on it checks as well.
         tl_refuse_quoted_texts(pointer)
-        // Not in the designated phase any more: a throw below runs deinit, which closes.
+        // The object is initialized now, so a throw below runs `deinit`, which closes the file.
         if let key {
             try key.apply(to: pointer)
-            // Temporary files of sorts and rollbacks are not encrypted on a disk.
+            // Temporary files of sorts and rollbacks on disk are not encrypted.
             try execute("PRAGMA temp_store = MEMORY")
         }
-        // Before anything is written: the setting is stored in the first page.
+        // This precedes the first write, because the setting is stored in the first page.
         if isIncremental { try execute("PRAGMA auto_vacuum = INCREMENTAL") }
         try execute("SELECT count(*) FROM sqlite_master")
         if mode == .readWrite || mode == .writer {
@@ -120,18 +119,17 @@ package final class Database: @unchecked Sendable {
         try execute("PRAGMA wal_checkpoint(TRUNCATE)")
     }
 
-    /// Truncates the log if no connection reads, writes or copies it at this moment; waits for
-    /// none.
+    /// Truncates the log if no connection reads, writes or copies it at this moment; does not wait for one.
     ///
-    /// - Returns: Whether it is empty.
+    /// - Returns: Whether the log is empty.
     /// - Throws: ``SQLiteError``
-    package func emptyLog() throws -> Bool {
+    package func checkpoint() throws -> Bool {
         sqlite3_busy_timeout(handle, 0)
         defer { sqlite3_busy_timeout(handle, busyMilliseconds) }
         return try checkpoint(.truncate) != nil
     }
 
-    /// Turns the file into WAL mode; returns the mode that it has then.
+    /// Switches the file to WAL mode; returns the resulting mode.
     ///
     /// SQLite does not wait here for other processes, such as one that opens the same file for the
     /// first time at the same moment (`sqlite3BtreeSetVersion` asks for the lock while it holds
@@ -171,7 +169,7 @@ package final class Database: @unchecked Sendable {
         guard code == SQLITE_OK else { throw failure(code, sql) }
     }
 
-    /// A prepared statement, kept for the next use of the same text.
+    /// Returns a prepared statement, which is cached for the next use of the same text.
     package func prepare(_ sql: String) throws -> Statement {
         if let statement = statements.value(sql) {
             statement.beginAnew()
@@ -184,21 +182,21 @@ package final class Database: @unchecked Sendable {
 
     /// The page cache of a writer: the pages that a large transaction changes.
     ///
-    /// An index of random IDs touches many. With SQLite's default of 2 MiB they are written out and
-    /// read back meanwhile.
+    /// An index of random ids touches many pages. With SQLite's default of 2 MiB they are written out and read back
+    /// during the transaction.
     private static let writerCacheKibibytes = 8192
 
     /// The number of pages at which the log is copied to the database (16 MiB): the same page
     /// changes in many transactions and is copied once.
     private static let checkpointPages = 4000
 
-    /// The size of the log that stays on the disk after it was longer for a while.
+    /// The size of the log that stays on disk after it was longer for a while.
     private static let logBytesKept = 32 << 20
 
-    /// The most statements of a generation that are kept prepared: filters vary without limit.
+    /// The most statements of a generation that stay prepared, because the number of different filters is unlimited.
     private static let statementsMax = 128
 
-    /// A prepared statement that is not kept.
+    /// Returns a prepared statement that is not cached.
     package func prepareOnce(_ sql: String) throws -> Statement {
         var pointer: OpaquePointer?
         let code = sqlite3_prepare_v3(
@@ -222,7 +220,7 @@ package final class Database: @unchecked Sendable {
     /// Whether a transaction is open.
     package var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
 
-    /// Runs `body` in one transaction: committed when it returns, rolled back when it throws.
+    /// Runs `body` in one transaction, which is committed when it returns and rolled back when it throws.
     ///
     /// Without `isFlushed` the commit does not wait for the disk. A flush covers all earlier
     /// transactions: those that were not flushed are safe when the next one is.
@@ -230,7 +228,7 @@ package final class Database: @unchecked Sendable {
         isFlushed: Bool = true,
         _ body: () throws -> Result
     ) throws -> Result {
-        // Set when it changes, and before what depends on it.
+        // The setting is changed only when needed, and before the transaction that depends on it.
         if isFlushed != flushes {
             try execute("PRAGMA synchronous = \(isFlushed ? "FULL" : "NORMAL")")
             flushes = isFlushed
@@ -252,15 +250,14 @@ package final class Database: @unchecked Sendable {
     package func snapshot<Result>(_ body: () throws -> Result) throws -> Result {
         try prepare("BEGIN").run()
         defer {
-            // A time limit that has expired would interrupt the end, too.
+            // An expired time limit would interrupt this statement as well.
             deadline.suspend { try? prepare("COMMIT").run() }
             if isInTransaction { deadline.suspend { try? execute("ROLLBACK") } }
         }
         return try body()
     }
 
-    /// Runs `body` so that only its own writes are rolled back when it throws; needs an open
-    /// transaction.
+    /// Runs `body` so that only its own writes are rolled back if it throws; needs an open transaction.
     package func savepoint<Result>(_ body: () throws -> Result) throws -> Result {
         try prepare("SAVEPOINT one").run()
         do {
@@ -276,7 +273,7 @@ package final class Database: @unchecked Sendable {
         }
     }
 
-    /// One integer, or nil for no row or null.
+    /// Returns one integer, or nil for no row or null.
     package func integer(_ sql: String, _ bindings: [SQLValue] = []) throws -> Int64? {
         let statement = try prepare(sql)
         defer { statement.reset() }
@@ -285,8 +282,7 @@ package final class Database: @unchecked Sendable {
         return statement.integer(0)
     }
 
-    /// Makes the connection leave the log as it is when it is closed, which would take time and
-    /// locks.
+    /// Makes closing the connection skip the checkpoint, which would take time and locks.
     package func closeWithoutCheckpoint() { tl_close_without_checkpoint(handle) }
 
     /// Interrupts the running statement of this connection; any thread may call it.
@@ -294,9 +290,9 @@ package final class Database: @unchecked Sendable {
         isClosed.withLock { if !$0 { sqlite3_interrupt(handle) } }
     }
 
-    /// Runs `body`; a statement of it that runs past the time ends with an interrupt.
+    /// Runs `body`; a statement that exceeds the time limit is interrupted.
     ///
-    /// The time counts from `start`, or from now; it is over when `stop` is set.
+    /// The time counts from `start`, or from now; the limit is also reached when `stop` is set.
     package func limitTime<Result>(
         _ limit: Duration,
         since start: QueryStart? = nil,
@@ -315,7 +311,7 @@ package final class Database: @unchecked Sendable {
     /// If not, the machine was busy with other work, and the statement may finish in time later.
     package var workedPastItsTime: Bool { deadline.wasWork }
 
-    /// Runs `body`, whose statements end with an interrupt when they have used up their share.
+    /// Runs `body`; its statements are interrupted when they have used up their share.
     ///
     /// Only checked within ``limitTime(_:since:stop:_:)``.
     package func share<Result>(
@@ -327,20 +323,19 @@ package final class Database: @unchecked Sendable {
         return try body()
     }
 
-    /// Whether the last statement within ``share(until:_:)`` was ended because its share was used
-    /// up.
+    /// Whether the last statement within ``share(until:_:)`` was interrupted because it had used up its share.
     package var hasYielded: Bool { deadline.hasYielded }
 
     /// The number of statements that are kept prepared.
     package var statementsKept: Int { statements.count }
 
-    /// Leaves the write-ahead log as it is when this connection is closed.
+    /// Makes closing this connection leave the write-ahead log unchanged.
     package func keepLog() {
         tl_keep_log(handle)
     }
 
-    /// Leaves checkpoints of the write-ahead log to the observer: from now on it gets the log's
-    /// size in pages after each commit, and no commit copies the log to the database.
+    /// Leaves checkpoints of the write-ahead log to the observer: from now on it is called with the log's size in
+    /// pages after each commit, and commits do not run checkpoints.
     package func observeLog(_ observe: @escaping @Sendable (_ pages: Int) -> Void) {
         let observer = LogObserver(observe)
         sqlite3_wal_hook(
@@ -358,8 +353,8 @@ package final class Database: @unchecked Sendable {
 
     /// Copies the write-ahead log to the database.
     ///
-    /// - Returns: Nil if another reader or writer was in the way for longer than this
-    ///   connection waits; otherwise the pages of the log and how many of them are in the database.
+    /// - Returns: Nil if another reader or writer prevented the checkpoint for longer than this connection waits;
+    ///   otherwise the pages of the log and how many of them are in the database.
     package func checkpoint(_ mode: CheckpointMode) throws -> (pages: Int, copied: Int)? {
         let statement = try prepare("PRAGMA wal_checkpoint(\(mode.rawValue))")
         defer { statement.reset() }

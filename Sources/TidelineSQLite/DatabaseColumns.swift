@@ -1,4 +1,4 @@
-// The columns that a table has in its file, and what this SQLite can do to them.
+// DatabaseColumns: the columns of a table in the file, and the features of this SQLite for changing them.
 
 import TidelineCore
 
@@ -17,7 +17,7 @@ package struct DeclaredColumn: Hashable, Sendable {
 extension Database {
     /// Returns the columns of a table, in their order; none if the table does not exist.
     ///
-    /// The statement is not kept: it reports the schema as of its preparation.
+    /// The statement is not cached, because it reports the schema as of its preparation.
     package func columns(of table: String) throws -> [DeclaredColumn] {
         let statement = try prepareOnce("PRAGMA table_info(\(Identifier(table).quoted))")
         var columns: [DeclaredColumn] = []
@@ -27,7 +27,7 @@ extension Database {
         return columns
     }
 
-    /// A number that changes whenever a table or an index of the file changes.
+    /// Returns a number that changes with each change of a table or an index of the file.
     package func schemaVersion() throws -> Int64 { try integer("PRAGMA schema_version") ?? 0 }
 
     /// Whether this SQLite reads JSON: Debian's SQLCipher does not.

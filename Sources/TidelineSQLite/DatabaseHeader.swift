@@ -1,7 +1,7 @@
-// DatabaseHeader: the first bytes of a database file, and how each mode opens it.
+// DatabaseHeader: the first bytes of a database file, which show how to open it.
 //
-// The header is read by SQLite's own file handle: closing a descriptor of our own would release the
-// locks that other connections of this process hold on the file.
+// SQLite's own file handle reads the header, because closing another descriptor would release the locks that other
+// connections of this process hold on the file.
 
 #if SQLCipher
 import CSQLCipher
@@ -18,7 +18,7 @@ package struct DatabaseHeader: Hashable, Sendable {
     /// The number of bytes of its pages; 0 for an empty file.
     package var bytes: Int64
 
-    /// Reads it without changing the file or its folder.
+    /// Reads the header without changing the file or its folder.
     package init(path: String) throws {
         var pointer: OpaquePointer?
         let flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX

@@ -10,12 +10,12 @@ import CSQLCipher
 
 /// A passphrase, or 32 bytes that are the key itself.
 package struct DatabaseKey: Hashable, Sendable {
-    /// The key as SQLCipher takes it: a passphrase as it is, bytes as the literal of a blob.
+    /// The key in SQLCipher's form: a passphrase unchanged, or bytes as the literal of a blob.
     fileprivate let bytes: [UInt8]
 
     package init(passphrase: String) { bytes = Array(passphrase.utf8) }
 
-    /// - Precondition: There are 32.
+    /// - Precondition: There are 32 bytes.
     package init(bytes: [UInt8]) {
         precondition(bytes.count == Self.byteCount, "a key has 32 bytes")
         self.bytes =
@@ -27,11 +27,11 @@ package struct DatabaseKey: Hashable, Sendable {
 
     private static func digit(_ value: UInt8) -> UInt8 { (value < 10 ? 48 : 87) + value }
 
-    /// The key to bind to a statement: in its text it would appear in error messages about it.
+    /// The key for binding to a statement, because a key in its text would appear in error messages.
     package var sqlValue: SQLValue { .blob(Data(bytes)) }
 }
 
-/// Nothing of a key is printed, not even by `dump` of a value that contains one.
+/// No part of a key is printed, not even by `dump` of a value that contains one.
 extension DatabaseKey: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     package var description: String { "a key" }
     package var debugDescription: String { description }

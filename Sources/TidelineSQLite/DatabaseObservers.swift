@@ -2,13 +2,13 @@
 
 import Foundation
 
-/// The way in which a write-ahead log is copied.
+/// The way in which a checkpoint copies the write-ahead log.
 package enum CheckpointMode: String, Sendable {
     /// Copies as much as possible while other connections read and write.
     case passive = "PASSIVE"
     /// Copies all of it, so that the next commit begins at its start; writers wait.
     case restart = "RESTART"
-    /// The same, and then truncates its file to zero.
+    /// Does the same, and then truncates the log to zero bytes.
     case truncate = "TRUNCATE"
 }
 
@@ -18,7 +18,7 @@ final class LogObserver: Sendable {
     init(_ observe: @escaping @Sendable (Int) -> Void) { self.observe = observe }
 }
 
-/// The tables written since the last call of `take()`; lives as long as its connection.
+/// The tables that were written since the last call of `take()`; it must live as long as its connection.
 package final class TableWriteObserver {
     private var tables: Set<String> = []
     /// The table of the last row, so that a page of rows creates its name only once.

@@ -1,7 +1,7 @@
 // DatabaseThreads: threads that own one connection each and take jobs from one queue.
 //
-// SQLite blocks its thread, so its calls stay off Swift's pool and off the event loops. `inline`
-// is for tests that need one order of events: jobs run on the caller, one at a time.
+// SQLite blocks its thread, so it is called neither on Swift's pool nor on the event loops. `inline` is for tests
+// that need a fixed order of events: jobs run on the caller, one at a time.
 
 import Dispatch
 import Foundation
@@ -10,24 +10,25 @@ import Synchronization
 /// A pool of database threads.
 package final class DatabaseThreads: Sendable {
     package typealias Job = @Sendable (Database) -> Void
-    /// A job of a thread, which gets its connection or the error of reopening it, and returns how
-    /// to report its end.
+    /// A job of a thread.
+    ///
+    /// It gets the connection or the error of reopening it, and returns how to report its end.
     private typealias Work = @Sendable (Result<Database, any Error>) -> Report
     private typealias Report = @Sendable () -> Void
 
     private struct State {
-        /// Taken jobs are nil until the array is compacted.
+        /// The queued jobs; jobs that were taken are nil until the array is compacted.
         var jobs: [Work?] = []
         var next = 0
         var isStopped = false
         /// The number of threads that have a connection.
         var running = 0
-        /// Callers that wait for the last of them.
+        /// Callers that wait for the last of these threads to end.
         var waiting: [CheckedContinuation<Void, Never>] = []
         /// Whether a connection is closed as soon as no job is queued, and reopened by the next
         /// one.
         var isReleasing = false
-        /// Whether the next job gets another connection.
+        /// Whether the next job gets a new connection.
         var isToReopen = false
         /// Callers that wait until the connection is closed.
         var releasing: [CheckedContinuation<Void, Never>] = []
@@ -104,7 +105,7 @@ package final class DatabaseThreads: Sendable {
             }
             let report = work(connection(&kept))
             closeIfReleasing(&kept)
-            // A caller that continues finds the file closed.
+            // A caller that continues now finds the file closed.
             report()
         }
     }
@@ -135,7 +136,7 @@ package final class DatabaseThreads: Sendable {
 
     /// Closes the connection when the jobs that are queued are done, and from then on after each job.
     ///
-    /// Returns when it is closed. A pool that cannot open it again does nothing.
+    /// Returns when the connection is closed. A pool that cannot reopen its connection does nothing.
     package func release() async {
         guard open != nil else { return }
         await withCheckedContinuation { continuation in
@@ -162,7 +163,7 @@ package final class DatabaseThreads: Sendable {
         endReleases()
     }
 
-    /// Makes the next job open another connection, because this one cannot use its file any more.
+    /// Makes the next job open another connection, because the current one cannot use its file any more.
     package func reopen() { state.withLock { $0.isToReopen = true } }
 
     private func ended() {
@@ -176,7 +177,7 @@ package final class DatabaseThreads: Sendable {
         endReleases()
     }
 
-    /// Queues a job; after the end does nothing and returns false.
+    /// Queues a job; returns false, without queueing it, after the end of the threads.
     @discardableResult
     package func submit(_ job: @escaping Job) -> Bool {
         enqueue {

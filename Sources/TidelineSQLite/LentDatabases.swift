@@ -1,14 +1,14 @@
-// LentDatabases: connections for work on the caller's own thread.
+// LentDatabases: connections that callers use on their own threads.
 //
-// A lookup costs a few microseconds, a thread change 25. Each connection is lent to one caller at a
-// time; there are never more than were in use at once.
+// A lookup costs a few microseconds, and a thread change 25. Each connection is lent to one caller at a time; there
+// are never more connections than callers at the same time.
 
 import Synchronization
 
 /// Connections that are lent to one caller at a time.
 package final class LentDatabases: Sendable {
     private struct State {
-        /// Nil after the end.
+        /// The free connections; nil after the end.
         var free: [Database]?
         var lent: [ObjectIdentifier: Database] = [:]
         /// Whether each connection is closed when it is returned.
@@ -20,13 +20,13 @@ package final class LentDatabases: Sendable {
     private let state: Mutex<State>
     private let open: @Sendable () throws -> Database
 
-    /// Some are open from the start, because files are not always accessible.
+    /// Some connections are open from the start, because files are not always accessible.
     package init(ready: [Database] = [], open: @escaping @Sendable () throws -> Database) {
         self.open = open
         state = Mutex(State(free: ready))
     }
 
-    /// `isUnusable`: whether a connection that failed with this error is closed.
+    /// Lends a connection to `body`; `isUnusable` returns whether it is closed after this error.
     package func lend<Result>(
         isUnusable: (any Error) -> Bool = { _ in false },
         _ body: (Database) throws -> Result
@@ -70,7 +70,7 @@ package final class LentDatabases: Sendable {
 
     /// Closes the connections that are free, and from now on each other one when it is returned.
     ///
-    /// Returns when none is open.
+    /// Returns when no connection is open.
     package func release() async {
         await withCheckedContinuation { continuation in
             let isClosed = state.withLock { state in
@@ -97,7 +97,7 @@ package final class LentDatabases: Sendable {
         for continuation in waiting { continuation.resume() }
     }
 
-    /// Ends the statements that run on lent connections.
+    /// Interrupts the statements that run on lent connections.
     package func interrupt() {
         state.withLock { state in
             for database in state.lent.values { database.interrupt() }

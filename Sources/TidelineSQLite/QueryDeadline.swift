@@ -9,7 +9,7 @@ import Synchronization
 /// It is checked between steps of SQLite's virtual machine
 /// and also by functions, because one step may be a function with much text to read.
 ///
-/// Belongs to one connection and lives as long; only the thread that has the connection uses it.
+/// It belongs to one connection and lives as long; only the thread that uses the connection accesses it.
 final class QueryDeadline {
     /// The number of virtual machine steps between two checks of the time: about 1 ms.
     static let stepsBetweenLooks: Int32 = 20_000
@@ -23,10 +23,10 @@ final class QueryDeadline {
     private var stop: QueryStop?
     /// Whether the statement has used up its share, and has to restart later.
     private var hasHadShare: (() -> Bool)?
-    /// Whether the last statement was ended for that.
+    /// Whether the last statement was interrupted because it had used up its share.
     private(set) var hasYielded = false
 
-    /// From now on statements end when `hasHadShare` returns true; with nil they do not.
+    /// From now on statements are interrupted when `hasHadShare` returns true; with nil they are not.
     func beginShare(_ hasHadShare: (() -> Bool)?) {
         self.hasHadShare = hasHadShare
         hasYielded = false
@@ -66,7 +66,7 @@ final class QueryDeadline {
         self.end = end
     }
 
-    /// Whether the time is over; a function asks before it reads this many bytes.
+    /// Returns whether the time is over; a function calls it before it reads this many bytes.
     func isOver(beforeReading bytes: Int) -> Bool {
         bytesLeft -= bytes
         guard bytesLeft < 0 else { return false }
@@ -87,10 +87,10 @@ final class QueryDeadline {
 package struct QueryStart: Sendable {
     package let nanoseconds: UInt64
 
-    /// Now.
+    /// Creates a start at the current time.
     package init() { nanoseconds = DispatchTime.now().uptimeNanoseconds }
 
-    /// At an uptime in nanoseconds.
+    /// Creates a start at an uptime in nanoseconds.
     package init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
 
     /// Returns the uptime in nanoseconds after this duration.
@@ -106,9 +106,9 @@ extension Duration {
     }
 }
 
-/// A flag that tells work on a database thread that its caller no longer waits for it.
+/// A flag for work on a database thread whose caller no longer waits for it.
 ///
-/// The work checks it: a connection is never interrupted from outside, which could hit the next
+/// The work checks the flag. A connection is never interrupted from outside, because that could interrupt the next
 /// query.
 package final class QueryStop: Sendable {
     private let flag = Atomic<Bool>(false)
@@ -120,7 +120,7 @@ package final class QueryStop: Sendable {
 
     package func set() { flag.store(true, ordering: .relaxed) }
 
-    /// Throws when it is set.
+    /// Throws if the flag is set.
     package func check() throws {
         if isSet { throw CancellationError() }
     }

@@ -21,12 +21,12 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
         self.sql = sql
     }
 
-    /// A result that no statement should have.
+    /// Returns an error for a result that no statement should have.
     package static func unexpected(_ message: String) -> SQLiteError {
         SQLiteError(code: SQLITE_ERROR, message: message)
     }
 
-    /// A call after the end of its database.
+    /// The error of a call after the database was closed.
     package static let closed = SQLiteError(code: SQLITE_MISUSE, message: "closed")
 
     /// Whether the database was closed before.
@@ -41,8 +41,9 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
     /// Whether the file is not a database, or is encrypted.
     package var isNotADatabase: Bool { primaryCode == SQLITE_NOTADB }
 
-    /// Whether the statement has to write and may not: also a read that finds an unfinished change,
-    /// which it would have to roll back.
+    /// Whether the statement has to write and may not.
+    ///
+    /// This includes a read that finds an unfinished change, which it would have to roll back.
     package var isReadOnly: Bool { primaryCode == SQLITE_READONLY }
 
     /// Whether another connection has locked the file or a table of it.
@@ -70,10 +71,10 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
     /// `SQLITE_IOERR_CORRUPTFS`, which Swift does not import.
     private static let damagedFileSystem = SQLITE_IOERR | (33 << 8)
 
-    /// A statement that was ended early.
+    /// The error of an interrupted statement.
     package static let interrupted = SQLiteError(code: SQLITE_INTERRUPT, message: "interrupted")
 
-    /// Whether the statement is wrong, or SQLite describes the failure only in its message.
+    /// Whether the code is SQLITE_ERROR: the statement is wrong, or only the message describes the failure.
     package var isGeneric: Bool { primaryCode == SQLITE_ERROR }
 
     /// Whether the disk is full.

@@ -1,4 +1,4 @@
-// The scalar functions tl_* and the collation tl_decimal that rendered filters use.
+// SQLiteFunctions: the scalar functions tl_* and the collation tl_decimal, which rendered filters use.
 //
 // Their bodies are in TidelineCore (SQLFunctions), and FilterEvaluator uses the same ones, so that
 // memory and database agree. C function pointers capture nothing: each is a literal here.
@@ -160,7 +160,7 @@ private func registerNumbers(_ handle: OpaquePointer, _ deadline: QueryDeadline?
     )
 }
 
-/// Registers a function that reads its arguments whole.
+/// Registers a function that reads the whole text of its arguments.
 private func text(
     _ context: OpaquePointer?,
     _ function: Function,
@@ -177,7 +177,7 @@ private func text(
     }
 }
 
-/// A pattern that SQLite keeps with its statement while the argument stays the same.
+/// A compiled pattern, which SQLite keeps with its statement while the argument stays the same.
 private final class KeptPattern {
     let pattern: TextPattern
 
@@ -203,7 +203,7 @@ private func matchesPattern(
     }
 }
 
-/// Returns the result, or interrupts the statement if its time runs out meanwhile.
+/// Returns the result, or interrupts the statement if its time runs out.
 func watched(_ context: OpaquePointer?, _ body: (EvaluationWatch?) -> SQLValue) {
     guard let data = sqlite3_user_data(context) else { return respond(context, body(nil)) }
     let deadline = Unmanaged<QueryDeadline>.fromOpaque(data).takeUnretainedValue()

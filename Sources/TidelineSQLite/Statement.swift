@@ -21,7 +21,7 @@ package final class Statement {
 
     deinit { sqlite3_finalize(pointer) }
 
-    /// Binds values from the first placeholder on.
+    /// Binds values, from the first placeholder on.
     package func bind(_ values: [SQLValue]) throws {
         for (index, value) in values.enumerated() { bind(Int32(index + 1), value) }
     }
@@ -106,8 +106,7 @@ package final class Statement {
         throw failure
     }
 
-    /// Prepares the statement for a new use: the steps of earlier uses do not count toward the
-    /// limits of the next.
+    /// Prepares the statement for another use; the steps of earlier uses do not count toward its limits.
     func beginAnew() {
         sqlite3_reset(pointer)
         _ = sqlite3_stmt_status(pointer, SQLITE_STMTSTATUS_VM_STEP, 1)
@@ -163,7 +162,7 @@ package final class Statement {
         )
     }
 
-    /// Returns the column, looked up once for all its reads; valid until the next step or reset.
+    /// Returns the column, which is looked up once for all its reads; valid until the next step or reset.
     @inline(__always)
     package func cell(_ index: Int32) -> StatementCell {
         StatementCell(pointer: sqlite3_column_value(pointer, index))

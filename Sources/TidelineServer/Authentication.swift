@@ -9,10 +9,9 @@ package import TidelineTokens
 extension ServerConfiguration {
     /// The tokens that the server accepts.
     ///
-    /// At least one file or address of keys is needed; keys of all of them are accepted. They are
-    /// read at the start of the server and by ``TidelineServer/reload(_:)``. Keys that are fetched,
-    /// and those of `jwksFile`, are renewed each hour, and when a token has an unknown `kid`, at
-    /// most once a minute.
+    /// At least one file or address of keys is needed; the keys of all of them are accepted. They are read at the
+    /// start of the server and by ``TidelineServer/reload(_:)``. Fetched keys and those of `jwksFile` are renewed
+    /// each hour, and if a token has an unknown `kid`, at most once a minute.
     public struct Authentication: Hashable, Sendable {
         /// A signature algorithm of a token.
         public enum Algorithm: String, Hashable, Sendable, CaseIterable {
@@ -46,8 +45,8 @@ extension ServerConfiguration {
         public var jwksFile: String?
         /// The address of a JWK Set: https, or http on this machine.
         ///
-        /// An issuer's openid-configuration leads to its set, too.
-        /// Without it and without files, the set is found by the openid-configuration of ``issuer``.
+        /// An issuer's openid-configuration is accepted as well, because it contains the address of the set.
+        /// If it is nil and no file is given, the openid-configuration of ``issuer`` is used.
         public var jwksURL: String?
         /// The algorithms that tokens may be signed with; nil for HS256, RS256 and ES256.
         public var algorithms: [Algorithm]?
@@ -59,10 +58,11 @@ extension ServerConfiguration {
         public var user = "sub"
         /// How many seconds the clocks of server and issuer may differ, up to 600.
         public var leewaySeconds: Int
-        /// The users that may read `/metrics`; nil for all, and off loopback for all with a token.
+        /// The users that may read `/metrics`; nil for every caller on loopback, and elsewhere for every caller with
+        /// a token.
         public var operators: [String]?
 
-        /// Names the files; without any of them the server does not start.
+        /// Creates an authentication with these files; without any source of keys the server does not start.
         public init(
             secretFile: String? = nil,
             keyFile: String? = nil,
@@ -102,7 +102,7 @@ extension ServerConfiguration.Authentication {
             guard let path else { continue }
             do throws(TokenError) {
                 let source = make(try Self.read(path))
-                // Separately, so that the error names its file.
+                // Each source is checked separately, so that the error names its file.
                 _ = try TokenVerifier(keys: [source], algorithms: allowed)
                 sources.append(source)
             } catch {
@@ -147,7 +147,7 @@ extension ServerConfiguration.Authentication {
         }
     }
 
-    /// Rejections contain its name (RFC 6750 allows no quotes there).
+    /// Whether the claim's name can be used; rejections contain it, and RFC 6750 allows no quotes there.
     private func isUserClaim(_ name: String) -> Bool {
         guard !name.isEmpty, name == "sub" || !TokenClaims.registered.contains(name) else {
             return false
@@ -163,7 +163,7 @@ extension ServerConfiguration.Authentication {
         ]
     }
 
-    /// Returns the contents of a key file; of one that is too long, one byte more than allowed.
+    /// Returns the contents of a key file; for one that is too long, one byte more than allowed.
     private static func read(_ path: String) throws(TokenError) -> [UInt8] {
         let limit = TokenLimits().keyFileBytesMax
         guard let file = FileHandle(forReadingAtPath: path),

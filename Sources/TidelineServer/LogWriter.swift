@@ -1,7 +1,7 @@
-// LogWriter: writes lines of the log to a descriptor on a thread of its own.
+// LogWriter: writes lines of the log to a descriptor on its own thread.
 //
-// The process at the other end may stop reading. Then lines wait here up to a limit, and later ones
-// are dropped and counted; no event loop and no writer ever waits.
+// The process at the other end may stop reading. Then lines wait here up to a limit, and later ones are dropped and
+// counted; event loops and database writers never wait for the log.
 
 import Foundation
 import Synchronization
@@ -94,7 +94,7 @@ package final class LogWriter: Sendable {
             if lines.isEmpty { return }
             for line in lines {
                 write(line)
-                // Only when it is written: waiting bytes are limited, wherever they wait.
+                // The bytes count as waiting until they are written.
                 state.withLock { $0.bytes -= line.count }
             }
         }

@@ -1,8 +1,8 @@
-// ServerCertificate: a certificate for trying out TLS, in the words of an operator.
+// ServerCertificate: creates a certificate for trying out TLS, with messages for an operator.
 
 import TidelineTLS
 
-/// A certificate that devices trust when they trust its local authority.
+/// A certificate that devices accept once they trust its local authority.
 ///
 /// ```swift
 /// let made = try ServerCertificate.make(hosts: ["192.168.1.20"], directory: "certificates")

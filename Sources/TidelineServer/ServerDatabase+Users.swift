@@ -27,13 +27,12 @@ extension ServerDatabase {
         return try UserData(source, tables: tables).read(user, line: line)
     }
 
-    /// Removes the data of a user from the database: rows, tombstones, change log, merge bases,
-    /// entries of the ledger and of the audit.
+    /// Removes the data of a user from the database: rows, tombstones, change log, merge bases, and entries of the
+    /// ledger and the audit log.
     ///
     /// Devices pull the tables from the start. Backups stay unchanged.
     ///
-    /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file; servers on PostgreSQL
-    ///   may run.
+    /// - Throws: ``DatabaseError``, with code `inUse` while a server uses the file; servers on PostgreSQL may run.
     public func forget(user: String) throws {
         switch place {
         case .file(let path): try DatabaseCare(path: path).forget(user, owners: tables)
@@ -43,10 +42,9 @@ extension ServerDatabase {
 
     /// Transfers all data of a user to another one.
     ///
-    /// Versions of rows stay the same; devices pull the tables from the start.
+    /// Versions of rows stay the same; devices pull the tables from the beginning.
     ///
-    /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file; servers on PostgreSQL
-    ///   may run.
+    /// - Throws: ``DatabaseError``, with code `inUse` while a server uses the file; servers on PostgreSQL may run.
     public func rename(user: String, to name: String) throws {
         switch place {
         case .file(let path): try DatabaseCare(path: path).rename(user, to: name, owners: tables)
@@ -58,7 +56,7 @@ extension ServerDatabase {
     /// The tables that have owners, by their names in the configuration.
     package var ownedTables: [String] { tables.filter { $0.owner != nil }.map(\.name) }
 
-    /// Releases the space of removed rows: to the system for a file, to the database in PostgreSQL.
+    /// Returns the space of removed rows: to the system for a file, to the database in PostgreSQL.
     ///
     /// - Returns: The bytes before and after.
     /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file.

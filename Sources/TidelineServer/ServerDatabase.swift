@@ -22,9 +22,9 @@ public struct ServerDatabase: Sendable {
     let tables: [TableDefinition]
     private let isComplete: Bool
 
-    /// Names the database of a configuration; nothing is opened.
+    /// Creates a value for the database of a configuration, without opening it.
     ///
-    /// - Throws: ``DatabaseError`` when it is in the memory of a server.
+    /// - Throws: ``DatabaseError`` if the database is in the memory of a server.
     public init(_ configuration: ServerConfiguration) throws(DatabaseError) {
         switch configuration.database {
         case .postgres(let url): place = .postgres(url: url)
@@ -41,14 +41,13 @@ public struct ServerDatabase: Sendable {
 
     /// Copies the database as of its last commit, also while a server writes to it.
     ///
-    /// The copy is one file that needs no other. It is created whole or not at all, and only its
-    /// owner may read it. An empty file next to the database, `…-backup`, tells a server the time
-    /// of the last backup.
+    /// The copy is one file that needs no other. It is created as a whole or not at all, and only its owner may read
+    /// it. The time of an empty file next to the database, `…-backup`, reports the last backup to a server.
     ///
     /// - Parameter file: The path of the copy, where no file may exist yet.
     /// - Returns: Its size in bytes.
-    /// - Throws: ``DatabaseError``; a database in PostgreSQL is backed up by PostgreSQL's own
-    ///   means.
+    /// - Throws: ``DatabaseError``, also for a database in PostgreSQL, which is backed up with PostgreSQL's own
+    ///   tools.
     @discardableResult
     public func backup(to file: String) throws -> Int64 {
         guard case .file(let path) = place else {
@@ -100,13 +99,13 @@ public struct ServerDatabase: Sendable {
 
     /// Removes tombstones now, whatever `tombstoneDays` says.
     ///
-    /// A device that was away for longer than that starts over with its next pull.
+    /// A device that was offline for longer starts over with its next pull.
     ///
     /// - Parameters:
     ///   - tables: Their names; nil for all tables.
     ///   - days: How old the tombstones have to be; 0 for all of them.
-    ///   - trustsClock: Whether to trust the clock of this machine although it is more than a day
-    ///     ahead of the last time that the database knows of.
+    ///   - trustsClock: Whether to trust the wall clock although it is more than a day ahead of the last time that
+    ///     the database has stored.
     ///   - report: Called after each piece with the number of tombstones removed from a table.
     /// - Returns: The tables with the counts of removed tombstones.
     /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file; servers on
@@ -137,13 +136,12 @@ public struct ServerDatabase: Sendable {
         }
     }
 
-    /// Tells clients that the database was restored from a backup: they keep their own changes and
-    /// pull everything again.
+    /// Gives the database a new epoch after it was restored from a backup: clients keep their own changes and pull
+    /// everything again.
     ///
     /// - Returns: The new epoch, which every list carries as `Tideline-Epoch`.
-    /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file. Servers on
-    ///   PostgreSQL may run: each of their answers has the epoch of the state that it was read
-    ///   from.
+    /// - Throws: ``DatabaseError``, with code `inUse` while a server uses the file. Servers on PostgreSQL may run:
+    ///   each of their answers has the epoch of the snapshot that it was read from.
     @discardableResult
     public func renewEpoch() throws -> String {
         switch place {
@@ -152,16 +150,16 @@ public struct ServerDatabase: Sendable {
         }
     }
 
-    /// Sets clocks of tables that are ahead of the wall clock back to it.
+    /// Sets table clocks that are ahead of the wall clock back to it.
     ///
-    /// Rows that are dated in the future get new versions, and the database a new epoch: clients pull
-    /// everything again and keep their own changes.
+    /// Rows with future times get new versions, and the database gets a new epoch: clients pull everything again and
+    /// keep their own changes.
     ///
     /// - Parameter tables: Their names; nil for all tables.
     /// - Returns: The new epoch, nil if no clock was ahead, and the tables whose clocks were, with the
     ///   counts of their rows that have new versions.
-    /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file. Servers on PostgreSQL
-    ///   may run; their writes to these tables wait until it is done.
+    /// - Throws: ``DatabaseError``, with code `inUse` while a server uses the file. Servers on PostgreSQL may run;
+    ///   their writes to these tables wait for the end.
     @discardableResult
     public func resetClocks(
         of tables: [String]? = nil
@@ -175,7 +173,7 @@ public struct ServerDatabase: Sendable {
 
     /// Returns the audited changes of tables, with their users, the newest first.
     ///
-    /// A server may run meanwhile.
+    /// A server may run in the meantime.
     ///
     /// - Throws: ``DatabaseError``
     package func audit(_ query: AuditQuery) throws -> [AuditEntry] {
@@ -246,16 +244,16 @@ public struct ServerDatabase: Sendable {
 
     /// Copies a whole database, from a file into PostgreSQL or back.
     ///
-    /// The copy includes everything that devices rely on: versions, tombstones, change logs, the
-    /// ledger and the epoch. To devices it is the same database. No server may use either of the
-    /// two. If a copy ended early, it resumes where it stopped.
+    /// The copy includes everything that devices rely on: versions, tombstones, change logs, the ledger and the
+    /// epoch, so that devices notice no difference. No server may use either database in the meantime. If a copy
+    /// ended early, the next one resumes where it stopped.
     ///
     /// - Parameters:
     ///   - source: The database that is copied.
     ///   - target: A new file, or a database without tables of a server.
     ///   - report: Called for each piece with its kind, and its number of rows or entries.
-    /// - Returns: The columns of external writers that were not copied, as `table.column`: no
-    ///   server knows of them.
+    /// - Returns: The columns of external writers that were not copied, as `table.column`, because the server does
+    ///   not know them.
     /// - Throws: ``DatabaseError``, and the errors of `report`.
     @discardableResult
     public static func copy(
@@ -294,13 +292,13 @@ public struct ServerDatabase: Sendable {
     }
 }
 
-/// The changes to tables that are needed so that they are as declared.
+/// The changes that bring tables to their declarations.
 public struct MigrationPlan: Hashable, Sendable, CustomStringConvertible {
     /// A sentence for each step.
     public let steps: [String]
     /// Whether the database needs no changes.
     public let isEmpty: Bool
-    /// Whether stored values are converted or removed, which a server does not do at its start.
+    /// Whether stored values are converted or removed, which a server does not do at startup.
     public let changesValues: Bool
     /// The SQL for the changes in PostgreSQL; empty for a file.
     public let statements: [String]

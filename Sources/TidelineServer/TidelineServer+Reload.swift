@@ -7,12 +7,13 @@ import TidelineServerSQLite
 import TidelineTLS
 
 extension TidelineServer {
-    /// Reloads the settings that may change without a restart: certificate and key, the keys of
-    /// tokens and their required claims, the operators, the key of the metrics, and the levels of
-    /// the log, all from where `read` says that they are.
+    /// Reloads the settings that may change without a restart: certificate and key, the keys of tokens and their
+    /// required claims, the operators, the key of the metrics, and the levels of the log.
     ///
-    /// A setting that cannot be used stays as it was, and a line of the log says why. Changes to
-    /// the rest of the configuration wait for the next start, which a line says. Does nothing while
+    /// `read` determines where they are read from.
+    ///
+    /// A setting that cannot be used stays unchanged, and the log reports why. Changes to the rest of the
+    /// configuration take effect at the next start, which the log reports as well. The function does nothing while
     /// the server does not run.
     ///
     /// - Parameter read: Reads the configuration again; if it returns nil, the one that the server
@@ -94,7 +95,7 @@ extension TidelineServer {
     private func tellOthers(_ asked: ServerConfiguration, _ inForce: ServerConfiguration) {
         var asked = asked
         if asked.host == configuration.host, asked.port == configuration.port {
-            // Passed sockets have an address of their own.
+            // Passed sockets determine the address.
             (asked.host, asked.port) = (inForce.host, inForce.port)
         }
         let settings = inForce.settingsInForce
@@ -112,7 +113,7 @@ extension TidelineServer {
         log.write(.warning, what, ["cause": "\(error)"])
     }
 
-    /// Logs until when the certificate is valid; as a warning if that is soon.
+    /// Logs until when the certificate is valid, as a warning if it expires soon.
     func tell(_ tls: TLSIdentity) {
         let end = tls.context.validUntil
         let left = end - ServerEnvironment.live.now() / 1_000_000

@@ -25,14 +25,14 @@ public final class TidelineServer: Sendable {
         var authenticator: Authenticator?
         var keys: TokenKeys?
         var tls: TLSIdentity?
-        /// The configuration in force: that of the start, with the reloaded settings.
+        /// The configuration in use: that of the start, with the reloaded settings.
         var configuration: ServerConfiguration
     }
 
     enum State {
         case stopped
         case starting
-        /// Stopped before it was completely started.
+        /// The server was stopped before its start was complete.
         case givenUp
         case running(Running)
     }
@@ -56,8 +56,9 @@ public final class TidelineServer: Sendable {
     ///   while the server runs. It may be started again after a failure and after ``stop()``.
     public func start() async throws -> URL { try await start(on: nil) }
 
-    /// Starts on passed sockets, if there are any: then it waits until the server that had them,
-    /// and may still have the database, is drained.
+    /// Starts on passed sockets, if there are any.
+    ///
+    /// Then it waits until the former server, which may still use the database, is drained.
     package func start(on handed: HandedSockets?) async throws -> URL {
         try state.withLock { state in
             guard case .stopped = state else { throw HTTPServerError.running }
@@ -177,7 +178,7 @@ public final class TidelineServer: Sendable {
 
     /// Rejects new requests, finishes current ones, and closes the database.
     ///
-    /// For `drainNoticeTime` before that only the readiness changes.
+    /// For `drainNoticeTime` before that, only the readiness changes.
     ///
     /// A ``start()`` in progress ends with `CancellationError`.
     public func stop() async {
@@ -261,7 +262,7 @@ public final class TidelineServer: Sendable {
         return try PostgresTableStore(url: url, options: options)
     }
 
-    /// Returns when each event loop has had its turn; immediately while the server does not run.
+    /// Returns when each event loop has run once; immediately while the server does not run.
     package func pulse() async {
         let http = state.withLock { state -> HTTPServer? in
             guard case .running(let parts) = state else { return nil }

@@ -1,4 +1,4 @@
-// TokenKeys: the token keys that a server currently uses; some of them are fetched or reread.
+// TokenKeys: the current keys for tokens, some of which are fetched or reloaded.
 
 import Foundation
 import Synchronization
@@ -7,7 +7,7 @@ package import TidelineFetch
 package import TidelineServerCore
 import TidelineTokens
 
-/// The schedule of key renewals: at most once a minute, or more often while there are none.
+/// The schedule of key renewals: at most once a minute, or more often while no keys are known.
 package struct KeyRenewal: Sendable {
     /// The time of the last renewal, in microseconds of a steady clock.
     private var last: Int64?
@@ -16,7 +16,7 @@ package struct KeyRenewal: Sendable {
 
     package init() {}
 
-    /// Whether to begin now; if so, it counts as begun.
+    /// Whether a renewal begins now; if so, it is recorded.
     package mutating func begin(at now: Int64, hasKeys: Bool) -> Bool {
         let interval = hasKeys ? Self.interval : Self.intervalWithoutKeys
         if let last, now >= last, now - last < interval { return false }
@@ -28,7 +28,7 @@ package struct KeyRenewal: Sendable {
 /// The keys of tokens, which change while a server runs.
 package final class TokenKeys: Sendable {
     private struct State {
-        /// Nil while the only keys have never been fetched.
+        /// The verifier; nil while the only keys have never been fetched.
         var verifier: TokenVerifier?
         /// The last usable set.
         var fetched: [UInt8]?

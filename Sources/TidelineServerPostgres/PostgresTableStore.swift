@@ -10,29 +10,30 @@ package import TidelineServerCore
 package final class PostgresTableStore: TableStore {
     package struct Options: Sendable {
         package var limits = ServerLimits()
-        /// How many reads run at once, each on a connection of its own; at least two.
+        /// How many reads run at the same time, each on its own connection; at least two.
         package var readers = max(2 * ProcessInfo.processInfo.activeProcessorCount, 4)
-        /// How often data that exceeds its retention time is purged.
+        /// How often expired data is purged.
         package var purgeInterval: Duration = .seconds(600)
-        /// The address of a copy of the database that PostgreSQL keeps, for pages; nil for none.
+        /// The address of a PostgreSQL replica for pages; nil for none.
         package var replica: String?
         /// How long a page waits for commits that the replica does not have yet.
         package var replicaPatience: Duration = .milliseconds(150)
-        /// How long the replica is not used after it could not answer a page.
+        /// For how long the replica is not used after it failed to answer a page.
         package var replicaRest: Duration = .seconds(1)
-        /// Microseconds since 1970; nil for the time of the database, which all servers have.
+        /// Returns microseconds since 1970; nil for the time of the database, which all servers share.
         package var now: (@Sendable () -> Int64)?
         /// A clock that is never set, in microseconds.
         package var steady = ServerEnvironment.live.steady
         package var log = ServerLog.silent
         package var times = WriteTimes()
-        /// How often external writes are looked for, in milliseconds, without a notification.
+        /// The time between two checks for external writes without a notification, in milliseconds.
         package var lookPause = ClockWatch.usualPause
         package var metrics = StoreMetrics()
-        /// Whether a caller listens to changes; while none does and no request comes the database is asked
-        /// a few times a minute only.
+        /// Whether a caller listens to changes.
+        ///
+        /// While none does and no request arrives, the database is queried only a few times a minute.
         package var isListenedTo: @Sendable () -> Bool = { true }
-        /// Whether a pooler is taken for the database, as one that cannot be found out would be.
+        /// Whether a pooler is treated as the database, like one that cannot be detected.
         package var trustsPoolers = false
 
         package init() {}
@@ -49,6 +50,7 @@ package final class PostgresTableStore: TableStore {
     private let stopped = Mutex(false)
     private let look: WritableLook
     private let limits: ServerLimits
+    private let times: WriteTimes
     private let timeline: TimelineWatch
     private let now: (@Sendable () -> Int64)?
     private let log: ServerLog
@@ -65,12 +67,12 @@ package final class PostgresTableStore: TableStore {
             """
     }
 
-    /// Host and database of an address, without user and password.
+    /// Returns host and database of an address, without user and password.
     package static func place(ofAddress url: String) -> String {
         (try? PostgresAddress(url).description) ?? "postgres"
     }
 
-    /// Why an address cannot be read; nil when it can.
+    /// Returns why an address cannot be parsed; nil if it can.
     package static func mistake(inAddress url: String) -> String? {
         do {
             _ = try PostgresAddress(url)
@@ -80,7 +82,7 @@ package final class PostgresTableStore: TableStore {
         }
     }
 
-    /// Looks whether the database is there.
+    /// Checks whether the database can be reached.
     ///
     /// - Throws: ``DatabaseError``, without a password.
     package init(url: String, options: Options = Options()) throws {
@@ -133,18 +135,30 @@ package final class PostgresTableStore: TableStore {
         let timeline = TimelineWatch(stamps, log: options.log)
         self.timeline = timeline
         writer = PostgresWriter(
-            address,
             limits: options.limits,
-            now: options.now,
-            steady: options.steady,
+            retention: RetentionRun(
+                PostgresPurge(limits: options.limits, now: options.now),
+                steady: options.steady,
+                log: options.log,
+                metrics: options.metrics
+            ),
             purgeInterval: options.purgeInterval,
-            times: options.times,
-            stamps: stamps,
-            timeline: timeline,
-            keeping: keeping,
             log: options.log,
             metrics: options.metrics
-        )
+        ) { [address, stamps] in
+            PostgresWriteSession(
+                PostgresLink(address, keeping: keeping, log: options.log) {
+                    try timeline.greet($0)
+                },
+                limits: options.limits,
+                now: options.now,
+                times: options.times,
+                stamps: stamps,
+                log: options.log,
+                metrics: options.metrics
+            )
+        }
+        times = options.times
         watch = ClockWatch(
             address,
             stamps: stamps,
@@ -155,9 +169,9 @@ package final class PostgresTableStore: TableStore {
         )
     }
 
-    /// Returns the remedy if nothing can be written.
+    /// Returns how to fix an error that prevents all writes.
     private static func remedy(_ error: PostgresError) -> String {
-        // In libpq's words, for errors that do not come from the database.
+        // The texts of libpq for errors that do not come from the database.
         let words = ["session is read-only", "server is in hot standby mode"]
         guard error.state == "25006" || words.contains(where: error.description.contains) else {
             return ""
@@ -166,7 +180,7 @@ package final class PostgresTableStore: TableStore {
             + "default_transaction_read_only is on. Name the host of the primary, too."
     }
 
-    /// The oldest version that it works with.
+    /// The oldest supported version.
     private static let versionMin = 140_000
 
     package func prepare(
@@ -180,9 +194,9 @@ package final class PostgresTableStore: TableStore {
                 let newest = try PostgresReceipts.newest(connection)
                 let prepared = try PostgresSchemaChange(connection: connection, now: now)
                     .prepare(definitions, filtered: filtered, isComplete: isComplete)
-                // The connection is older than the place for the history may be.
+                // The connection may be older than the row for the history.
                 try timeline.greet(connection)
-                try writer.beginTime(newest, connection)
+                try writer.retention.begin(newest, connection)
                 return prepared
             }
         } catch let error as PostgresError {
@@ -191,7 +205,7 @@ package final class PostgresTableStore: TableStore {
         for step in steps {
             log.write(step.isNotable ? .info : .debug, "tables", ["change": step.description])
         }
-        writer.watch(stored, beginsAtOnce: true)
+        writer.queue.watch(stored, beginsAtOnce: true)
         return stored
     }
 
@@ -343,28 +357,11 @@ package final class PostgresTableStore: TableStore {
     // MARK: - Writes
 
     package func write(_ batch: WriteBatch) async throws -> [GroupOutcome] {
-        let groups = batch.groups.map { group in
-            group.writes.map { write in
-                PostgresJob.Write(
-                    operation: write.operation,
-                    table: derived(write.table),
-                    repeatKey: write.repeatKey,
-                    isRepeatOnly: write.isRepeatOnly
-                )
-            }
-        }
-        let outcomes = try await writer.write(batch, groups)
-        for case .done(let writes) in outcomes {
-            for case let grown? in writes.map(\.grown) {
-                let columns = "\(grown.schema.columns.count) columns"
-                log.write(.debug, "tables", ["change": "Table '\(grown.name)' has \(columns)."])
-                writer.watch([grown], beginsAtOnce: false)
-            }
-        }
-        return outcomes
+        let tables = batch.groups.map { $0.writes.map { derived($0.table) } }
+        return try await writer.write(batch, tables)
     }
 
-    /// Marks the clock for a reader that pages by counting the rows of a millisecond, before it reads.
+    /// Sets the counted mark of the clock before a reader pages by counting the rows of a millisecond.
     ///
     /// From then on all servers count the rows that leave a millisecond. If the clock cannot be marked, the reader is
     /// rejected: its next page would skip rows, because the number of departed rows would be unknown.
@@ -376,7 +373,8 @@ package final class PostgresTableStore: TableStore {
         let age = try await read(of: caller) { try mark.age($0) } ?? .max
         do {
             if age >= CountedMark.youngTime {
-                // Not by the writer: another transaction may hold the clock, and only this reader should wait for it.
+                // The writer does not do this: another transaction may hold the clock, and only this reader should
+                // wait for it.
                 var isPut = false
                 for _ in 0..<CountedMark.tries where !isPut {
                     isPut = try await read(of: caller) { try mark.put($0) }
@@ -384,25 +382,31 @@ package final class PostgresTableStore: TableStore {
                 guard isPut else { throw ServerError.writesWait }
             }
         } catch is ServerError where age < CountedMark.oldTime {
-            // What is there holds for long enough.
+            // The current mark is valid for long enough.
         }
         counted.withLock { $0.take(clock, at: time) }
     }
 
     package func checkWritable() async throws {
         guard !stopped.withLock({ $0 }) else { throw ServerError.stopping }
-        guard writer.queueLength < limits.writeQueue else { throw ServerError.tooManyWrites }
-        try await look.check { [writer] in try await writer.touch() }
+        guard writer.queue.length < limits.writeQueue else { throw ServerError.tooManyWrites }
+        // The statement does not wait long for another transaction's lock.
+        let settings = WriteStatements.settings(times, lock: times.briefLock)
+        try await look.check { [writer] in
+            try await writer.run {
+                _ = try $0.pipeline([settings, PostgresStatement(PostgresSchema.touchState)])
+            }
+        }
     }
 
-    /// Removes some of each kind of data that exceeds its retention time.
+    /// Removes some of each kind of expired data.
     package func purge() async throws { try await writer.purge() }
 
-    package var writeQueueLength: Int { writer.queueLength }
+    package var writeQueueLength: Int { writer.queue.length }
 
     package var warnings: [StoreWarning] { timeline.warnings }
 
-    /// PostgreSQL keeps its own log.
+    /// The size is 0, because PostgreSQL manages its own log.
     package var logBytes: Int { 0 }
 
     package func stop() async {
@@ -429,7 +433,7 @@ package final class PostgresTableStore: TableStore {
         tables.withLock { tables in
             if let known = tables[table.name], known.table === table { return known }
             let made = PostgresTable(table)
-            // A form that a write may make may never be there.
+            // A table that a write may create might never exist.
             if !table.needsGrowth { tables[table.name] = made }
             return made
         }

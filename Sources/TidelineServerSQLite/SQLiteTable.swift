@@ -1,4 +1,4 @@
-// SQLiteTable: the values derived once from a table: SQL texts, and how its cells become JSON.
+// SQLiteTable: the values that are derived once from a table: its SQL texts and JSON member names.
 
 import Synchronization
 import TidelineCore
@@ -7,29 +7,51 @@ import TidelineServerCore
 
 /// The shared state of a table, the same for all its schema versions.
 final class TableHead: Sendable {
-    /// Whether a client counts the rows of the last millisecond, so that the next write begins
-    /// another.
+    /// Whether a client counts the rows of the last millisecond, so that the next write must get another millisecond.
     let isCounted = Atomic(false)
     let ties = TieCounts()
     let clock = KnownClock()
-    /// Whether a write has had to do with a large row of it, so that others are weighed.
+    /// Whether a write has read or stored a large row of the table, so that other writes check the size of their
+    /// rows.
     let hasLargeRows = Atomic(false)
+}
+
+/// The shared states of all tables.
+final class TableHeads: Sendable {
+    private let heads = Mutex<[String: TableHead]>([:])
+
+    /// The most states that are stored before a state of a missing table is no longer stored.
+    private static let headsMax = 10_000
+
+    /// Returns the state that all schema versions of a table share, in any letter case of its name.
+    ///
+    /// Beyond the limit, the state of a missing table is not stored, because callers of a dynamic schema may send any
+    /// name.
+    func head(of table: String, needsGrowth: Bool = false) -> TableHead {
+        heads.withLock { heads in
+            let name = table.lowercased()
+            if let known = heads[name] { return known }
+            let made = TableHead()
+            if !needsGrowth || heads.count < Self.headsMax { heads[name] = made }
+            return made
+        }
+    }
 }
 
 final class SQLiteTable: Sendable {
     let head: TableHead
     let table: Table
     let name: String
-    /// The name of its clock, whatever letter case it is written in.
+    /// The name of its clock, in lower case.
     let clock: String
-    /// Whether the rows that writes replace are kept, to merge by.
+    /// Whether replaced rows are stored for merges.
     let keepsBases: Bool
     let log: ChangeLog
-    /// The columns of a row in the order of the wire: id, columns, other system columns.
+    /// The columns of a row in their order on the wire: id, columns, other system columns.
     let cells: [CellColumn]
     /// All cells of a row as JSON.
     let form: RowForm
-    /// The places of the cells among columns and system columns, as a selection counts them.
+    /// The indexes of the cells among columns and system columns, as a selection uses them.
     let places: [Int]
     /// The names of the cells as SQL.
     let cellNames: String
@@ -65,7 +87,8 @@ final class SQLiteTable: Sendable {
         delete = "DELETE FROM \(quoted) WHERE \"id\" = ?1"
     }
 
-    /// Sets these columns, in their order from `?5` on; `?1` to `?4` are id and system values.
+    /// Returns the statement that sets these columns, in their order from `?5` on; `?1` to `?4` are id and system
+    /// values.
     func update(_ columns: [Int]) -> String {
         var text = updateHead
         for (offset, column) in columns.enumerated() {
@@ -74,9 +97,9 @@ final class SQLiteTable: Sendable {
         return text + updateTail
     }
 
-    /// Returns the current row of the statement, its columns those of `selectRow`.
+    /// Returns the current row of a statement with the columns of `selectRow`.
     ///
-    /// - Throws: The error of `bounds` if the row is too large, before anything of it is copied.
+    /// - Throws: The error of `bounds` if the row is too large, before any of it is copied.
     func row(_ statement: Statement, _ bounds: RowBounds) throws -> StoredRow {
         if bounds.needsSize {
             let bytes = bytes(statement)
@@ -86,7 +109,7 @@ final class SQLiteTable: Sendable {
         return row(statement)
     }
 
-    /// How many bytes the texts and blobs of the row have.
+    /// Returns the size of the row's texts and blobs in bytes.
     func bytes(_ statement: Statement) -> Int {
         (0..<Int32(cells.count)).reduce(0) { $0 + statement.cell($1).bytes }
     }
@@ -109,7 +132,7 @@ final class SQLiteTable: Sendable {
 }
 
 extension SQLiteTable {
-    /// The same row with all that is stored of it.
+    /// Returns the same row with all stored values.
     func image(_ statement: Statement) -> RowImage {
         let count = Int32(cells.count)
         return RowImage(
@@ -123,17 +146,17 @@ extension SQLiteTable {
     }
 }
 
-/// How large a row may be that is read by itself.
+/// The limits for a row that is read by itself.
 struct RowBounds: Sendable {
-    /// The most bytes that its texts and blobs may have where it is read.
+    /// The most bytes of its texts and blobs on the thread that reads it.
     var loopBytesMax = Int.max
-    /// The memory reservation for it, made before it is built; nil if it is not counted.
+    /// The reservation for the row, which is made before it is read; nil if its memory is not counted.
     var room: RowRoom?
 
     fileprivate var needsSize: Bool { loopBytesMax < .max || room != nil }
 }
 
-/// One column of a row, as SQL and JSON know it.
+/// A column of a row with its SQL and JSON names.
 struct CellColumn: Sendable {
     let name: String
     let form: CellForm

@@ -10,7 +10,7 @@ package import TidelineServerCore
 /// Tables in an SQLite file.
 package final class SQLiteTableStore: TableStore {
     package struct Options: Sendable {
-        /// One connection that works on the caller's thread, for tests that need one order.
+        /// Whether one connection works on the caller's thread, for tests that need a fixed order.
         package var inline = false
         package var limits = ServerLimits()
         /// The number of reader threads in addition to the event loops, at least two.
@@ -22,32 +22,33 @@ package final class SQLiteTableStore: TableStore {
         package var steady = ServerEnvironment.live.steady
         package var log = ServerLog.silent
         package var metrics = StoreMetrics()
-        /// How long another server is waited for that has the file.
+        /// How long to wait for another server that uses the file.
         package var lockPatience: Duration = .zero
 
         package init() {}
     }
 
-    private let writer: GroupWriter
+    private let writer: SQLiteWriter
+    private let reports = CommitReports()
     private let reads: StoreReads
     private let tables = Mutex<[String: SQLiteTable]>([:])
-    private let heads = Mutex<[String: TableHead]>([:])
+    private let heads = TableHeads()
     private let limits: ServerLimits
     private let look: WritableLook
     private let log: ServerLog
     private let path: String
     private let now: @Sendable () -> Int64
-    /// Nil in inline mode, which is for databases that no other process uses.
+    /// The lock of the file; nil in inline mode, which is for databases that no other process uses.
     private let lock: FileLock?
     private let file: FileWatch?
 
-    /// A store that was never stopped, because its tables did not fit, releases the file for other servers.
+    /// Releases the file for other servers if the store was never stopped, because its tables did not fit.
     deinit {
         file?.end()
         lock?.release()
     }
 
-    /// Opens the file at `path`, or makes it.
+    /// Opens the file at `path`, or creates it.
     ///
     /// - Throws: ``DatabaseError``.
     package init(path: String, options: Options = Options()) throws {
@@ -66,27 +67,40 @@ package final class SQLiteTableStore: TableStore {
         limits = options.limits
         log = options.log
         look = WritableLook(now: options.now, log: options.log)
-        writer = GroupWriter(
-            database,
-            inline: options.inline,
-            file: file,
+        let steps = RetentionPurge(limits: options.limits, now: options.now, heads: heads)
+        writer = SQLiteWriter(
             limits: options.limits,
+            retention: RetentionRun(
+                steps,
+                steady: options.steady,
+                log: options.log,
+                metrics: options.metrics
+            ),
             purgeInterval: options.purgeInterval,
-            now: options.now,
-            steady: options.steady,
             log: options.log,
-            metrics: options.metrics
-        )
+            metrics: options.metrics,
+            inline: options.inline
+        ) { [reports] in
+            SQLiteWriteSession(
+                database,
+                file: file,
+                limits: options.limits,
+                now: options.now,
+                reports: reports,
+                log: options.log
+            )
+        }
         reads = try StoreReads(
             of: database,
             path: path,
             writer: writer,
+            reports: reports,
             file: file,
             options: options
         )
     }
 
-    /// Returns the lock of the file, as soon as it is free.
+    /// Returns the lock of the file as soon as it is free.
     private static func lock(_ path: String, _ options: Options) throws -> FileLock {
         let end = QueryStart().adding(options.lockPatience)
         let pause = DispatchSemaphore(value: 0)
@@ -107,7 +121,7 @@ package final class SQLiteTableStore: TableStore {
         }
     }
 
-    /// The pause between two tries to take the lock.
+    /// The pause between two attempts to take the lock.
     private static let lockPause: Duration = .milliseconds(5)
 
     package func prepare(
@@ -123,9 +137,9 @@ package final class SQLiteTableStore: TableStore {
                 let (stored, steps) = try SchemaChange(database: database, now: now)
                     .prepare(definitions, filtered: filtered, isComplete: isComplete)
                 try file?.begin(on: database)
-                try writer.beginTime(newest, database)
+                try writer.retention.begin(newest, database)
                 let clocks = try stored.map { try KnownClock.read($0.name, database) }
-                // A file that loses its log is a server's still, and no blank one.
+                // A file that loses its log must still be recognized as a server's, and not as a blank one.
                 if stored.isEmpty || steps.contains(where: { $0.kind == .createTable }) {
                     try? database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 }
@@ -133,14 +147,14 @@ package final class SQLiteTableStore: TableStore {
             }
         }
         for (table, clock) in zip(stored, clocks) {
-            let head = head(of: table.name)
+            let head = heads.head(of: table.name)
             head.ties.begin(after: clock.stamp)
             head.clock.raiseHorizon(to: clock.horizon)
         }
         for step in steps {
             log.write(step.isNotable ? .info : .debug, "tables", ["change": step.description])
         }
-        writer.watch(stored, beginsAtOnce: true) { head(of: $0) }
+        writer.queue.watch(stored, beginsAtOnce: true)
         return stored
     }
 
@@ -161,7 +175,7 @@ package final class SQLiteTableStore: TableStore {
         )
     }
 
-    /// The most rows of a page that is tried on the caller's thread.
+    /// The most rows of a page that is first tried on the caller's thread.
     private static let smallRowsMax = 100
 
     package func read(
@@ -176,8 +190,8 @@ package final class SQLiteTableStore: TableStore {
         guard let view else {
             return try await reads.read(
                 ReadBegin(),
-                onLoop: { try RowWrites.row(id, table, $0, small) },
-                { try RowWrites.row(id, table, $0, whole) }
+                onLoop: { try SQLiteWriteTransaction.row(id, table, $0, small) },
+                { try SQLiteWriteTransaction.row(id, table, $0, whole) }
             )
         }
         return try await reads.read(
@@ -223,45 +237,26 @@ package final class SQLiteTableStore: TableStore {
         in table: Table
     ) async throws -> RowImage? {
         let derived = derived(table)
-        let image = try await reads.read(ReadBegin()) { try RowWrites.image(id, derived, $0) }
+        let image = try await reads.read(ReadBegin()) {
+            try SQLiteWriteTransaction.image(id, derived, $0)
+        }
         return image.flatMap { $0.isVisible(in: view, of: table) ? $0 : nil }
     }
 
     package func isNew(_ key: RepeatKey) async throws -> Bool {
         let (limits, now) = (limits, now())
         return try await reads.read(ReadBegin()) { database in
-            let found = try Ledger(database: database, limits: limits).lookUp(key, now: now)
-            guard case .new = found else { return false }
-            return true
+            try Ledger(database: database, limits: limits).find(key, at: now).isNew
         }
     }
 
     package func write(_ batch: WriteBatch) async throws -> [GroupOutcome] {
-        let groups = batch.groups.map { group in
-            group.writes.map { write in
-                BatchJob.Write(
-                    operation: write.operation,
-                    table: derived(write.table),
-                    repeatKey: write.repeatKey,
-                    isRepeatOnly: write.isRepeatOnly
-                )
-            }
-        }
-        let outcomes = try await writer.write(batch, groups)
-        for case .done(let writes) in outcomes {
-            for case let grown? in writes.map(\.grown) {
-                let columns = "\(grown.schema.columns.count) columns"
-                log.write(.debug, "tables", ["change": "Table '\(grown.name)' has \(columns)."])
-                writer.watch([grown], beginsAtOnce: false) { head(of: $0) }
-            }
-        }
-        return outcomes
+        let tables = batch.groups.map { $0.writes.map { derived($0.table) } }
+        return try await writer.write(batch, tables)
     }
 
-    /// Removes some of each kind of data that exceeds its retention time.
-    package func purge() async throws {
-        try await writer.run { [writer] in try writer.purge($0) }
-    }
+    /// Removes some of each kind of expired data.
+    package func purge() async throws { try await writer.purge() }
 
     package func epoch() async throws -> String {
         try await writer.run { database in
@@ -272,31 +267,25 @@ package final class SQLiteTableStore: TableStore {
     }
 
     package func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws {
-        try await writer.run { [writer] database in
-            var stamps: [TableStamp] = []
-            let statement = try database.prepare(ServerSchema.readStamps)
-            defer { statement.reset() }
-            while try statement.step() {
-                stamps.append(TableStamp(table: statement.text(0), stamp: statement.integer(1)))
-            }
-            report(stamps)
-            writer.listen(report)
+        try await writer.run { [reports] database in
+            report(try ReceiptTimes.stamps(database))
+            reports.listener.withLock { $0 = CommitListener(report: report) }
         }
     }
 
     package func checkWritable() async throws {
         guard !reads.isStopped else { throw ServerError.stopping }
         if let refusal = file?.check() { throw refusal }
-        guard writer.queueLength < limits.writeQueue else { throw ServerError.tooManyWrites }
+        guard writer.queue.length < limits.writeQueue else { throw ServerError.tooManyWrites }
         try await look.check { [writer] in
             try await writer.run { try $0.execute(ServerSchema.touchState) }
         }
     }
 
-    /// How many statements begin where they were not too long, as the last ones of them were.
+    /// How many statements begin in a higher lane because of their last costs.
     package var statementsKnownLong: Int { reads.costsKnown }
 
-    package var writeQueueLength: Int { writer.queueLength }
+    package var writeQueueLength: Int { writer.queue.length }
 
     package var logBytes: Int { Int(clamping: ServerFile.size(of: path + "-wal") ?? 0) }
 
@@ -325,7 +314,7 @@ package final class SQLiteTableStore: TableStore {
         do {
             try await writer.run { [file] database in
                 guard file?.check() == nil else {
-                    // The log belongs to a file that is not there any more.
+                    // The log belongs to a file that was replaced or removed.
                     database.keepLog()
                     return
                 }
@@ -335,25 +324,9 @@ package final class SQLiteTableStore: TableStore {
         } catch {
             log.write(.warning, "checkpoint at the end failed", ["cause": "\(error)"])
         }
-        writer.stop()
+        await writer.stop()
         file?.end()
         lock?.release()
-    }
-
-    /// The most tables that are remembered before they are there.
-    private static let headsMax = 10_000
-
-    /// Returns the state that all schema versions of a table share, however its name is written.
-    ///
-    /// Not created for arbitrary table names from callers of a dynamic schema.
-    private func head(of table: String, needsGrowth: Bool = false) -> TableHead {
-        heads.withLock { heads in
-            let name = table.lowercased()
-            if let known = heads[name] { return known }
-            let made = TableHead()
-            if !needsGrowth || heads.count < Self.headsMax { heads[name] = made }
-            return made
-        }
     }
 
     /// Returns the values derived from a table, cached for as long as its definition is the same.
@@ -362,9 +335,9 @@ package final class SQLiteTableStore: TableStore {
             if let known = tables[table.name], known.table === table { return known }
             let made = SQLiteTable(
                 table,
-                head: head(of: table.name, needsGrowth: table.needsGrowth)
+                head: heads.head(of: table.name, needsGrowth: table.needsGrowth)
             )
-            // A form that a write may make may never be there.
+            // A table that a write may create might never exist.
             if !table.needsGrowth { tables[table.name] = made }
             return made
         }

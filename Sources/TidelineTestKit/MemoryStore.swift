@@ -54,7 +54,7 @@ public final class MemoryStore: LocalStore {
         try body(Transaction(state.withLock { $0.tables }))
     }
 
-    /// Runs `body` on a copy of the state, which then takes its place.
+    /// Runs `body` on a copy of the state; if it returns, the copy replaces the state.
     public func write<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result {

@@ -1,7 +1,7 @@
 // JSONWebKeySet: the keys of a JWK Set (RFC 7517) that can check signatures of tokens.
 //
-// Left out, as section 5 wants: unknown kinds and curves, keys for encryption, keys for another
-// algorithm. A key that is for us but faulty is an error: its owner should know.
+// Keys of unknown kinds and curves, for encryption, or for another algorithm are left out, as section 5 requires. A
+// matching key that is malformed is an error, so that its owner notices it.
 
 import TidelineCore
 
@@ -66,7 +66,7 @@ private struct JSONWebKey {
         }
     }
 
-    /// Returns nil if the key is not for us.
+    /// Returns nil if the key is for another purpose.
     func key(
         named name: String,
         for allowed: Set<TokenAlgorithm>,
@@ -74,7 +74,7 @@ private struct JSONWebKey {
     ) throws(TokenError) -> TokenKey? {
         guard let kind, isForSignatures else { return nil }
         let only = texts["alg"].map { TokenAlgorithm(rawValue: $0) }
-        // An `alg` that is unknown here.
+        // The server does not know this `alg`.
         if let only, only == nil { return nil }
         var fitting = kind.algorithms.intersection(allowed)
         if case .some(.some(let algorithm)) = only { fitting.formIntersection([algorithm]) }

@@ -1,7 +1,7 @@
 // KeyHandle: owns one EVP_PKEY of OpenSSL, and creates it from each supported form.
 //
-// OpenSSL functions leave their errors in a queue of the thread; it is emptied here, because its
-// texts are of no use to the reader of a configuration.
+// OpenSSL functions leave their errors in a queue of the thread. The queue is emptied here, because its texts do not
+// help the reader of a configuration.
 
 import CCrypto
 
@@ -11,7 +11,7 @@ import CCrypto
 final class KeyHandle {
     let pointer: OpaquePointer
 
-    /// Takes ownership of the result of a C call; nil for nil.
+    /// Takes ownership of the result of a C call; returns nil for nil.
     init?(owning pointer: OpaquePointer?) {
         guard let pointer else { return nil }
         self.pointer = pointer
@@ -21,7 +21,7 @@ final class KeyHandle {
 
     var bits: Int { Int(EVP_PKEY_get_bits(pointer)) }
 
-    /// Whether it is an RSA key, but not an "RSA-PSS" key, whose signatures differ.
+    /// Whether the key is an RSA key, but not an "RSA-PSS" key, whose signatures differ.
     var isRSA: Bool { EVP_PKEY_is_a(pointer, "RSA") == 1 }
 
     var isEd25519: Bool { EVP_PKEY_is_a(pointer, "ED25519") == 1 }
@@ -71,7 +71,7 @@ enum Curve: String, Sendable, CaseIterable {
 
 // MARK: - From PEM
 
-/// Without it OpenSSL would ask for a password on the terminal.
+/// Prevents OpenSSL from asking for a password on the terminal.
 private func noPassword(
     _ buffer: UnsafeMutablePointer<CChar>?,
     _ size: Int32,

@@ -103,7 +103,7 @@ final class PublicKey: @unchecked Sendable {
     }
 }
 
-/// The common start of checking and signing: the hash, and for RSA the padding.
+/// The common start of verifying and signing: the hash, and for RSA the padding.
 enum SignatureStart {
     typealias Start = (
         OpaquePointer?, UnsafeMutablePointer<OpaquePointer?>?, OpaquePointer?, OpaquePointer?,
@@ -128,7 +128,7 @@ enum SignatureStart {
             && EVP_PKEY_CTX_set_rsa_pss_saltlen(keyContext, tideline_pss_salt_as_digest) == 1
     }
 
-    /// Nil for EdDSA, which hashes by itself.
+    /// Returns the hash; nil for EdDSA, which hashes by itself.
     private static func digest(_ algorithm: TokenAlgorithm) -> OpaquePointer? {
         switch algorithm {
         case .hs256, .rs256, .ps256, .es256: EVP_sha256()

@@ -1,5 +1,4 @@
-// SignedToken: a token in the compact form of RFC 7515, split into its parts. Nothing in it is
-// trusted yet.
+// SignedToken: a token in the compact form of RFC 7515, split into its parts, none of which is trusted yet.
 //
 // Only alg, kid and crit of the header are read. Keys and addresses of keys in a token (jwk, jku,
 // x5c, x5u) are ignored.

@@ -52,7 +52,7 @@ package struct TokenClaims: Hashable, Sendable {
 // MARK: - Reading
 
 extension TokenClaims {
-    /// The subject is empty when the payload has none.
+    /// Reads the claims; the subject is empty if the payload has none.
     package init(json bytes: [UInt8]) throws(TokenError) {
         self.init(subject: "")
         var names: [String] = []
@@ -100,7 +100,7 @@ extension TokenClaims {
         return texts
     }
 
-    /// Seconds since 1970, with or without a fraction, rounded to the microsecond.
+    /// Reads seconds since 1970, with or without a fraction, rounded to the microsecond.
     private static func instant(
         _ token: JSONReader.Token,
         _ reader: JSONReader,

@@ -1,4 +1,4 @@
-// TokenError: why a token is not accepted, or a key cannot be used.
+// TokenError: the reason why a token is not accepted, or a key cannot be used.
 //
 // A message names the reason in fixed words. It never contains a part of a token or of a key, and
 // only characters that RFC 6750 allows in the error_description of WWW-Authenticate.
@@ -8,15 +8,15 @@ import TidelineCore
 /// An error that explains why a token is rejected, or a key or a setting cannot be used.
 package struct TokenError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Code: String, Hashable, Sendable, CaseIterable {
-        /// Not three parts of base64url, or not the JSON that belongs there.
+        /// The token does not have three parts of base64url with the expected JSON.
         case malformed
-        /// Longer than ``TokenLimits/tokenBytesMax``.
+        /// The token is longer than ``TokenLimits/tokenBytesMax``.
         case tooLarge
-        /// `alg` is `none`, in any letter case.
+        /// The token's `alg` is `none`, in any letter case.
         case unsigned
-        /// `alg` is not an allowed one.
+        /// The token's `alg` is not an allowed one.
         case algorithmNotAllowed
-        /// The header has `crit`: no extension that it could name is supported.
+        /// The token's header has `crit`; the server supports no extension that it could name.
         case unknownExtension
         /// No key has the token's `kid`, or none fits its algorithm.
         case unknownKey

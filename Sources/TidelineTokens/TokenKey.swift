@@ -1,7 +1,7 @@
 // TokenKey: a key, bound to its algorithms by its kind.
 //
-// A token chooses among the keys and among the allowed algorithms of their kind, never how a key is
-// used: an RSA key cannot become an HMAC secret.
+// A token selects among the keys and the allowed algorithms of their kind. It never decides how a key is used: an RSA
+// key cannot become an HMAC secret.
 
 import CCrypto
 
@@ -11,10 +11,12 @@ struct TokenKey: Sendable {
         case publicKey(PublicKey)
     }
 
-    /// `kid` of a JWK; a key without one is tried for every token that names no known key.
+    /// The `kid` of a JWK.
+    ///
+    /// A key without one is tried for every token whose `kid` no key has.
     var id: String?
     var material: Material
-    /// The only algorithm of the key, when its owner names one (`alg` of a JWK).
+    /// The only algorithm of the key, if its owner specifies one (`alg` of a JWK).
     var onlyAlgorithm: TokenAlgorithm?
 
     var algorithms: Set<TokenAlgorithm> {
@@ -79,7 +81,7 @@ struct HMACSecret: Sendable {
         return result != nil && Int(count) == code.count ? code : nil
     }
 
-    /// Takes the same time wherever the first difference is.
+    /// Compares in constant time, wherever the first difference is.
     func isSignature(_ signature: [UInt8], of message: ArraySlice<UInt8>) -> Bool {
         guard let code = code(of: message), signature.count == code.count else { return false }
         return CRYPTO_memcmp(code, signature, code.count) == 0

@@ -14,8 +14,9 @@ package enum TokenKeySource: Sendable {
     /// A JWK Set (RFC 7517). Keys for another use or algorithm are left out.
     case jwks([UInt8])
 
-    /// Returns the secret in a file: the line end that closes a text file is not part of it; bytes
-    /// that are not text are taken as they are.
+    /// Returns the secret in a file.
+    ///
+    /// The line end at the end of a text file is not part of it; other bytes are used unchanged.
     package static func secretBytes(file contents: [UInt8]) -> [UInt8] {
         let isText = contents.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 0x0A || $0 == 0x0D }
         guard isText, contents.last == 0x0A else { return contents }

@@ -1,4 +1,4 @@
-// TokenVerifier: turns the text of a token into its claims, or into the reason for its rejection.
+// TokenVerifier: converts the text of a token to its claims, or to the reason for its rejection.
 //
 // The order is fixed: form, header, key, signature; only then is the payload read. Pure except for
 // OpenSSL: the time is a parameter.
@@ -33,7 +33,7 @@ package struct TokenVerifier: Sendable {
     ///
     /// - Parameters:
     ///   - sources: The sources of the keys. Keys that no allowed algorithm fits are left out.
-    ///   - algorithms: The allowed ones; nil for those of HS256, RS256 and ES256 that the keys fit.
+    ///   - algorithms: The allowed algorithms; nil for those of HS256, RS256 and ES256 that the keys fit.
     ///   - issuer: The value that `iss` must have; nil for any or none.
     ///   - audience: The value that `aud` must be or contain; nil for any or none.
     ///   - userClaim: The claim that names the user.
@@ -86,8 +86,7 @@ package struct TokenVerifier: Sendable {
     ///   - token: The compact form, without `Bearer`.
     ///   - now: The time of the server.
     /// - Returns: The claims of the token.
-    /// - Throws: ``TokenError``. Its message is safe to show to the caller: it contains nothing of
-    ///   the token.
+    /// - Throws: ``TokenError``. Its message may be shown to the caller, because it contains no part of the token.
     package func verify(_ token: String, now: Timestamp) throws(TokenError) -> TokenClaims {
         let token = try SignedToken(token, allowed: algorithms, limits: limits)
         let fitting = keys(for: token)
@@ -105,8 +104,8 @@ package struct TokenVerifier: Sendable {
 
     /// Returns the keys with the token's `kid`, or if none has it, those without any.
     ///
-    /// Of these, only those that fit the token's algorithm: a known `kid` with another algorithm
-    /// finds nothing.
+    /// Of these, only keys that fit the token's algorithm are returned; the result is empty for a known `kid` with
+    /// another algorithm.
     private func keys(for token: SignedToken) -> [TokenKey] {
         var candidates = keys
         if let id = token.keyID {

@@ -14,6 +14,16 @@ struct TodoItem: SyncRecord {
     var updatedAt: Date?
 }
 
+/// A value of a record, declared outside of it: `nonisolated`, because the record is `Hashable`.
+nonisolated struct Place: Codable, Hashable {
+    var street = ""
+}
+
+struct Customer: SyncRecord, Hashable {
+    var id = UUID().uuidString.lowercased()
+    var address = Place()
+}
+
 final class Screen {
     var search = "milk"
     var shown: [TodoItem] = []

@@ -9,7 +9,7 @@ struct CodeRuleTests {
     /// Each with its reason; a folder ends with a slash. Everything else is handed an environment
     /// value, so that tests and seeds decide.
     static let readsTheWorld: [String: String] = [
-        "Sources/Tideline/Sync/Runner/SyncEnvironment.swift":
+        "Sources/Tideline/Sync/Engine/SyncEnvironment.swift":
             "Is the environment value of the client.",
         "Sources/Tideline/Model/PresentMoment.swift":
             "Tells defaults that are the present moment; models are looked at before any environment.",
@@ -52,6 +52,8 @@ struct CodeRuleTests {
             "Names the temporary directory of a pooler, and waits until it listens.",
         "Sources/TidelineTestKit/Postgres/DatabasePlaces.swift":
             "Lets one test go on where all wait for each other.",
+        "Sources/TidelineTestKit/Waiting.swift":
+            "Lets a test wait until other tasks have done something, for a limited time.",
         "Sources/TidelineTestKit/SmallDisk.swift":
             "Names the directory that a disk is mounted at.",
         "Sources/TidelineTestKit/OriginalServer/OriginalServer.swift":

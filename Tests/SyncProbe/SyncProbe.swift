@@ -51,7 +51,7 @@ struct SyncProbe {
         case ("pull", 3): try await items.pull(queryID: "all")
         case ("hold", 3):
             let lease = SyncLimits().turnTimeMax
-            guard store.takeSyncTurn(at: Date(), lease: lease, isForced: false) != nil else {
+            guard store.acquireSyncLease(at: Date(), duration: lease, isForced: false) != nil else {
                 exit(1)
             }
             print("held")

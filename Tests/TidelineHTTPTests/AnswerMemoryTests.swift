@@ -1,13 +1,14 @@
-// AnswerMemoryTests: what answers hold of the memory together, and callers that do not read.
+// AnswerMemoryTests: the memory that responses reserve together, and callers that do not read.
 
 import Foundation
 import Testing
 import TidelineCore
 import TidelineHTTP
 import TidelineServerCore
+import TidelineTestKit
 
 struct AnswerMemoryTests {
-    @Test func sharesAreCountedAndGivenBack() {
+    @Test func reservationsAreCountedAndReleased() {
         let memory = AnswerMemory(bytesMax: 1000)
         var first = memory.roomNow(for: 600)
         #expect(first != nil && memory.held == 600 && memory.isShort)
@@ -23,8 +24,8 @@ struct AnswerMemoryTests {
         withExtendedLifetime(forced) { #expect(memory.held == 5000) }
     }
 
-    /// A larger answer than all of the room is made alone.
-    @Test func whatIsLargerThanAllGetsItAlone() {
+    /// A response larger than the whole budget is built alone.
+    @Test func aResponseLargerThanTheBudgetIsBuiltAlone() {
         let memory = AnswerMemory(bytesMax: 1000)
         let alone = memory.roomNow(for: 5000)
         #expect(alone != nil)
@@ -32,8 +33,8 @@ struct AnswerMemoryTests {
         withExtendedLifetime(alone) {}
     }
 
-    /// Who came last does not wait until all are cut that came before and do not read.
-    @Test func roomGoesByTurnsToTheFirstAndTheLast() async throws {
+    /// The latest caller does not wait until all earlier callers that do not read are disconnected.
+    @Test func memoryAlternatesBetweenTheFirstAndTheLastWaiter() async throws {
         let memory = AnswerMemory(bytesMax: 1000)
         var first = memory.roomNow(for: 900)
         let (turns, turn) = AsyncStream<Int>.makeStream()
@@ -44,8 +45,8 @@ struct AnswerMemoryTests {
                     turn.yield(number)
                     withExtendedLifetime(share) {}
                 }
-                // Each waits before the next one comes.
-                while memory.waiting != number + 1 { await Task.yield() }
+                // Each request waits before the next one arrives.
+                try await until { memory.waiting == number + 1 }
             }
             #expect(memory.isShort)
             first = nil
@@ -58,35 +59,35 @@ struct AnswerMemoryTests {
         #expect(memory.held == 0 && memory.waiting == 0)
     }
 
-    @Test func whoIsCancelledDoesNotWait() async {
+    @Test func aCancelledCallerDoesNotWait() async throws {
         let memory = AnswerMemory(bytesMax: 10)
         let share = memory.roomNow(for: 10)
         let task = Task { try await memory.room(for: 5) }
-        while memory.waiting != 1 { await Task.yield() }
+        try await until { memory.waiting == 1 }
         task.cancel()
         await #expect(throws: CancellationError.self) { try await task.value }
         #expect(memory.waiting == 0 && memory.held == 10)
         withExtendedLifetime(share) {}
     }
 
-    /// Those behind it do not wait for the next answer that goes.
-    @Test func whoIsCancelledMakesWayForSmallerOnes() async {
+    /// The callers after it do not wait for the next response to be released.
+    @Test func aCancelledCallerUnblocksSmallerResponses() async throws {
         let memory = AnswerMemory(bytesMax: 1000)
         let held = memory.roomNow(for: 900)
         let large = Task { try await memory.room(for: 500) }
-        while memory.waiting != 1 { await Task.yield() }
+        try await until { memory.waiting == 1 }
         let small = Task { try await memory.room(for: 100) }
-        while memory.waiting != 2 { await Task.yield() }
+        try await until { memory.waiting == 2 }
         large.cancel()
         #expect(memory.waiting == 0 && memory.held == 1000)
-        // Who waits in vain would wait for ever.
+        // A request that is not woken would wait forever.
         small.cancel()
         _ = try? await small.value
         withExtendedLifetime(held) {}
     }
 
-    /// At whatever moment of its coming.
-    @Test func whoIsCancelledAsItComesDoesNotWait() async {
+    /// At whatever moment of its arrival.
+    @Test func aCallerCancelledOnArrivalDoesNotWait() async {
         let memory = AnswerMemory(bytesMax: 10)
         let share = memory.roomNow(for: 10)
         for _ in 0..<2000 {
@@ -101,9 +102,9 @@ struct AnswerMemoryTests {
 }
 
 struct SlowReaderTests {
-    /// Callers that read nothing hold a bounded part of the memory and are cut, and those that read
-    /// get their answers meanwhile.
-    @Test func callersThatDoNotReadAreCut() async throws {
+    /// Callers that do not read hold a bounded part of the memory and are disconnected, and callers that read get their
+    /// responses meanwhile.
+    @Test func callersThatDoNotReadAreDisconnected() async throws {
         let body = [UInt8](repeating: 0x61, count: 8 << 20)
         var limits = HTTPLimits()
         limits.answersBytesMax = 16 << 20
@@ -128,9 +129,9 @@ struct SlowReaderTests {
                 return client
             }
             for _ in 0..<20 { #expect(try RawClient(port: port).ask(get("/small")).status == 200) }
-            // Small answers need no room, and are counted all the same.
+            // Small responses need no reservation, and are counted all the same.
             #expect(traffic.answers.held <= (16 << 20) + (64 << 10))
-            // There is room for a large answer again as soon as those are gone.
+            // There is memory for a large response again as soon as those are released.
             var status = 0
             for _ in 0..<40 where status != 200 {
                 status = try RawClient(port: port).ask(get("/")).status
@@ -144,9 +145,9 @@ struct SlowReaderTests {
         #expect(traffic.answers.held == 0)
     }
 
-    /// Who wants room gets that of the caller that has stood still for the longest time.
-    @Test func whoStandsStillTheLongestIsCutFirst() async throws {
-        // Of each, the system takes a few megabytes.
+    /// A new response gets the memory of the caller that has stopped reading for the longest time.
+    @Test func theCallerThatStoppedReadingFirstIsDisconnectedFirst() async throws {
+        // The system buffers a few megabytes of each response.
         let sizes = ["/first": 32 << 20, "/second": 48 << 20]
         let traffic = ServerTraffic(answersBytesMax: 180 << 20)
         let server = HTTPServer(
@@ -161,7 +162,7 @@ struct SlowReaderTests {
                 if let size = sizes[request.path] {
                     return ServerResponse(status: 200, body: [UInt8](repeating: 0x61, count: size))
                 }
-                // There is room for it beside one of the two, whichever it is.
+                // There is memory for it next to one of the two, whichever it is.
                 let share = try? await traffic.answers.room(for: 120 << 20)
                 return ServerResponse(status: share == nil ? 503 : 200, body: [1])
             }
@@ -175,10 +176,10 @@ struct SlowReaderTests {
                 return client
             }
             let first = try stall("/first", beside: 0)
-            // What its system takes is taken.
+            // The part that the system buffers counts as read.
             usleep(1_500_000)
             let second = try stall("/second", beside: 40 << 20)
-            // Both stand still for long enough to be cut.
+            // Both have stopped reading for long enough to be disconnected.
             usleep(1_500_000)
             #expect(try RawClient(port: port).ask(get("/large")).status == 200)
             #expect(traffic.slowReaders.current == 1)
@@ -188,7 +189,7 @@ struct SlowReaderTests {
         await server.drain()
     }
 
-    /// A slow caller is no reason to cut it as long as there is memory.
+    /// A slow caller is not disconnected as long as there is memory.
     @Test func slowCallersAreServedWhileThereIsMemory() async throws {
         let body = [UInt8](repeating: 0x61, count: 4 << 20)
         let count = try await withServer(

@@ -1,4 +1,4 @@
-// No address locks out the others: idle connections make room, and each address has a share.
+// No address locks out other callers: idle connections make room, and each address has a share.
 
 import Foundation
 import Glibc
@@ -8,7 +8,7 @@ import TidelineHTTP
 import TidelineServerCore
 
 @Suite(.timeLimit(.minutes(10))) struct CallerConnectionTests {
-    /// Lines of the log at warning.
+    /// The log lines at level warning.
     private final class Lines: Sendable {
         private let text = Mutex("")
 
@@ -23,7 +23,7 @@ import TidelineServerCore
         var all: String { text.withLock { $0 } }
     }
 
-    @Test("at the limit the connection makes room that has been idle for the longest time")
+    @Test("at the limit the connection that has been idle the longest makes room")
     func idleConnectionsMakeRoom() async throws {
         var limits = HTTPLimits()
         limits.connectionsMax = 8
@@ -37,13 +37,13 @@ import TidelineServerCore
                 #expect(try client.ask(get("/")).status == 200)
                 idle.append(client)
             }
-            // Each newcomer is answered, though all others stay.
+            // Each new connection is served, though all other clients stay connected.
             for number in 0..<30 {
                 let client = try RawClient(port: port)
                 #expect(try client.ask(get("/\(number)")).status == 200)
                 idle.append(client)
             }
-            // The first ones were closed, the last ones go on.
+            // The first ones were closed, the last ones are still open.
             #expect(try idle[0].rest() == "")
             #expect(try idle[37].ask(get("/still")).status == 200)
         }
@@ -54,7 +54,7 @@ import TidelineServerCore
     }
 
     @Test("connections that send nothing do not lock out other callers")
-    func silentConnectionsLockNobodyOut() async throws {
+    func silentConnectionsLockOutNoCaller() async throws {
         var limits = HTTPLimits()
         limits.connectionsMax = 16
         try await withServer(limits: limits, loops: 2) { port in
@@ -67,8 +67,8 @@ import TidelineServerCore
         }
     }
 
-    @Test("the health is served while every connection has a request under way")
-    func theHealthIsToldWhileAllAreAtWork() async throws {
+    @Test("the health check is served while every connection has a request under way")
+    func theHealthCheckIsServedWhileAllConnectionsAreBusy() async throws {
         var limits = HTTPLimits()
         limits.connectionsMax = 2
         let gate = AsyncGate()
@@ -93,7 +93,7 @@ import TidelineServerCore
         )
     }
 
-    @Test("an address has as many connections as limits.callerConnections")
+    @Test("an address has at most limits.callerConnections connections")
     func anAddressHasItsShare() async throws {
         var limits = HTTPLimits()
         limits.callerConnectionsMax = 3
@@ -119,7 +119,7 @@ import TidelineServerCore
     }
 
     @Test(
-        "an address with most bytes of bodies loses one, behind a proxy too",
+        "the address with the most body bytes loses a request, behind a proxy too",
         arguments: [false, true]
     )
     func bodiesHaveShares(isProxied: Bool) async throws {
@@ -157,7 +157,7 @@ import TidelineServerCore
                 let other = try RawClient(port: port, host: "127.0.0.1")
                 try other.send(head("10.0.0.2"))
                 try? other.send(almost)
-                // If no proxy is trusted, all connections have one address, and none gives way.
+                // If no proxy is trusted, all connections have one address, and none is closed for the others.
                 let isServed = isProxied
                 if isServed {
                     #expect(try other.ask("x").status == 200, "\(number)")
@@ -165,7 +165,7 @@ import TidelineServerCore
                     #expect(try other.answer()?.status == 503)
                 }
             }
-            // One of the two was refused for the first of the others; the second one goes on.
+            // One of the two was rejected for the first of the other addresses; the second one continues.
             let answers = try hog.map { client -> Int? in
                 try? client.send("x")
                 return try client.answer()?.status
@@ -177,7 +177,7 @@ import TidelineServerCore
     }
 }
 
-/// Lets waiting handlers go on once it is open.
+/// Lets waiting handlers continue once it is open.
 private final class AsyncGate: Sendable {
     private struct State {
         var isOpen = false

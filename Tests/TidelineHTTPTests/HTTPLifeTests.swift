@@ -54,7 +54,7 @@ struct HTTPStartTests {
         ("127.0.0.1", -1, .addressInvalid),
         ("192.0.2.1", 0, .addressUnavailable),
     ])
-    func addressThatCannotBe(_ host: String, _ port: Int, _ code: HTTPServerError.Code) {
+    func invalidAddressIsRejected(_ host: String, _ port: Int, _ code: HTTPServerError.Code) {
         let error = #expect(throws: HTTPServerError.self) { try Self.server(host, port).start() }
         #expect(error?.code == code)
     }
@@ -64,7 +64,7 @@ struct HTTPDeadlineTests {
     /// The longest that a deadline of 300 ms may take, on a busy machine.
     private static let patience: Duration = .seconds(4)
 
-    /// Sends a byte now and then until the server has had enough.
+    /// Sends a byte now and then until the server closes the connection.
     private static func trickle(_ client: RawClient) -> Duration {
         let started = ContinuousClock.now
         while .now - started < .seconds(8) {
@@ -74,7 +74,7 @@ struct HTTPDeadlineTests {
         return .now - started
     }
 
-    @Test func slowHeadIsCut() async throws {
+    @Test func slowHeadIsDisconnected() async throws {
         var limits = HTTPLimits()
         limits.headerTimeMax = .milliseconds(300)
         try await withServer(limits: limits) { port in
@@ -84,7 +84,7 @@ struct HTTPDeadlineTests {
         }
     }
 
-    /// Who has begun a request is told why it ends.
+    /// A caller that has started a request receives the reason.
     @Test(arguments: [
         "GET / HTTP/1.1\r\nHost: a\r\nX-Request-ID: mine\r\n",
         "POST / HTTP/1.1\r\nHost: a\r\nX-Request-ID: mine\r\nContent-Length: 10\r\n\r\nabc",
@@ -106,7 +106,7 @@ struct HTTPDeadlineTests {
         #expect(answer?.headers["Content-Type"] == "application/problem+json")
     }
 
-    @Test func slowHeadOfALaterRequestIsCut() async throws {
+    @Test func slowHeadOfALaterRequestIsDisconnected() async throws {
         var limits = HTTPLimits()
         limits.headerTimeMax = .milliseconds(300)
         try await withServer(limits: limits) { port in
@@ -117,7 +117,7 @@ struct HTTPDeadlineTests {
         }
     }
 
-    @Test func silentConnectionIsCut() async throws {
+    @Test func silentConnectionIsClosed() async throws {
         var limits = HTTPLimits()
         limits.headerTimeMax = .milliseconds(300)
         try await withServer(limits: limits) { port in
@@ -128,7 +128,7 @@ struct HTTPDeadlineTests {
         }
     }
 
-    @Test func slowBodyIsCut() async throws {
+    @Test func slowBodyIsDisconnected() async throws {
         var limits = HTTPLimits()
         limits.requestTimeMax = .milliseconds(300)
         try await withServer(limits: limits) { port in
@@ -138,7 +138,7 @@ struct HTTPDeadlineTests {
         }
     }
 
-    @Test func endlessChunkLineIsCut() async throws {
+    @Test func endlessChunkLineIsDisconnected() async throws {
         try await withServer { port in
             for line in [
                 String(repeating: "0", count: 100_000),
@@ -156,7 +156,7 @@ struct HTTPDeadlineTests {
         }
     }
 
-    /// A caller that has sent its last still gets the answer.
+    /// A caller that has shut down its sending side still gets the response.
     @Test func halfClosedCallersAreAnswered() async throws {
         try await withServer { port in
             let others = try (0..<50).map { _ in try RawClient(port: port) }
@@ -182,7 +182,7 @@ struct HTTPDeadlineTests {
         }
     }
 
-    @Test func peerThatDoesNotReadIsCut() async throws {
+    @Test func peerThatDoesNotReadIsDisconnected() async throws {
         var limits = HTTPLimits()
         limits.idleTimeMax = .milliseconds(300)
         try await withServer(
@@ -264,7 +264,7 @@ struct HTTPDrainTests {
         }
     }
 
-    @Test func requestUnderWayIsFinishedAndTheRestRefused() async throws {
+    @Test func requestUnderWayIsFinishedAndTheRestRejected() async throws {
         let (isOpen, gate) = AsyncStream<Void>.makeStream()
         let (entered, enter) = AsyncStream<Void>.makeStream()
         let (idle, isIdle) = AsyncStream<Void>.makeStream()
@@ -315,7 +315,7 @@ struct HTTPDrainTests {
         let (entered, enter) = AsyncStream<Void>.makeStream()
         let server = HTTPServer(host: "127.0.0.1", port: 0, limits: limits) { request in
             enter.finish()
-            // Does not notice that it is cancelled; other tests may hold this one up meanwhile.
+            // The handler ignores its cancellation; other tests may delay this one meanwhile.
             await withCheckedContinuation { continuation in
                 DispatchQueue.global().asyncAfter(deadline: .now() + 60) { continuation.resume() }
             }
@@ -330,7 +330,7 @@ struct HTTPDrainTests {
         #expect(try await slow == 503)
     }
 
-    /// What is cancelled at the end runs to its own end.
+    /// A handler that is cancelled at shutdown runs to its end.
     @Test func cancelledHandlersEnd() async throws {
         var limits = HTTPLimits()
         limits.drainTimeMax = .milliseconds(300)

@@ -1,5 +1,5 @@
-// HTTPLoadTests: many requests whose handlers change threads. A loop that sleeps on a job loses
-// half a second, until it next looks at its timers.
+// HTTPLoadTests: many requests whose handlers change threads. A loop that sleeps while a job waits loses half a second,
+// until it next checks its timers.
 
 import Foundation
 import Synchronization
@@ -17,7 +17,7 @@ import TidelineServerCore
         }
     }
 
-    /// Comes back from a thread that is not the loop's, as a database does.
+    /// Returns from a thread other than the loop's, as a database does.
     private static func hop(_ queue: DispatchQueue) async {
         await withCheckedContinuation { continuation in
             queue.async { continuation.resume() }
@@ -60,7 +60,7 @@ import TidelineServerCore
                 }
                 group.wait()
                 #expect(failures.withLock { $0 } == [])
-                // A busy machine may cause a few; a loop that sleeps on jobs causes dozens.
+                // A busy machine may cause a few; a loop that sleeps while jobs wait causes dozens.
                 #expect(stalls.withLock { $0 } < 16)
             }
         )
@@ -69,15 +69,15 @@ import TidelineServerCore
         #expect(.now - started < .seconds(40))
     }
 
-    /// Holds up the thread of a loop.
+    /// Blocks the thread of a loop.
     private static func hold(_ begun: DispatchSemaphore, _ end: DispatchSemaphore) {
         begun.signal()
         end.wait()
     }
 
-    /// Callers whose large answers are made at once do not keep a loop from its other sockets.
+    /// Large responses that are built at once do not keep a loop from its other sockets.
     @Test(.timeLimit(.minutes(10)))
-    func largeAnswersLeaveOthersTheirTurn() async throws {
+    func largeResponsesDoNotStarveOtherCallers() async throws {
         let (callers, requests) = (16, 15)
         let body = [UInt8](repeating: 0x61, count: 70_000)
         let (held, filled) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
@@ -105,7 +105,7 @@ import TidelineServerCore
                     try client.send((0..<requests).map { _ in get("/large") }.joined())
                 }
                 filled.signal()
-                // The loop is at the first of them when another caller comes.
+                // The loop works on the first of them when another caller connects.
                 begun.wait()
                 try other.send(get("/"))
                 sent.signal()
@@ -118,11 +118,11 @@ import TidelineServerCore
                 return before
             }
         )
-        // A round of them is more than a mebibyte, and one more may be before the caller.
+        // A round of them is more than a mebibyte, and one more round may precede the caller.
         #expect(before.map { $0 <= 3 * callers } == true)
     }
 
-    /// Jobs that the loop's own thread enqueues come without a wake-up.
+    /// Jobs that the loop's own thread enqueues arrive without a wake-up.
     @Test func handlersThatYieldLoseNoWakeUp() async throws {
         let started = ContinuousClock.now
         try await withServer(
@@ -148,7 +148,7 @@ import TidelineServerCore
         #expect(.now - started < .seconds(40))
     }
 
-    @Test func manyConnectionsAtATime() async throws {
+    @Test func manyConcurrentConnections() async throws {
         try await withServer { port in
             let clients = try (0..<200).map { _ in try RawClient(port: port) }
             for round in 0..<5 {

@@ -1,4 +1,4 @@
-// HTTPServerTests: connections, bodies, answers and load, through a socket.
+// HTTPServerTests: connections, bodies, responses and load, through a socket.
 
 import Foundation
 import Synchronization
@@ -22,7 +22,7 @@ struct HTTPServerTests {
     @Test func pipelinedRequestsAreAnsweredInOrder() async throws {
         try await withServer(
             handler: { request in
-                // The first ones take the longest.
+                // The first requests take the longest.
                 let delay = request.path.count < 4 ? 20 : 0
                 try? await Task.sleep(for: .milliseconds(delay))
                 return await echo(request)
@@ -39,7 +39,7 @@ struct HTTPServerTests {
     }
 
     @Test(arguments: ["close", "Close"])
-    func closeIsHonoured(_ value: String) async throws {
+    func closeIsHonored(_ value: String) async throws {
         try await withServer { port in
             let client = try RawClient(port: port)
             let answer = try client.ask(get("/", "Connection: \(value)\r\n"))
@@ -48,7 +48,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test func oldVersionClosesUnlessAskedNotTo() async throws {
+    @Test func version10ClosesUnlessKeepAliveIsRequested() async throws {
         try await withServer { port in
             let client = try RawClient(port: port)
             #expect(
@@ -71,7 +71,7 @@ struct HTTPServerTests {
     }
 
     @Test(arguments: [204, 304])
-    func someAnswersHaveNoBody(_ status: Int) async throws {
+    func someResponsesHaveNoBody(_ status: Int) async throws {
         try await withServer(
             handler: { request in
                 request.path == "/"
@@ -85,7 +85,7 @@ struct HTTPServerTests {
         )
     }
 
-    @Test func emptyAnswersHaveALength() async throws {
+    @Test func emptyResponsesHaveALength() async throws {
         try await withServer(
             handler: { _ in ServerResponse(status: 404) },
             body: { port in
@@ -96,7 +96,7 @@ struct HTTPServerTests {
     }
 
     @Test(arguments: [0, 99, 100, 600, -1, .max])
-    func statusWithoutMeaningIs500(_ status: Int) async throws {
+    func invalidStatusIs500(_ status: Int) async throws {
         try await withServer(
             handler: { _ in ServerResponse(status: status) },
             body: { port in
@@ -119,7 +119,7 @@ struct HTTPServerTests {
         )
     }
 
-    @Test func bigBodiesGoBothWays() async throws {
+    @Test func largeBodiesAreSentAndReceived() async throws {
         try await withServer(
             handler: { request in
                 ServerResponse(status: 200, body: request.body)
@@ -155,7 +155,7 @@ struct HTTPServerTests {
     }
 
     @Test(arguments: ["POST", "PUT", "PATCH", "DELETE", "GET"])
-    func bodyOverTheLimitIsRefusedBeforeItIsSent(_ method: String) async throws {
+    func bodyOverTheLimitIsRejectedBeforeItIsSent(_ method: String) async throws {
         var limits = HTTPLimits()
         limits.bodyBytesMax = 1000
         try await withServer(limits: limits) { port in
@@ -171,7 +171,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test func expectedBodyIsAskedFor() async throws {
+    @Test func expectContinueIsAnswered() async throws {
         try await withServer { port in
             let client = try RawClient(port: port)
             try client.send(
@@ -182,7 +182,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test func chunkedBodyOverTheLimitIsRefused() async throws {
+    @Test func chunkedBodyOverTheLimitIsRejected() async throws {
         var limits = HTTPLimits()
         limits.bodyBytesMax = 1000
         try await withServer(limits: limits) { port in
@@ -200,8 +200,8 @@ struct HTTPServerTests {
         }
     }
 
-    /// A caller that sends first and reads then still finds the answer.
-    @Test func refusalOfALargeBodyIsReadable() async throws {
+    /// A caller that reads only after it has sent everything still receives the response.
+    @Test func rejectionOfALargeBodyIsReadable() async throws {
         var limits = HTTPLimits()
         limits.bodyBytesMax = 1000
         try await withServer(limits: limits) { port in
@@ -214,8 +214,8 @@ struct HTTPServerTests {
         }
     }
 
-    /// Somebody who never stops sending requests does not keep the others from theirs.
-    @Test func endlessPipelineLeavesTurnsToOthers() async throws {
+    /// A caller that never stops sending requests does not starve other callers.
+    @Test func endlessPipelineDoesNotStarveOtherCallers() async throws {
         try await withServer(loops: 1) { port in
             let isOver = Mutex(false)
             let answered = Mutex(0)
@@ -242,8 +242,8 @@ struct HTTPServerTests {
         }
     }
 
-    /// What an endpoint copies from elsewhere neither frames an answer nor adds a field to it.
-    @Test func answersAreFramedOnce() async throws {
+    /// Header fields that an endpoint copies from elsewhere neither frame a response nor add a field to it.
+    @Test func responsesAreFramedOnce() async throws {
         let fields: HTTPFields = [
             "Content-Length": "1", "transfer-encoding": "chunked", "Connection": "close",
             "Date": "never", "X\r\nY": "1", "X-Bad": "1\r\nY: 2", "": "1", "X-Good": "1",
@@ -258,7 +258,7 @@ struct HTTPServerTests {
         #expect(answer.headers["Content-Length"] == "3")
     }
 
-    @Test func peersThatLeaveDoNoHarm() async throws {
+    @Test func peersThatDisconnectCauseNoHarm() async throws {
         let body = [UInt8](repeating: 0x61, count: 1 << 20)
         try await withServer(
             handler: { request in
@@ -270,7 +270,7 @@ struct HTTPServerTests {
                     let client = try RawClient(port: port)
                     try client.send(get("/"))
                     if number.isMultiple(of: 2) { client.abort() }
-                    // Some leave while the handler runs, some while the answer is being sent.
+                    // Some disconnect while the handler runs, some while the response is being sent.
                     if number.isMultiple(of: 4) { usleep(40_000) }
                 }
                 #expect(try RawClient(port: port).ask(get("/")).body.count == body.count)
@@ -278,8 +278,8 @@ struct HTTPServerTests {
         )
     }
 
-    /// Bodies that never end take a bounded part of the memory, and give it back.
-    @Test func bodiesOfAllCallersAreBounded() async throws {
+    /// Bodies that never end take a bounded part of the memory, and release it.
+    @Test func memoryForBodiesOfAllCallersIsBounded() async throws {
         var limits = HTTPLimits()
         limits.bodyBytesMax = 100_000
         limits.bodiesBytesMax = 250_000
@@ -292,7 +292,7 @@ struct HTTPServerTests {
                 try callers.last?.send(head)
                 try callers.last?.send(almost)
             }
-            // They are all read before somebody else is.
+            // They are all read before another caller is.
             for _ in 0..<20 { #expect(try RawClient(port: port).ask(get("/")).status == 200) }
             let third = try RawClient(port: port)
             try third.send(head)
@@ -306,9 +306,9 @@ struct HTTPServerTests {
         }
     }
 
-    /// The bound is that of all event loops together, wherever a connection came to be.
+    /// The limit applies to all event loops together, whichever loop has a connection.
     @Test(.timeLimit(.minutes(10)))
-    func bodiesOfAllLoopsAreBoundedTogether() async throws {
+    func memoryForBodiesOfAllLoopsIsBoundedTogether() async throws {
         var limits = HTTPLimits()
         limits.bodyBytesMax = 100_000
         limits.bodiesBytesMax = 250_000
@@ -333,7 +333,7 @@ struct HTTPServerTests {
                 try caller.send(almost)
                 return caller
             }
-            // Nearly all of both is there, but for what is free.
+            // Nearly all of both bodies is in memory; the size of a usual head is not counted.
             while traffic.requestBytes.current < 190_000 { usleep(10_000) }
             for _ in 0..<8 {
                 let other = try RawClient(port: port)
@@ -347,8 +347,8 @@ struct HTTPServerTests {
         #expect(traffic.requestBytes.current == 0)
     }
 
-    /// Heads that never end are held in memory, too; small requests are answered meanwhile.
-    @Test func headsOfAllCallersAreBounded() async throws {
+    /// Heads that never end are held in memory, too; small requests are served meanwhile.
+    @Test func memoryForHeadsOfAllCallersIsBounded() async throws {
         var limits = HTTPLimits()
         limits.headerBytesMax = 30_000
         limits.bodyBytesMax = 1000
@@ -360,7 +360,7 @@ struct HTTPServerTests {
                 try caller.send(head)
                 return caller
             }
-            // They are all read before somebody else is.
+            // They are all read before another caller is.
             for _ in 0..<20 { #expect(try RawClient(port: port).ask(get("/")).status == 200) }
             let third = try RawClient(port: port)
             try third.send(head)
@@ -371,8 +371,8 @@ struct HTTPServerTests {
         }
     }
 
-    /// What waits behind a request is held in memory as long as that.
-    @Test func whatIsSentAheadIsBounded() async throws {
+    /// Requests that wait behind another one are held in memory for as long as it runs.
+    @Test func memoryForPipelinedRequestsIsBounded() async throws {
         var limits = HTTPLimits()
         limits.bodyBytesMax = 1000
         limits.bodiesBytesMax = 60_000

@@ -1,4 +1,4 @@
-// HangUpTests: callers that leave while their request runs, and those that only stop sending.
+// HangUpTests: callers that disconnect while their request runs, and callers that only stop sending.
 
 import Foundation
 import Testing
@@ -7,7 +7,7 @@ import TidelineHTTP
 import TidelineServerCore
 
 struct HangUpTests {
-    /// Waits for ever, until it is cancelled.
+    /// Waits until it is cancelled.
     private static func waitForCancel() async -> Bool {
         do {
             try await Task.sleep(for: .seconds(3600))
@@ -17,7 +17,7 @@ struct HangUpTests {
         }
     }
 
-    /// Runs a server whose handler tells when it begins and whether it was cancelled.
+    /// Runs a server whose handler reports when it starts and whether it was cancelled.
     private static func wasCancelled(
         by leave: @escaping @Sendable (RawClient) throws -> RawClient?
     ) async throws -> Bool {
@@ -52,12 +52,12 @@ struct HangUpTests {
         #expect(cancelled)
     }
 
-    /// A close looks like a caller that has sent its last, until something is sent to it.
+    /// A closed connection looks like a half-closed one until data is sent to it.
     @Test func closeCancelsTheHandler() async throws {
         #expect(try await Self.wasCancelled { _ in nil })
     }
 
-    /// Who has only sent its last waits for the answer, however long it takes.
+    /// A caller that has only shut down its sending side waits for the response, however long it takes.
     @Test func halfClosedCallersOfSlowHandlersAreAnswered() async throws {
         let answer = try await withServer(
             handler: { _ in
@@ -74,8 +74,8 @@ struct HangUpTests {
         #expect(answer.hasPrefix("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 "))
     }
 
-    /// HTTP/1.0 knows no interim answers.
-    @Test func halfClosedCallersOfVersion10GetTheAnswerAlone() async throws {
+    /// HTTP/1.0 has no interim responses.
+    @Test func halfClosedCallersOfVersion10GetOnlyTheFinalResponse() async throws {
         let answer = try await withServer(
             handler: { _ in
                 try? await Task.sleep(for: .milliseconds(1200))
@@ -91,9 +91,9 @@ struct HangUpTests {
         #expect(answer.hasPrefix("HTTP/1.1 201 "))
     }
 
-    /// What follows a write that was given up is not known, and the answer says so.
+    /// The outcome of a cancelled write is unknown, and the response says so.
     @Test(arguments: [("GET", false), ("HEAD", false), ("POST", true), ("DELETE", true)])
-    func givenUpWritesMayHaveBeenDone(_ method: String, _ isUnknown: Bool) async throws {
+    func cancelledWritesMayHaveBeenExecuted(_ method: String, _ isUnknown: Bool) async throws {
         var limits = HTTPLimits()
         limits.handlerTimeMax = .milliseconds(300)
         let answer = try await withServer(

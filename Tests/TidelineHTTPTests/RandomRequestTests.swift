@@ -1,4 +1,4 @@
-// RandomRequestTests: good requests in pieces of any size are never taken for bad ones.
+// RandomRequestTests: valid requests in pieces of any size are never rejected.
 
 import Foundation
 import Testing
@@ -37,9 +37,9 @@ struct RandomRequestTests {
         return (raw, echo + "body=\(body.utf8.count):\(checksum(Array(body.utf8)))\n")
     }
 
-    /// Method: 60 seeds; each is one connection with ten requests, sent in random pieces that do
-    /// not respect where one ends.
-    @Test func goodRequestsAreAlwaysUnderstood() async throws {
+    /// Method: 60 seeds; each is one connection with ten requests, sent in random pieces that ignore the boundaries of
+    /// the requests.
+    @Test func validRequestsAreAlwaysAccepted() async throws {
         try await withServer { port in
             for seed in UInt64(0)..<60 {
                 var random = Generator(state: seed)

@@ -1,4 +1,4 @@
-// RawClient: a blocking socket that sends bytes as they are, and reads answers strictly.
+// RawClient: a blocking socket that sends bytes unchanged, and parses responses strictly.
 
 import Foundation
 import TidelineCore
@@ -19,13 +19,13 @@ struct RawClientError: Error, CustomStringConvertible {
     var systemError: Int32 = 0
 }
 
-/// Blocking, with a limit of ten seconds for each step.
+/// Blocking, with a timeout of ten seconds for each step.
 final class RawClient {
     private let socket: Int32
     private var tls: RawTLS?
     private var buffer: [UInt8] = []
 
-    /// `receiveBuffer` bounds what the system takes before it is read.
+    /// Connects; `receiveBuffer` limits how many bytes the system buffers.
     init(
         port: Int,
         host: String = "127.0.0.1",
@@ -44,7 +44,7 @@ final class RawClient {
         var one: Int32 = 1
         setsockopt(socket, Int32(IPPROTO_TCP), TCP_NODELAY, &one, 4)
         guard Self.connect(socket, port: UInt16(port), host: host) == 0 else {
-            // The initializer is complete, so deinit closes: twice would hit somebody else's.
+            // The initializer is complete, so deinit closes the socket: closing it twice would hit another one.
             throw RawClientError(description: "connect", systemError: errno)
         }
         if overTLS { tls = try RawTLS(on: socket) }
@@ -89,19 +89,19 @@ final class RawClient {
         }
     }
 
-    /// Says that nothing more will be sent.
+    /// Shuts down the sending side.
     func finishSending() {
         tls?.finishSending()
         shutdown(socket, Int32(SHUT_WR))
     }
 
-    /// Leaves so that the peer gets a reset.
+    /// Closes the connection so that the peer receives a reset.
     func abort() {
         var option = linger(l_onoff: 1, l_linger: 0)
         setsockopt(socket, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
     }
 
-    /// The next answer, or nil if the connection ended before one.
+    /// The next response, or nil if the connection ended before one.
     func answer(toHead isHead: Bool = false) throws -> RawAnswer? {
         let end: [UInt8] = [13, 10, 13, 10]
         var headCount: Int?
@@ -138,20 +138,20 @@ final class RawClient {
         return RawAnswer(status: status, headers: headers, body: body)
     }
 
-    /// What comes until the connection ends.
+    /// The bytes until the connection ends.
     func rest() throws -> String {
         while try receive() {}
         return String(decoding: buffer, as: UTF8.self)
     }
 
-    /// Sends one request and reads its answer.
+    /// Sends one request and reads its response.
     func ask(_ text: String) throws -> RawAnswer {
         try send(text)
         guard let answer = try answer() else { throw RawClientError(description: "no answer") }
         return answer
     }
 
-    /// False when the connection has ended, in whatever way.
+    /// Returns false if the connection has ended, in whatever way.
     private func receive() throws -> Bool {
         var chunk = [UInt8](repeating: 0, count: 64 << 10)
         let count = tls?.receive(&chunk) ?? recv(socket, &chunk, chunk.count, 0)
@@ -164,7 +164,7 @@ final class RawClient {
     }
 }
 
-/// Runs blocking code on a thread of its own, so that the tests' pool stays free.
+/// Runs blocking code on a separate thread, so that the tests' pool stays free.
 func blocking<Result: Sendable>(
     _ body: @escaping @Sendable () throws -> Result
 ) async throws -> Result {
@@ -173,7 +173,7 @@ func blocking<Result: Sendable>(
     }
 }
 
-/// Starts a server, runs `body` with its port on a thread of its own, and drains the server.
+/// Starts a server, runs `body` with its port on a separate thread, and drains the server.
 func withServer<Result: Sendable>(
     limits: HTTPLimits = HTTPLimits(),
     loops: Int = 2,
@@ -204,7 +204,7 @@ func withServer<Result: Sendable>(
     }
 }
 
-/// Answers with what arrived: a line each for the request, the fields, and the body.
+/// Responds with what arrived: a line each for the request, the header fields, and the body.
 @Sendable func echo(_ request: ServerRequest) async -> ServerResponse {
     var text = "\(request.method)|\(request.path)|\(request.query)\n"
     for field in request.headers { text += "\(field.name)=\(field.value)\n" }

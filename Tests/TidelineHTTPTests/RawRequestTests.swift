@@ -1,5 +1,5 @@
-// RawRequestTests: what a raw request gets, through a socket. The table is a promise to whoever
-// puts a proxy in front: nothing here can be read in two ways.
+// RawRequestTests: the response to a raw request, through a socket. The table is a promise to operators of proxies: no
+// request in it can be interpreted in two ways.
 
 import Foundation
 import Testing
@@ -195,9 +195,9 @@ struct RawRequestTests {
         ),
     ]
 
-    /// Reads until the connection ends; nothing may come after an answer that closes it.
+    /// Reads until the connection ends; no bytes may follow a response that closes it.
     ///
-    /// Whatever is refused is refused in the same form.
+    /// All rejections have the same format.
     private static func statuses(of raw: String, port: Int, overTLS: Bool) throws -> [Int] {
         let client = try RawClient(port: port, overTLS: overTLS)
         // The server may close before it has read everything.
@@ -229,7 +229,7 @@ struct RawRequestTests {
         }
     }
 
-    @Test func refusalsAreProblemsAndClose() async throws {
+    @Test func rejectionsAreProblemDocumentsAndCloseTheConnection() async throws {
         let answer = try await withServer { port in
             let client = try RawClient(port: port)
             let answer = try client.ask("GET / HTTP/1.1\r\n\r\n")
@@ -245,8 +245,8 @@ struct RawRequestTests {
         )
     }
 
-    /// A caller's own name when it is well formed, else one of ours; never two the same.
-    @Test func refusalsHaveTheNameOfTheirRequest() async throws {
+    /// The caller's request id if it is well formed, otherwise a generated one; all are distinct.
+    @Test func rejectionsHaveTheIDOfTheirRequest() async throws {
         let own = "X-Request-ID: mine-1\r\n"
         let requests = [
             "GET / HTTP/1.1\r\n\(own)\r\n",
@@ -271,9 +271,9 @@ struct RawRequestTests {
         ("-4", 400), ("abc", 400), ("4, 4", 400), ("0x4", 400), ("99999999999999999999", 413),
         ("123456789012345678", 413),
     ])
-    func badLengthsAreProblemsWhoeverFindsThem(_ length: String, _ status: Int) async throws {
+    func invalidLengthsAreProblemDocuments(_ length: String, _ status: Int) async throws {
         let answers = try await withServer { port in
-            // Others are open, and have sent nothing, a part of a head, and a whole request.
+            // Other connections are open, and have sent nothing, a part of a head, and a whole request.
             let idle = [try RawClient(port: port), try RawClient(port: port)]
             try idle[0].send("GET / HT")
             let waiting = try RawClient(port: port)
@@ -284,7 +284,7 @@ struct RawRequestTests {
             let raw = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: \(length)\r\n\r\nabcd"
             let answer = try client.ask(raw)
             #expect(try client.rest() == "")
-            // The others are not the worse for it.
+            // The other connections are unaffected.
             try waiting.send("\r\n")
             #expect(try waiting.answer()?.status == 200)
             try used.send(raw)

@@ -1,4 +1,4 @@
-// RawTLS: the client's side of TLS for RawClient, on OpenSSL, which waits as the socket does.
+// RawTLS: the client's side of TLS for RawClient, on OpenSSL, which blocks like the socket.
 
 import CCrypto
 import Foundation
@@ -9,10 +9,10 @@ final class RawTLS {
     private let session: OpaquePointer
     private let socket: Int32
 
-    /// Agrees on keys; the server's certificate is not looked at.
+    /// Performs the handshake; the server's certificate is not verified.
     ///
-    /// `protocols` is what ALPN offers, each with its length before it; with `cutsHello` the first
-    /// message goes out a byte a record.
+    /// `protocols` is the ALPN offer, each protocol preceded by its length; with `cutsHello` the first message is sent
+    /// in records of one byte.
     init(
         on socket: Int32,
         version: Int32? = nil,
@@ -26,7 +26,7 @@ final class RawTLS {
         self.session = session
         self.socket = socket
         if let version {
-            // Security level 0 allows what is too old to be served.
+            // Security level 0 allows versions that are too old for the server.
             SSL_set_security_level(session, 0)
             SSL_ctrl(session, SSL_CTRL_SET_MIN_PROTO_VERSION, Int(version), nil)
             SSL_ctrl(session, SSL_CTRL_SET_MAX_PROTO_VERSION, Int(version), nil)
@@ -56,14 +56,14 @@ final class RawTLS {
         guard sent == pieces.count else { throw RawClientError(description: "hello") }
     }
 
-    /// Agrees on new keys for what is sent from here on.
+    /// Updates the keys for all data that is sent from now on.
     func updateKeys() throws {
         guard SSL_key_update(session, SSL_KEY_UPDATE_NOT_REQUESTED) == 1,
             SSL_do_handshake(session) == 1
         else { throw RawClientError(description: "new keys") }
     }
 
-    /// What `body` would have sent.
+    /// Returns the bytes that `body` would have sent.
     func wire(_ body: (RawTLS) throws -> Void) rethrows -> [UInt8] {
         let memory = BIO_new(BIO_s_mem())
         SSL_set0_wbio(session, memory)
@@ -79,10 +79,10 @@ final class RawTLS {
         SSL_CTX_free(context)
     }
 
-    /// Such as `TLSv1.3`.
+    /// The protocol version, such as `TLSv1.3`.
     var version: String { String(cString: SSL_get_version(session)) }
 
-    /// What ALPN chose.
+    /// The protocol that ALPN selected.
     var protocolName: String {
         var name: UnsafePointer<UInt8>?
         var count: UInt32 = 0
@@ -90,7 +90,7 @@ final class RawTLS {
         return String(decoding: UnsafeBufferPointer(start: name, count: Int(count)), as: UTF8.self)
     }
 
-    /// The number of the server's certificate.
+    /// The serial number of the server's certificate.
     var serialNumber: [UInt8] {
         guard let certificate = SSL_get1_peer_certificate(session),
             let number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nil)
@@ -121,7 +121,7 @@ final class RawTLS {
         ERR_clear_error()
     }
 
-    /// As `recv`: the count of bytes, 0 at the end.
+    /// Like `recv`: returns the number of bytes, 0 at the end.
     func receive(_ chunk: inout [UInt8]) -> Int {
         let count = chunk.withUnsafeMutableBytes {
             SSL_read(session, $0.baseAddress, Int32($0.count))
@@ -131,7 +131,7 @@ final class RawTLS {
         return SSL_get_error(session, count) == SSL_ERROR_WANT_READ ? -1 : 0
     }
 
-    /// A certificate of a local authority for this machine, in a folder of its own.
+    /// A certificate of a local authority for this machine, in a separate folder.
     static func identity() throws -> TLSIdentity {
         let folder = FileManager.default.temporaryDirectory.path + "/tideline-tls-\(UUID())"
         defer { try? FileManager.default.removeItem(atPath: folder) }

@@ -1,4 +1,4 @@
-// ReadPaceTests: who reads too slowly, and who does not read at all, as scripts of looks.
+// ReadPaceTests: callers that read too slowly, and callers that do not read at all, as scripts of checks.
 
 import Testing
 import TidelineHTTP
@@ -7,7 +7,7 @@ struct ReadPaceTests {
     private static let start = ContinuousClock.now
     private static let rate = 1000
 
-    /// The pace after looks, each half a second behind the one before, that found so much taken.
+    /// The pace after checks, each half a second after the previous one, that found this many bytes taken.
     private static func pace(_ taken: [Int]) -> (pace: ReadPace, now: ContinuousClock.Instant) {
         var pace = ReadPace(taken: 0, now: start)
         var now = start
@@ -23,14 +23,14 @@ struct ReadPaceTests {
         ([0], false, false),
         ([0, 0], true, false),
         ([0, 0, 0, 0], true, true),
-        // A byte now and then: it is somebody, and too slow.
+        // A byte now and then: not idle, but too slow.
         ([1, 2, 3, 4], false, true),
         ([500, 1000, 1500, 2000], false, false),
-        // All at once, and then nothing for a while.
+        // Everything at once, and then nothing for a while.
         ([4000, 4000, 4000], true, false),
         ([4000, 4000, 4000, 4000], true, false),
         ([4000, 4000, 4000, 4000, 4000, 4000, 4000, 4000], true, true),
-        // Who stood still and reads again.
+        // A caller that stopped reading and reads again.
         ([0, 0, 0, 2000], false, false),
         ([0, 0, 0, 0, 500, 1000, 1500, 2000], false, false),
     ])
@@ -40,11 +40,11 @@ struct ReadPaceTests {
         #expect(pace.isSlow == isSlow)
     }
 
-    @Test func whoHasTakenNothingForTheLongestTimeGoesFirst() {
+    @Test func theCallerThatHasBeenIdleLongestIsDisconnectedFirst() {
         let still = Self.pace([10, 10, 10]).pace
         let reading = Self.pace([10, 20, 30]).pace
         #expect(still.hasWaitedLonger(than: reading) && !reading.hasWaitedLonger(than: still))
-        // Of two that stand still since the same look, the one whose answer waits for longer.
+        // Of two callers that have been idle since the same check, the one whose response has waited longer.
         var later = ReadPace(taken: 0, now: Self.start + .milliseconds(100))
         later.look(taken: 10, now: Self.start + .milliseconds(500), rateMin: Self.rate)
         #expect(still.hasWaitedLonger(than: later) && !later.hasWaitedLonger(than: still))

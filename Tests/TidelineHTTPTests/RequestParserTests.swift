@@ -1,4 +1,4 @@
-// RequestParserTests: the parser alone. What it says must not depend on how the bytes were cut.
+// RequestParserTests: the parser alone. Its result must not depend on how the bytes are split.
 
 import Testing
 import TidelineCore
@@ -6,7 +6,7 @@ import TidelineHTTP
 import TidelineServerCore
 
 struct RequestParserTests {
-    /// What came of the bytes: the phase, the bytes taken, and the request.
+    /// The result of parsing: the phase, the number of bytes consumed, and the request.
     private struct Outcome: Equatable {
         var phase: RequestParser.Phase
         var taken: Int
@@ -36,15 +36,15 @@ struct RequestParserTests {
         )
     }
 
-    /// Method: each example of the raw table, whole and cut once at each place.
-    @Test func piecesDoNotMatter() {
+    /// Method: each example of the raw table, whole and split once at each position.
+    @Test func splitsDoNotMatter() {
         for example in RawRequestTests.cases where example.raw.utf8.count < 2000 {
             let bytes = Array(example.raw.utf8)
             let whole = Self.parse(bytes, pieces: [])
             for cut in 1..<max(2, bytes.count) {
                 let cutOnce = Self.parse(bytes, pieces: [cut])
                 if case .refused = whole.phase {
-                    // It may be seen earlier, and then of less.
+                    // An error may be detected earlier, and then in fewer bytes.
                     guard case .refused = cutOnce.phase else {
                         Issue.record("\(example.name), cut at \(cut): \(cutOnce.phase)")
                         continue
@@ -73,7 +73,7 @@ struct RequestParserTests {
         #expect(phase(100) == .complete && phase(101) == .refused(.tooManyFields))
     }
 
-    @Test func stopsAtItsEnd() {
+    @Test func stopsAtTheEndOfTheRequest() {
         let first = "POST /a?b HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nxyz"
         let outcome = Self.parse(Array((first + "GET ").utf8), pieces: [])
         #expect(outcome.phase == .complete)
@@ -87,7 +87,7 @@ struct RequestParserTests {
         ("HTTP/1.0", "X: 1", false), ("HTTP/1.0", "Connection: Keep-Alive", true),
         ("HTTP/1.0", "Connection: close", false), ("HTTP/1.1", "Connection: closed", true),
     ])
-    func lastingOfConnections(_ version: String, _ field: String, _ lasts: Bool) {
+    func keepAliveOfConnections(_ version: String, _ field: String, _ lasts: Bool) {
         let raw = "GET / \(version)\r\nHost: a\r\n\(field)\r\n\r\n"
         #expect(Self.parse(Array(raw.utf8), pieces: []).keepsAlive == lasts)
     }
@@ -100,7 +100,7 @@ struct RequestParserTests {
         ("GET / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n", false),
         ("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n", false),
     ])
-    func asksForTheBodyOnce(_ raw: String, _ asks: Bool) {
+    func sendsContinueOnce(_ raw: String, _ asks: Bool) {
         var parser = RequestParser(headBytesMax: 4096, bodyBytesMax: 1000)
         _ = Array(raw.utf8).withUnsafeBytes { parser.take($0) }
         let first = parser.takeExpectation()
@@ -108,8 +108,8 @@ struct RequestParserTests {
         #expect(first == asks && !second)
     }
 
-    /// The first fault of a head waits for the field with the name of the request.
-    @Test func refusalKnowsTheNameOfTheRequest() {
+    /// The first error in a head is reported after the field with the request id.
+    @Test func rejectionHasTheIDOfTheRequest() {
         var parser = RequestParser(headBytesMax: 4096, bodyBytesMax: 1000)
         let raw = "GET x HTTP/1.1\r\nHost: a\r\nA B: 1\r\nC\r\nX-Request-ID: mine\r\n\r\n"
         _ = Array(raw.utf8).withUnsafeBytes { parser.take($0) }

@@ -1,4 +1,4 @@
-// TLSRecordTests: callers whose records of TLS carry nothing, or a byte each: nobody else waits for them.
+// TLSRecordTests: callers whose TLS records are empty, or have one byte each, delay no other caller.
 
 import Foundation
 import Glibc
@@ -9,7 +9,7 @@ import TidelineServerCore
 import TidelineTLS
 
 @Suite(.timeLimit(.minutes(10))) struct TLSRecordTests {
-    /// Sends all of it, as far as the peer takes it.
+    /// Sends all of it, as far as the peer accepts it.
     private static func send(_ bytes: [UInt8], on socket: Int32) {
         var rest = bytes[...]
         while !rest.isEmpty {
@@ -27,7 +27,7 @@ import TidelineTLS
         return String(decoding: chunk.prefix(max(0, count)), as: UTF8.self)
     }
 
-    /// New keys are agreed on now and then; who does nothing else is no caller.
+    /// Key updates are legitimate now and then; a connection that sends nothing else is closed.
     @Test func aFloodOfRecordsWithoutDataEndsTheConnection() async throws {
         try await withServer(loops: 1, tls: RawTLS.identity()) { port in
             let socket = try TLSServerTests.connect(port)
@@ -51,8 +51,8 @@ import TidelineTLS
         }
     }
 
-    /// What is here of one caller is read in turns with the others.
-    @Test func recordsOfAByteHoldUpNobody() async throws {
+    /// The buffered bytes of one caller are read in turns with those of other callers.
+    @Test func recordsOfOneByteDelayNoCaller() async throws {
         let order = Mutex<[String]>([])
         let isHeld = DispatchSemaphore(value: 0)
         let goesOn = DispatchSemaphore(value: 0)
@@ -77,7 +77,7 @@ import TidelineTLS
                 let slow = try RawTLS(on: socket)
                 let quick = try RawClient(port: port, overTLS: true)
                 let holder = try RawClient(port: port, overTLS: true)
-                // Both are known to the loop.
+                // The loop has accepted both connections.
                 try slow.send(Array(get("/first").utf8))
                 #expect(Self.receive(slow).hasPrefix("HTTP/1.1 204"))
                 #expect(try quick.ask(get("/second")).status == 204)
@@ -99,8 +99,8 @@ import TidelineTLS
         #expect(order.withLock { $0 } == ["/first", "/second", "/quick", "/slow"])
     }
 
-    /// A handshake may come in pieces of a byte, each in a record.
-    @Test func aHandshakeMayComeInManyRecords() async throws {
+    /// A handshake may arrive one byte at a time, each in a record.
+    @Test func aHandshakeMayBeSplitIntoManyRecords() async throws {
         try await withServer(loops: 1, tls: RawTLS.identity()) { port in
             let socket = try TLSServerTests.connect(port)
             defer { close(socket) }

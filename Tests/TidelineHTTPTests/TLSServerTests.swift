@@ -1,4 +1,4 @@
-// TLSServerTests: what the server does with connections that speak TLS, or should.
+// TLSServerTests: how the server handles connections that use TLS, or should.
 
 import CCrypto
 import Foundation
@@ -10,7 +10,7 @@ import TidelineServerCore
 import TidelineTLS
 
 @Suite(.timeLimit(.minutes(10))) struct TLSServerTests {
-    /// A connected socket; whoever gets it closes it.
+    /// A connected socket, which the receiver closes.
     static func connect(_ port: Int) throws -> Int32 {
         let socket = Foundation.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
@@ -26,9 +26,9 @@ import TidelineTLS
         return socket
     }
 
-    /// Records are cut and sockets are full in the middle of them: every byte has to arrive once.
+    /// Records are split, and sockets are full in the middle of them: every byte has to arrive once.
     @Test(arguments: [nil, 8 << 10] as [Int32?])
-    func largeBodiesAndAnswersArriveWhole(receiveBuffer: Int32?) async throws {
+    func largeBodiesAndResponsesArriveWhole(receiveBuffer: Int32?) async throws {
         let answer = (0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 9) }
         try await withServer(
             tls: RawTLS.identity(),
@@ -74,7 +74,7 @@ import TidelineTLS
         }
     }
 
-    @Test func aBodyIsAskedFor() async throws {
+    @Test func expectContinueIsAnswered() async throws {
         try await withServer(tls: RawTLS.identity()) { port in
             let client = try RawClient(port: port, overTLS: true)
             try client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n")
@@ -85,7 +85,7 @@ import TidelineTLS
         }
     }
 
-    @Test func oldVersionsAndOtherProtocolsAreRefused() async throws {
+    @Test func oldVersionsAndOtherProtocolsAreRejected() async throws {
         try await withServer(tls: RawTLS.identity()) { port in
             func session(_ version: Int32?, _ protocols: String) throws -> String {
                 let socket = try Self.connect(port)
@@ -110,8 +110,8 @@ import TidelineTLS
         }
     }
 
-    /// Who asks without TLS is told so; whatever else comes ends the connection and nothing more.
-    @Test func whatIsNoTLSIsRefused() async throws {
+    /// A request without TLS gets a response that says so; any other bytes just end the connection.
+    @Test func bytesThatAreNotTLSAreRejected() async throws {
         let traffic = ServerTraffic()
         try await withServer(tls: RawTLS.identity(), traffic: traffic) { port in
             let plain = try RawClient(port: port)
@@ -137,7 +137,7 @@ import TidelineTLS
         }
     }
 
-    /// Who begins no handshake, or does not end it, holds a connection for a while only.
+    /// A connection without a finished handshake is closed after a while.
     @Test(arguments: ["", "\u{16}\u{3}\u{1}"])
     func aHandshakeHasADeadline(bytes: String) async throws {
         var limits = HTTPLimits()
@@ -146,14 +146,14 @@ import TidelineTLS
         try await withServer(limits: limits, loops: 1, tls: RawTLS.identity()) { port in
             let silent = try (0..<2).map { _ in try RawClient(port: port) }
             for client in silent { try client.send(bytes) }
-            // It waits for the room that they have.
+            // It waits for the connections to be closed.
             let next = try RawClient(port: port, overTLS: true)
             #expect(try next.ask(get("/")).status == 200)
             for client in silent { #expect(try client.rest() == "") }
         }
     }
 
-    @Test func aDrainWaitsForNoHandshake() async throws {
+    @Test func aDrainDoesNotWaitForHandshakes() async throws {
         let server = HTTPServer(
             host: "127.0.0.1",
             port: 0,
@@ -174,7 +174,7 @@ import TidelineTLS
                 await server.drain()
                 drained.signal()
             }
-            // Sooner than a handshake may take.
+            // Sooner than the handshake timeout.
             let isDrained = drained.wait(timeout: .now() + 9) == .success
             return (isDrained, try silent.rest(), try idle.rest())
         }
@@ -249,7 +249,7 @@ import TidelineTLS
         ("[127.0.0.1]", nil), ("0.0.0.0", nil), ("::", nil), ("*.local", nil), ("*.", nil),
         ("todo.local:8080", nil), ("https://todo.local", nil), ("1.example", "DNS:1.example"),
     ])
-    func hostsBecomeNames(host: String, name: String?) {
+    func hostsAreConvertedToServerNames(host: String, name: String?) {
         #expect((try? LocalCertificate.subjectName(host)) == name)
     }
 }

@@ -282,7 +282,7 @@ extension String {
         .sorted(by: .descending(\.rank), .ascending("text"))
         .limited(to: 20, offset: 40)
         .selecting(\.text, \.rank)
-        .parameter("scope", "mine")
+    query.parameters["scope"] = "mine"
     query.includesTotalCount = true
     #expect(query.fields == ["id", "text", "rank"])
     #expect(query.limit == 20 && query.offset == 40 && query.order.count == 2)

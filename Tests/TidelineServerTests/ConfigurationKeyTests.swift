@@ -1,4 +1,4 @@
-// Every key of the configuration file: read, shown on the dashboard as it is in force, documented.
+// Every key of the configuration file: it is read, the dashboard shows the value in force, and it is documented.
 
 import Foundation
 import Testing
@@ -8,7 +8,7 @@ import TidelineServerCore
 import TidelineTestKit
 
 @Suite struct ConfigurationKeyTests {
-    /// A value for each key that is not its default, and how it is shown where that is another text.
+    /// A value other than the default for each key, and how the dashboard shows it if that text differs.
     private static let values: [(key: String, json: String, shown: String)] = [
         ("listen", #""[::1]:9""#, "[::1]:9"),
         ("database", #""sqlite:a.db""#, "/a.db"),
@@ -35,7 +35,7 @@ import TidelineTestKit
         ("authentication.operators", #"["olga","otto"]"#, "olga, otto"),
     ]
 
-    /// Need files of another kind; their reading has tests of its own.
+    /// Keys that need files of another kind; separate tests read them.
     private static let others = [
         "tls.certificateFile", "tls.keyFile", "authentication.keyFile", "authentication.jwksFile",
     ]
@@ -63,7 +63,7 @@ import TidelineTestKit
         return try ServerConfiguration(json: Array(text.utf8), directory: folder.path)
     }
 
-    /// What is read is shown; what nobody has set here is a limit, and a number.
+    /// Every value that is read is shown; a limit that is not configured is shown, too, as a number.
     @Test func everyKeyIsReadAndShown() throws {
         let defaults = Self.settings(ServerConfiguration())
         var tried = Set(Self.others)
@@ -78,7 +78,7 @@ import TidelineTestKit
         for (key, value) in defaults where !tried.contains(key) {
             try #require(key.hasPrefix("limits."), "\(key) is tried by nobody")
             let number = try #require(Double(value), "\(key)")
-            // One more is in the bounds of all of them but those that are full by default.
+            // The default plus one is within the bounds of every key except those whose default is the maximum.
             let other = value == "0" ? "1" : "\(Int(number) + 1)"
             #expect(Self.settings(try Self.configuration(key, other))[key] == other, "\(key)")
         }
@@ -128,7 +128,7 @@ import TidelineTestKit
         for key in keys where !key.hasPrefix("limits.") {
             #expect(names.contains { $0.contains("`\(key)`") }, "\(key)")
         }
-        // And what the table of limits has is a key.
+        // Each entry in the table of limits is a key, too.
         let rows = try Self.rows(below: "Limits")
         #expect(rows.count > 30)
         for row in rows {
@@ -147,7 +147,7 @@ import TidelineTestKit
         ("short", "16 to 4096 characters"), ("with a blank in the key", "without blanks"),
         (String(repeating: "x", count: 5000), "16 to 4096"),
     ])
-    func aKeyThatCannotBeSentIsRefused(text: String, fault: String) throws {
+    func aKeyThatCannotBeSentIsRejected(text: String, fault: String) throws {
         let file = FileManager.default.temporaryDirectory.appending(path: "tideline-\(UUID())")
         try Data(text.utf8).write(to: file)
         defer { try? FileManager.default.removeItem(at: file) }

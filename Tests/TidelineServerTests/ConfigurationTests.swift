@@ -1,4 +1,4 @@
-// The configuration file: what it takes, and how it names its faults.
+// The configuration file: what it accepts, and how it names its errors.
 
 import Foundation
 import Testing
@@ -8,8 +8,8 @@ import TidelineServer
 import TidelineServerCore
 
 @Suite struct ConfigurationTests {
-    /// Some editors begin a file with U+FEFF; places of faults are told without it.
-    @Test func aByteOrderMarkIsPassedOver() throws {
+    /// Some editors begin a file with U+FEFF; the positions of errors do not count it.
+    @Test func aByteOrderMarkIsSkipped() throws {
         let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
         let text = Array(#"{"listen":"localhost:9"}"#.utf8)
         let configuration = try ServerConfiguration(json: mark + text)
@@ -25,7 +25,7 @@ import TidelineServerCore
         }
     }
 
-    @Test func readsTheContractsExample() throws {
+    @Test func readsTheExampleOfTheContract() throws {
         let text = """
             {
               "listen": "[::1]:0", "database": "sqlite:x.db", "publicURL": "https://a.example/t/",
@@ -221,23 +221,23 @@ import TidelineServerCore
         (#"{"tables":{"A":{"indexes":[5]}}}"#, "tables.A.indexes[0]: an array is expected, not 5"),
         (#"{"tables":{"A":{"indexes":[[5]]}}}"#, "tables.A.indexes[0][0]: a string is expected"),
     ])
-    func namesFaults(_ text: String, _ expected: String) {
+    func namesErrors(_ text: String, _ expected: String) {
         let error = #expect(throws: ConfigurationError.self) {
             try ServerConfiguration(json: Array(text.utf8))
         }
         #expect(error?.description.contains(expected) == true, "\(error?.description ?? "")")
-        // One fault is told once.
+        // An error is reported once.
         #expect(error?.faults.count == 1, "\(error?.description ?? "")")
     }
 
-    @Test func doesNotGuessWildly() {
+    @Test func suggestsOnlySimilarKeys() {
         let error = #expect(throws: ConfigurationError.self) {
             try ServerConfiguration(json: Array(#"{"colour":1,"xyz":2}"#.utf8))
         }
         #expect(error?.description.contains("did you mean") == false)
     }
 
-    @Test func longValuesAreCut() {
+    @Test func longValuesAreTruncated() {
         let text = "{\"dynamicSchema\":\"" + String(repeating: "x", count: 500) + "\"}"
         let error = #expect(throws: ConfigurationError.self) {
             try ServerConfiguration(json: Array(text.utf8))
@@ -245,7 +245,7 @@ import TidelineServerCore
         #expect((error?.description.count ?? 0) < 100)
     }
 
-    @Test func namesAllFaultsAtOnce() {
+    @Test func namesAllErrorsAtOnce() {
         let error = #expect(throws: ConfigurationError.self) {
             try ServerConfiguration(json: Array(#"{"a":1,"listen":2,"log":{"level":3}}"#.utf8))
         }

@@ -1,4 +1,4 @@
-// LogWriterTests: the log when nobody reads the other end.
+// LogWriterTests: the log when the other end of the pipe is not read.
 
 import Foundation
 import Testing
@@ -7,11 +7,11 @@ import TidelineServer
 @Suite struct LogWriterTests {
     private static let line = Array((String(repeating: "x", count: 99) + "\n").utf8)
 
-    @Test func aStuckPipeLosesLinesAndHoldsUpNobody() {
+    @Test func aFullPipeLosesLinesAndDelaysNoCaller() {
         var ends: [Int32] = [0, 0]
         #expect(pipe(&ends) == 0)
         let (reader, end) = (ends[0], ends[1])
-        // The pipe is full before the writer begins: else the last line might be taken, and no loss told of.
+        // The pipe is full before the writer begins; otherwise the last line might fit and no loss would be reported.
         #expect(fcntl(end, F_SETFL, O_NONBLOCK) == 0)
         while write(end, Self.line, Self.line.count) > 0 {}
         #expect(errno == EAGAIN)
@@ -21,7 +21,7 @@ import TidelineServer
         #expect(writer.lost.current == 100)
         for _ in 0..<500 { _ = writer.put(Self.line) }
         #expect(writer.lost.current == 600)
-        // As soon as there is room, it is told how many were lost before.
+        // As soon as there is space, the writer reports how many lines were lost.
         var told = 0
         var buffer = [UInt8](repeating: 0, count: 4096)
         while told == 0 {

@@ -1,4 +1,4 @@
-// The recorded calls of the original Node server, replayed on the test kit's imitation of it.
+// The recorded calls of the original Node server, replayed against the test kit's imitation of it.
 
 import Foundation
 import Synchronization
@@ -66,7 +66,7 @@ import TidelineTestKit
         var fields: HTTPFields = ["ZUMO-API-VERSION": "2.0.0"]
         if body?.isEmpty == false { fields["Content-Type"] = "application/json" }
         for (name, value) in headers { fields[name] = value.isEmpty ? nil : value }
-        // Recorded targets hold quotes and dollars as they were sent.
+        // Recorded targets contain quotes and dollar signs as they were sent.
         let url = try #require(URL(string: server.endpoint.absoluteString + target))
         return try await server.send(
             TransportRequest(

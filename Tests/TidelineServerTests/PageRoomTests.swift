@@ -1,4 +1,4 @@
-// PageRoomTests: the memory that is set aside for a page while it waits for its turn.
+// PageRoomTests: the memory that is reserved for a page while it waits for its turn.
 
 import Foundation
 import Synchronization
@@ -6,9 +6,10 @@ import Testing
 import TidelineCore
 import TidelineServerCore
 import TidelineServerSQLite
+import TidelineTestKit
 
 @Suite struct PageRoomTests {
-    /// What the hook behind a read sees of the memory for answers.
+    /// The memory for responses as the hook that follows a read sees it.
     private final class Meter: Sendable {
         let held = Mutex<[Int]>([])
         let traffic = ServerTraffic()
@@ -16,8 +17,8 @@ import TidelineServerSQLite
         func take() { held.withLock { $0.append(traffic.answers.held) } }
     }
 
-    /// Else short pages would wait for the room of others whose turn has not come.
-    @Test func aPageTakesTheRoomThatItNeeds() async throws {
+    /// Otherwise short pages would wait for the reservations of pages whose turn has not come.
+    @Test func aPageReservesTheMemoryThatItNeeds() async throws {
         let meter = Meter()
         var hooks = TableHooks()
         hooks.afterRead = { _, _ in meter.take() }
@@ -32,14 +33,14 @@ import TidelineServerSQLite
         }
         let held = meter.held.withLock { $0 }
         #expect(held.count == 2)
-        // Of rows that nobody has read yet the most is taken, of others what they were.
+        // For rows that have never been read the maximum is reserved; for other rows, their last known size.
         #expect(held.first.map { $0 > 200 * 1024 } == true)
         #expect(held.last.map { $0 > 0 && $0 < 200 * 512 } == true)
         #expect(meter.traffic.answers.held == 0)
     }
 
-    /// Many may ask at once before anybody knows how large the rows are: each has room, or waits.
-    @Test func theFirstReadersOfATableTakeRoomToo() async throws {
+    /// Many requests may arrive before the size of the rows is known: each has a reservation, or waits.
+    @Test func theFirstReadersOfATableReserveMemoryToo() async throws {
         let meter = Meter()
         var hooks = TableHooks()
         hooks.afterRead = { _, _ in meter.take() }
@@ -55,7 +56,7 @@ import TidelineServerSQLite
         #expect(meter.traffic.answers.held == 0)
     }
 
-    /// Who reads a small table for the first time does not wait for the callers of large ones.
+    /// A caller that reads a small table for the first time does not wait for callers of large tables.
     @Test(.timeLimit(.minutes(10)))
     func theFirstReadersOfASmallTableDoNotWait() async throws {
         let traffic = ServerTraffic()
@@ -72,8 +73,8 @@ import TidelineServerSQLite
         withExtendedLifetime(others) {}
     }
 
-    /// Few rows may be a large page: who asks again knows how large they are.
-    @Test func fewLargeRowsTakeRoom() async throws {
+    /// A few rows may be a large page: later requests know how large the rows are.
+    @Test func aFewLargeRowsReserveMemory() async throws {
         let meter = Meter()
         var hooks = TableHooks()
         hooks.afterRead = { _, _ in meter.take() }
@@ -90,9 +91,9 @@ import TidelineServerSQLite
         #expect(meter.traffic.answers.held == 0)
     }
 
-    /// Queries that find nothing need no room, whether anybody has read their table or not.
+    /// Queries without results need no reservation, whether or not their table has been read before.
     @Test(.timeLimit(.minutes(10)), arguments: [false, true])
-    func slowListsHoldUpNobody(isRead: Bool) async throws {
+    func slowListsDelayNoCaller(isRead: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let other = TableDefinition("Other", columns: Door.todo.schema.columns)
             var limits = ServerLimits()
@@ -131,9 +132,9 @@ import TidelineServerSQLite
         }
     }
 
-    /// A page that has rows when there is no room is made when there is some.
+    /// If there is no memory for a page, it is built when memory is free again.
     @Test(.timeLimit(.minutes(10)))
-    func aLargePageWaitsForRoom() async throws {
+    func aLargePageWaitsForMemory() async throws {
         let traffic = ServerTraffic()
         let door = try await Door(traffic: traffic)
         let tracks: HTTPFields = ["Prefer": "odata.track-changes"]
@@ -147,7 +148,7 @@ import TidelineServerSQLite
         for target in ["/tables/TodoItem?$top=10", "/tables/TodoItem?" + link] {
             var others: AnswerShare? = traffic.answers.count(1 << 30)
             async let page = door.send("GET", target)
-            while traffic.answers.waiting == 0 { await Task.yield() }
+            try await until { traffic.answers.waiting != 0 }
             withExtendedLifetime(others) {}
             others = nil
             #expect(await page.rows.count == 10)
@@ -155,9 +156,9 @@ import TidelineServerSQLite
         #expect(traffic.answers.held == 0)
     }
 
-    /// Large rows wait as pages do, and hold nothing meanwhile.
+    /// Large rows wait as pages do, and hold no memory while they wait.
     @Test(.timeLimit(.minutes(10)))
-    func aLargeRowWaitsForRoom() async throws {
+    func aLargeRowWaitsForMemory() async throws {
         let traffic = ServerTraffic()
         let reads = ServerTraffic.Counter()
         var hooks = TableHooks()
@@ -168,9 +169,9 @@ import TidelineServerSQLite
         let tag = await door.send("POST", "/tables/TodoItem", row).headers["ETag"] ?? ""
         var others: AnswerShare? = traffic.answers.count(1 << 30)
         async let answer = door.send("GET", "/tables/TodoItem/a")
-        while traffic.answers.waiting == 0 { await Task.yield() }
+        try await until { traffic.answers.waiting != 0 }
         #expect(traffic.answers.held == 1 << 30)
-        // Nobody waits who gets no row, or has room already.
+        // A caller that gets no row, or that already has a reservation, does not wait.
         let known: HTTPFields = ["If-None-Match": tag]
         #expect(await door.send("GET", "/tables/TodoItem/a", headers: known).status == 304)
         let batch = await door.batch([BatchPart("1", "get", "tables/TodoItem/a")])
@@ -179,13 +180,13 @@ import TidelineServerSQLite
         withExtendedLifetime(others) {}
         others = nil
         #expect(await answer.row["text"] as? String == text)
-        // The row was read anew, but by one caller.
+        // The row was read again, but by one caller.
         #expect(reads.current == 3)
     }
 
-    /// Many callers who wait must not have their rows in memory: the database asks before it makes one.
+    /// Many waiting callers must not have their rows in memory: the database reserves memory before it builds a row.
     @Test(arguments: [false, true])
-    func aLargeRowIsNotMadeWithoutRoom(isFiltered: Bool) async throws {
+    func aLargeRowIsNotBuiltWithoutMemory(isFiltered: Bool) async throws {
         let door = try await Door()
         for (id, count) in [("large", 100_000), ("small", 10)] {
             let row = #"{"id":"\#(id)","text":"\#(String(repeating: "x", count: count))"}"#
@@ -215,7 +216,7 @@ import TidelineServerSQLite
         #expect(try await door.store.read("large", view: view, in: table, room: again) != nil)
     }
 
-    /// What is small where it is stored may be large as JSON.
+    /// A row that is small in storage may be large as JSON.
     @Test(.timeLimit(.minutes(10)))
     func aRowThatGrowsAsJSONWaitsToo() async throws {
         let traffic = ServerTraffic()
@@ -224,14 +225,14 @@ import TidelineServerSQLite
         #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
         var others: AnswerShare? = traffic.answers.count(1 << 30)
         async let answer = door.send("GET", "/tables/TodoItem/a")
-        while traffic.answers.waiting == 0 { await Task.yield() }
+        try await until { traffic.answers.waiting != 0 }
         withExtendedLifetime(others) {}
         others = nil
         #expect(await answer.status == 200)
     }
 
-    /// What an endpoint made is not kept while it waits.
-    @Test func aLargeAnswerOfAnEndpointIsRefusedWithoutRoom() async throws {
+    /// An endpoint's response is not kept while it waits.
+    @Test func aLargeResponseOfAnEndpointIsRejectedWithoutMemory() async throws {
         let traffic = ServerTraffic()
         let large = Endpoint("GET", "/api/large") { _ in
             ServerResponse(status: 200, body: [UInt8](repeating: 0x61, count: 100_000))

@@ -1,4 +1,4 @@
-// PasswordFilterTests: what is printed and logged has no passwords, however they are written.
+// PasswordFilterTests: printed and logged text contains no passwords, however they are written.
 
 import Testing
 import TidelineServer

@@ -1,4 +1,4 @@
-// RefusalNotesTests: who is refused is named in one line a minute.
+// RefusalNotesTests: rejected callers are named in one line a minute.
 
 import Testing
 import TidelineServerCore
@@ -7,7 +7,7 @@ import TidelineServerCore
     private static let second: Int64 = 1_000_000
 
     @Test(
-        "the first refusal has a line at once, the next line comes a minute later and names the most"
+        "the first rejection is logged at once; a minute later one line names the most frequent"
     )
     func aLineAMinute() {
         let notes = RefusalNotes()
@@ -17,14 +17,14 @@ import TidelineServerCore
             let caller = number % 3 == 0 ? "address a" : "address b"
             #expect(notes.note(.tokens, caller, now: Int64(number) * Self.second) == nil)
         }
-        // Each kind has lines of its own.
+        // Each kind has separate lines.
         #expect(notes.note(.limits, "user anna", now: 30 * Self.second) != nil)
         let next = notes.note(.tokens, "address c", now: 60 * Self.second)
         #expect(next == RefusalNotes.Line(caller: "address b", count: 60, ofCaller: 40))
         #expect(notes.note(.tokens, "address c", now: 61 * Self.second) == nil)
     }
 
-    @Test("a wall clock that steps back keeps no line back")
+    @Test("a wall clock that steps back delays no line")
     func aClockThatStepsBack() {
         let notes = RefusalNotes()
         _ = notes.note(.limits, "a", now: 100 * Self.second)

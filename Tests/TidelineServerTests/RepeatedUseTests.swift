@@ -1,4 +1,4 @@
-// RepeatedUseTests: what is done many times costs the thousandth time what it costs the first.
+// RepeatedUseTests: the thousandth use of an operation costs as much as the first.
 
 import Foundation
 import Synchronization
@@ -9,7 +9,7 @@ import TidelineServerCore
 import TidelineServerSQLite
 
 @Suite struct CommitListenerTests {
-    /// How far down the stack of the writer's thread a report is made.
+    /// The stack depth of the writer's thread at which a report is made.
     private final class Depths: Sendable {
         let depths = Mutex<[UInt]>([])
 
@@ -20,8 +20,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// A closure that is kept in a generic type can be wrapped anew by each use: the writer would need
-    /// more stack for each commit, until there is none.
+    /// A closure stored in a generic type can be wrapped again by each use; the writer would then need more stack for
+    /// each commit until the stack overflows.
     @Test func manyCommitsAreReportedLikeTheFirst() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door(path: directory + "/reports.db")
@@ -31,7 +31,7 @@ import TidelineServerSQLite
                 #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
             }
             let taken = depths.depths.withLock { $0 }
-            // The first is of `watch` itself.
+            // The first report is from `watch` itself.
             let commits = taken.dropFirst()
             #expect(commits.count == 300)
             let most = commits.max() ?? 0
@@ -43,8 +43,8 @@ import TidelineServerSQLite
 }
 
 @Suite struct RepeatedReadTests {
-    /// Digests and changes that were too long do not begin where they were, whether they ended or not.
-    @Test func whatWasTooLongIsRemembered() async throws {
+    /// Digests and changes that were too long do not start as brief reads again, whether or not they finished.
+    @Test func aReadThatWasTooLongIsRemembered() async throws {
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.queryTime = .seconds(1)
@@ -74,8 +74,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// The limit of work for a brief read is that of one read: SQLite counts the steps of a statement
-    /// over all its uses.
+    /// The work limit of a brief read applies to a single read: SQLite counts the steps of a statement over all its
+    /// uses.
     @Test func briefReadsStayBrief() async throws {
         try await withTemporaryDirectory { directory in
             let database = try Database(path: directory + "/brief.db")
@@ -91,7 +91,7 @@ import TidelineServerSQLite
                 }
                 #expect(count == 100)
             }
-            // One that is long ends at the first look.
+            // A long read ends at the first check.
             let error = #expect(throws: SQLiteError.self) {
                 try database.limitTime(.zero) { try database.integer(sql, [.integer(100_000)]) }
             }

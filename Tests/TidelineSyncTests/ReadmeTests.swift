@@ -1,4 +1,4 @@
-// The app of the README, compiled and run against a server in process.
+// The README's app, compiled and run with an in-process server.
 
 import Foundation
 import Testing

@@ -1,4 +1,4 @@
-// Seeded worlds: several devices, one server, a bad network.
+// Simulations from seeds: several devices, one server, and a bad network.
 
 import Foundation
 import Synchronization
@@ -7,7 +7,7 @@ import Tideline
 import TidelineTestKit
 
 @Suite struct WorldTests {
-    /// The seeds of a run: one of them alone where TIDELINE_SEED names it.
+    /// The seeds of a run: a single one if TIDELINE_SEED names it.
     static let seeds: [UInt64] = {
         if let text = ProcessInfo.processInfo.environment["TIDELINE_SEED"], let seed = UInt64(text)
         {
@@ -23,14 +23,14 @@ import TidelineTestKit
         _ = try await play(WorldPlan(seed: seed))
     }
 
-    /// Seeds that broke a guarantee: a gateway's page as the very first answer took a transaction apart.
+    /// Seeds that broke a guarantee: a gateway's page as the very first answer split a transaction.
     @Test(arguments: [UInt64(3664), 3734])
-    func aFirstPageOfAGateway(seed: UInt64) async throws {
+    func aFirstPageOfAGatewaySplitsNoTransaction(seed: UInt64) async throws {
         _ = try await play(WorldPlan(seed: seed))
     }
 
-    /// Transactions come to the server as groups, and so do the faults that hit them.
-    @Test func transactionsAreGroups() async throws {
+    /// Transactions reach the server as groups, and so do the faults that affect them.
+    @Test func transactionsAreSentAsGroups() async throws {
         var groups = 0
         var seed: UInt64 = 1000
         while seed < 1016 {
@@ -48,7 +48,7 @@ import TidelineTestKit
     }
 
     /// The invariant can be broken.
-    @Test func halfATransactionIsNoticed() {
+    @Test func halfATransactionIsDetected() {
         let transactions = WorldTransactions()
         transactions.begin("one", rows: ["a", "b"], by: "d0")
         transactions.shown("one", of: "a", request: 3)
@@ -66,8 +66,24 @@ import TidelineTestKit
         #expect(transactions.half == nil)
     }
 
+    /// A row that a restored server lost need not be deleted there, unless its device sent it again.
+    @Test func deletesOfLostRowsAreNotNeeded() {
+        var deletes = UnneededDeletes()
+        deletes.deletes("a", by: "d0", isThere: true)
+        deletes.deletes("b", by: "d0", isThere: true)
+        #expect(!deletes.contains("a", by: "d0"))
+        deletes.restored(to: ["b"])
+        deletes.deletes("c", by: "d0", isThere: false)
+        #expect(deletes.contains("a", by: "d0"))
+        #expect(!deletes.contains("b", by: "d0"))
+        deletes.changed("c", by: "d1")
+        #expect(deletes.contains("c", by: "d0"))
+        deletes.changed("c", by: "d0")
+        #expect(!deletes.contains("c", by: "d0"))
+    }
+
     /// Operations may wait for a rejected one only if they depend on it.
-    @Test func whatNeedNotWaitIsNoticed() {
+    @Test func operationsThatWaitNeedlesslyAreDetected() {
         func operation(
             _ id: Int64,
             _ row: String,
@@ -88,7 +104,7 @@ import TidelineTestKit
         let queue = [
             operation(1, "a", "one"),
             operation(2, "b", "two", isParked: true), operation(3, "c", "two", isParked: true),
-            // Behind a parked one, with the rest of its group, and what follows in the rows of that.
+            // The operations after a parked one, the rest of its group, and the following operations of those rows.
             operation(4, "c", "three"), operation(5, "d", "three"), operation(6, "d", nil),
             operation(7, "e", "four"), operation(8, "a", "four"),
         ]
@@ -96,8 +112,8 @@ import TidelineTestKit
         #expect(WorldQueue.heldUp(Array(queue.dropFirst().prefix(5))).isEmpty)
     }
 
-    /// The device that begins with a copy of another one's file pulls what that one pulls.
-    @Test func aCopyIsOfTheSameApp() {
+    /// The device that starts with a copy of another device's file pulls the same queries.
+    @Test func aCopyBelongsToTheSameApp() {
         let plans = (0..<5000).map { WorldPlan(seed: $0) }.filter(\.sharesCopy)
         #expect(plans.contains { $0.pullsPart.first != $0.pullsPart.last })
         for plan in plans where plan.startsLater("d\(plan.devices - 1)") {
@@ -110,10 +126,11 @@ import TidelineTestKit
         arguments: [
             16, 18, 90, 130, 137, 160, 183, 323, 353, 382, 697, 869, 1361, 3664, 3719, 3734, 20173,
             25270, 31384, 33388, 60599, 102872, 106403, 106553, 107413, 200036,
-            205522, 301651, 305936, 321762, 424228,
+            205522, 301651, 305936, 321762, 424228, 724558, 915255,
+            1_008_344,
         ] as [UInt64]
     )
-    func whatWasFoundStaysMended(seed: UInt64) async throws {
+    func fixedSeedsStayFixed(seed: UInt64) async throws {
         _ = try await play(WorldPlan(seed: seed))
     }
 
@@ -124,7 +141,7 @@ import TidelineTestKit
         #expect(first == second)
     }
 
-    /// Nobody presses a button to sync, in front of servers of every generation.
+    /// Devices sync by themselves, with servers of each generation.
     @Test(arguments: WorldPlan.Server.allCases, UInt64(0)..<10)
     func devicesThatSyncThemselvesAgree(server: WorldPlan.Server, seed: UInt64) async throws {
         var plan = WorldPlan(seed: seed)
@@ -165,7 +182,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func aBrokenWorldIsMadeSmall() {
+    @Test func aFailingSimulationIsShrunk() {
         var plan = WorldPlan(seed: 3)
         plan.server = .node
         plan.faults = .bad
@@ -183,8 +200,8 @@ import TidelineTestKit
         #expect(smallest.faults == faults)
     }
 
-    /// Runs a world on a thread of its own: it would keep a thread of Swift's pool busy, and the
-    /// pool has as many as the machine has cores.
+    /// Runs a simulation on a separate thread, because it would block one of the pool's threads, and the pool has only
+    /// as many as the machine has cores.
     private func play(
         _ plan: WorldPlan,
         shrinks: Bool = Self.shrinks
@@ -208,7 +225,7 @@ import TidelineTestKit
     private static let seats = Seats(ProcessInfo.processInfo.activeProcessorCount)
 }
 
-/// Lets so many go on at a time; the others wait in the order in which they came.
+/// Lets a limited number of callers run at a time; the others wait in the order of their calls.
 private final class Seats: Sendable {
     private struct State {
         var free: Int
@@ -221,7 +238,7 @@ private final class Seats: Sendable {
 
     func take() async {
         await withCheckedContinuation { continuation in
-            let goesOn = state.withLock { state in
+            let canRun = state.withLock { state in
                 guard state.free == 0 else {
                     state.free -= 1
                     return true
@@ -229,7 +246,7 @@ private final class Seats: Sendable {
                 state.waiting.append(continuation)
                 return false
             }
-            if goesOn { continuation.resume() }
+            if canRun { continuation.resume() }
         }
     }
 

@@ -1,4 +1,4 @@
-// AlgorithmTests: the algorithms that count only when they are named.
+// AlgorithmTests: the algorithms that are accepted only if they are named.
 
 import Testing
 import TidelineCore
@@ -34,10 +34,10 @@ struct AlgorithmTests {
         ]
 
     @Test(
-        "a token of an algorithm that is named is taken, and of another one is not",
+        "a token is accepted only if its algorithm is named",
         arguments: cases
     )
-    func isTakenWhenNamed(_ example: Case) throws {
+    func isAcceptedIfNamed(_ example: Case) throws {
         let signer = try TokenSigner(
             privateKey: Array(example.privateKey.utf8),
             algorithm: example.algorithm
@@ -57,7 +57,7 @@ struct AlgorithmTests {
         #expect(refusal(of: token, by: usual)?.code == .algorithmNotAllowed)
     }
 
-    @Test("a key is only for the algorithm that its owner names")
+    @Test("a key is only for the algorithm that is configured for it")
     func aKeyKeepsItsAlgorithm() throws {
         let signer = try TokenSigner(privateKey: Array(Self.p384Private.utf8), algorithm: .es384)
         let token = try signer.sign(TokenClaims(subject: "anna"))
@@ -70,7 +70,7 @@ struct AlgorithmTests {
         #expect(try verifier.verify(token, now: .noon).subject == "anna")
     }
 
-    @Test("the user is in the claim that is named")
+    @Test("the user is in the configured claim")
     func anotherClaimNamesTheUser() throws {
         let verifier = try TokenVerifier(keys: [Scheme.hs256.source], userClaim: "email")
         let signer = try Scheme.hs256.signer()

@@ -1,4 +1,4 @@
-// Forge: tokens with any header, payload and signature, and what a verifier says to them.
+// Forge: tokens with any header, payload and signature, and a verifier's results for them.
 
 import CCrypto
 import Foundation
@@ -9,7 +9,7 @@ enum Forge {
     static let header = #"{"alg":"HS256","typ":"JWT"}"#
     static let payload = #"{"sub":"anna"}"#
 
-    /// A token signed by HMAC, whatever its header says.
+    /// A token signed with HMAC, whatever its header says.
     static func token(
         header: String = header,
         payload: String = payload,
@@ -60,7 +60,7 @@ extension Timestamp {
     }
 }
 
-/// Why `verifier` refuses a token; nil when it does not.
+/// The reason why `verifier` rejects a token; nil if it accepts it.
 func refusal(
     of token: String,
     by verifier: TokenVerifier,
@@ -74,7 +74,7 @@ func refusal(
     }
 }
 
-/// Why a verifier cannot be made; nil when it can.
+/// The reason why a verifier cannot be created; nil if it can.
 func refusal(of sources: [TokenKeySource]) -> TokenError? {
     do {
         _ = try TokenVerifier(keys: sources)
@@ -89,7 +89,7 @@ extension TokenKeySource {
     static func jwks(_ text: String) -> TokenKeySource { .jwks(Array(text.utf8)) }
 }
 
-/// The three ways to sign, each with what checks it.
+/// The three signing algorithms, each with its verification key.
 enum Scheme: String, CaseIterable, Sendable {
     case hs256
     case rs256
@@ -111,7 +111,7 @@ enum Scheme: String, CaseIterable, Sendable {
         }
     }
 
-    /// Of the same kind, from another key.
+    /// A key of the same type, from another pair.
     var otherSource: TokenKeySource {
         switch self {
         case .hs256: .secret(Array("another secret of enough bytes...".utf8))

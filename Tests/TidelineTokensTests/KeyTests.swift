@@ -1,4 +1,4 @@
-// KeyTests: which keys are taken, which of them a token is checked with, which settings are right.
+// KeyTests: which keys are accepted, which key verifies a token, and which settings are valid.
 
 import Testing
 import TidelineCore
@@ -53,7 +53,7 @@ struct KeyTests {
         (.jwks(#"{"keys":[\#(String(repeating: "{},", count: 64)){}]}"#), "more than 64"),
     ]
 
-    /// One bit of y is another.
+    /// One bit of y differs.
     static let offCurve = """
         {"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
         "y":"y_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}
@@ -65,18 +65,18 @@ struct KeyTests {
         """
 
     @Test(arguments: cases)
-    func refusedKeys(source: TokenKeySource, words: String) throws {
+    func rejectedKeys(source: TokenKeySource, words: String) throws {
         let error = try #require(refusal(of: [source]))
         #expect(error.code == .unusableKey)
         #expect(error.message.contains(words), "\(error.message)")
     }
 
     @Test(arguments: [TestKeys.ecEncrypted, TestKeys.ecPublic, "", RefusedKeys.p384])
-    func refusedPrivateKeys(pem: String) {
+    func rejectedPrivateKeys(pem: String) {
         #expect(throws: TokenError.self) { try TokenSigner(privateKey: Array(pem.utf8)) }
     }
 
-    @Test func secretsOfFiles() {
+    @Test func secretsFromFiles() {
         let secret = TestKeys.secret
         for end in [[], [0x0A], [0x0D, 0x0A]] as [[UInt8]] {
             #expect(TokenKeySource.secretBytes(file: secret + end) == secret)
@@ -124,7 +124,7 @@ struct KeyTests {
         }
     }
 
-    @Test func keyIDChooses() throws {
+    @Test func theKeyIDSelectsTheKey() throws {
         let other = Array("another secret of enough bytes...".utf8)
         let set = """
             {"keys":[

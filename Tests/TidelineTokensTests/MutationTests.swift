@@ -54,7 +54,7 @@ struct MutationTests {
     }
 }
 
-/// Random numbers that a seed repeats.
+/// Random numbers that are repeatable from a seed.
 private struct SplitMix: RandomNumberGenerator {
     var state: UInt64
 

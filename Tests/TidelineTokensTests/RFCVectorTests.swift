@@ -1,6 +1,6 @@
-// RFCVectorTests: the examples of RFC 7515 appendix A and RFC 7517 appendix A.
+// RFCVectorTests: the examples in RFC 7515 appendix A and RFC 7517 appendix A.
 //
-// The tokens of RFC 7515 name no subject, so a right signature ends in `missingSubject`.
+// The tokens of RFC 7515 name no subject, so a valid signature ends in `missingSubject`.
 
 import Testing
 import TidelineCore
@@ -69,7 +69,7 @@ struct RFCVectorTests {
         #expect(refusal(of: wrong, by: verifier, at: before)?.code == .wrongSignature)
     }
 
-    /// RFC 7517 appendix A.1, with what A.2 adds to its RSA key in `extra`.
+    /// RFC 7517 appendix A.1, with the members that A.2 adds to its RSA key in `extra`.
     static func publicKeys(extra: String = "") -> String {
         """
         {"keys": [
@@ -92,7 +92,7 @@ struct RFCVectorTests {
         + "i6k7M3Kgkx5w84vyijS7n6KKv3eJSLS8mW_WPQCfbhsRMobzPrMMZela9FJUjy7EzmqlPaJKMSAaWsKQuHHsAZy"
         + "5FeQlynfzYJ4rxplkhLiU0FQ-kaA_U4ZbNGobqyM07Vm3wTGyKE3QlsV71sg"
 
-    /// The same by RSASSA-PSS.
+    /// The same with RSASSA-PSS.
     static let signedByPSS =
         "w2QW_Mzw3jlP-93Ggt4XoGmy4kSjUyBpwIQ0K-ObsS0w3DU4ScIO22c2NeiUIR-V3ow0sChFKGDFiC9aE5c2pn3W"
         + "6_kgQauOf2KsbXgMRStNjioBv3yRBfAJbTcgOWPyOLQ_bb0TxA-QG62VJdp7OzctE8GUnSLmluBt6ffY_6nElJ"

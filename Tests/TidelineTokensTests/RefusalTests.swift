@@ -1,4 +1,4 @@
-// RefusalTests: every way in which a token can be wrong, with the reason that is given.
+// RefusalTests: every way in which a token can be invalid, with the reason that is reported.
 
 import Testing
 import TidelineCore
@@ -13,7 +13,7 @@ struct RefusalTests {
         )
     }
 
-    /// Texts that are no tokens, or bring a header that is not accepted.
+    /// Strings that are not tokens, or have a header that is not accepted.
     static let forms: [(String, TokenError.Code)] = [
         ("", .malformed),
         (".", .malformed),
@@ -74,7 +74,7 @@ struct RefusalTests {
         (Forge.token(payload: String(repeating: " ", count: 13000)), .tooLarge),
     ]
 
-    /// Payloads that a right signature does not make better.
+    /// Payloads that are invalid even with a valid signature.
     static let payloads: [(String, TokenError.Code)] = [
         ("", .malformed),
         ("null", .malformed),
@@ -118,17 +118,17 @@ struct RefusalTests {
     ]
 
     @Test(arguments: forms)
-    func form(token: String, code: TokenError.Code) throws {
+    func malformedToken(token: String, code: TokenError.Code) throws {
         #expect(refusal(of: token, by: try Self.verifier.get())?.code == code)
     }
 
     @Test(arguments: payloads)
-    func payload(text: String, code: TokenError.Code) throws {
+    func invalidPayload(text: String, code: TokenError.Code) throws {
         let token = Forge.token(payload: text)
         #expect(refusal(of: token, by: try Self.verifier.get())?.code == code)
     }
 
-    @Test func payloadsThatAreNoText() throws {
+    @Test func payloadsThatAreNotUTF8() throws {
         let verifier = try Self.verifier.get()
         let bytes = Array(#"{"sub":""#.utf8) + [0xC3, 0x28] + Array(#""}"#.utf8)
         let header = Array(Forge.header.utf8)
@@ -144,12 +144,12 @@ struct RefusalTests {
         #"{"sub":"anna","iss":"\u006aoe","aud":["todo"],"exp":9999999999}"#,
         #"{"sub":"anna","iss":"joe","aud":"todo","x":\#(nested(63)),"y":"\ud83c\udf3f"}"#,
     ])
-    func theNeighboursAreAccepted(payload: String) throws {
+    func similarValidPayloadsAreAccepted(payload: String) throws {
         let claims = try Self.verifier.get().verify(Forge.token(payload: payload), now: .noon)
         #expect(claims.subject == "anna")
     }
 
-    @Test func lengthIsBounded() throws {
+    @Test func lengthIsLimited() throws {
         let verifier = try TokenVerifier(keys: [Scheme.hs256.source])
         func token(_ padding: Int) -> String {
             Forge.token(payload: Forge.payload + String(repeating: " ", count: padding))
@@ -162,8 +162,8 @@ struct RefusalTests {
         #expect(refusal(of: dots + ".", by: verifier)?.code == .tooLarge)
     }
 
-    /// Fit for WWW-Authenticate (RFC 6750 section 3), and silent about token and key.
-    @Test func messagesTellNothingOfTheToken() throws {
+    /// Valid in WWW-Authenticate (RFC 6750 section 3), and without details of the token and the key.
+    @Test func messagesDiscloseNothingAboutTheToken() throws {
         let verifier = try Self.verifier.get()
         let all = Self.forms.map(\.0) + Self.payloads.map { Forge.token(payload: $0.0) }
         var codes: Set<TokenError.Code> = []
@@ -182,7 +182,7 @@ struct RefusalTests {
     }
 }
 
-/// Arrays in arrays, so many deep.
+/// Nested arrays of this depth.
 private func nested(_ depth: Int) -> String {
     String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
 }

@@ -1,4 +1,4 @@
-// RefusedKeys: sound keys of kinds that are not taken, as OpenSSL writes them.
+// RefusedKeys: valid keys of types that are not accepted, as OpenSSL writes them.
 
 enum RefusedKeys {
     /// RSA, 1024 bits.
@@ -11,7 +11,7 @@ enum RefusedKeys {
         -----END PUBLIC KEY-----
         """
 
-    /// RSA for signatures by RSASSA-PSS only.
+    /// RSA, restricted to RSASSA-PSS signatures.
     static let rsaPSS = """
         -----BEGIN PUBLIC KEY-----
         MIIBIDALBgkqhkiG9w0BAQoDggEPADCCAQoCggEBAMsxntUzonmN7ey4j13ur705
@@ -40,7 +40,7 @@ enum RefusedKeys {
         -----END PUBLIC KEY-----
         """
 
-    /// On the curve P-256, with twice its generator: anybody could have made it (CVE-2020-0601).
+    /// On the curve P-256, with twice its generator: any attacker could have created it (CVE-2020-0601).
     static let otherGenerator = """
         -----BEGIN PUBLIC KEY-----
         MIIBSzCCAQMGByqGSM49AgEwgfcCAQEwLAYHKoZIzj0BAQIhAP////8AAAABAAAA

@@ -1,4 +1,4 @@
-// RoundTripTests: what a signer writes, a verifier with the other half of the key reads.
+// RoundTripTests: a token from a signer is read by a verifier with the other half of the key.
 
 import Testing
 import TidelineCore
@@ -19,7 +19,7 @@ struct RoundTripTests {
     )
 
     @Test(arguments: Scheme.allCases)
-    func claimsComeBack(scheme: Scheme) throws {
+    func claimsRoundTrip(scheme: Scheme) throws {
         let signer = try scheme.signer()
         #expect(signer.algorithm == scheme.algorithm)
         let verifier = try TokenVerifier(
@@ -32,7 +32,7 @@ struct RoundTripTests {
         #expect(try verifier.verify(token, now: .noon) == Self.claims)
     }
 
-    @Test func fewAndManyClaimsComeBack() throws {
+    @Test func fewAndManyClaimsRoundTrip() throws {
         let signer = try Scheme.hs256.signer()
         let verifier = try TokenVerifier(keys: [Scheme.hs256.source])
         let few = TokenClaims(subject: "a")
@@ -49,14 +49,14 @@ struct RoundTripTests {
         (TestKeys.ecPrivate, TestKeys.otherECPublic + "\n" + TestKeys.ecPublic),
         (TestKeys.ecPrivate, "Comment\r\n" + TestKeys.rsaPublic + "\r\n\n" + TestKeys.ecPublic),
     ])
-    func formsOfKeys(privateKey: String, publicKeys: String) throws {
+    func keyFormats(privateKey: String, publicKeys: String) throws {
         let signer = try TokenSigner(privateKey: Array(privateKey.utf8))
         let verifier = try TokenVerifier(keys: [.pem(publicKeys)])
         let token = try signer.sign(TokenClaims(subject: "anna"))
         #expect(try verifier.verify(token, now: .noon).subject == "anna")
     }
 
-    @Test func timesAreCutToSeconds() throws {
+    @Test func timesAreTruncatedToSeconds() throws {
         let signer = try Scheme.hs256.signer()
         let verifier = try TokenVerifier(keys: [Scheme.hs256.source])
         let claims = TokenClaims(
@@ -69,7 +69,7 @@ struct RoundTripTests {
         #expect(read.issuedAt == Timestamp(seconds: 1))
     }
 
-    @Test func whatCannotBeSigned() throws {
+    @Test func invalidClaimsAreNotSigned() throws {
         let signer = try Scheme.hs256.signer()
         func code(_ claims: TokenClaims) -> TokenError.Code? {
             do {
@@ -85,9 +85,9 @@ struct RoundTripTests {
         #expect(code(TokenClaims(subject: long)) == .tooLarge)
     }
 
-    /// One verifier, many threads: with the thread sanitizer this also proves its handles.
+    /// One verifier, many threads: with the thread sanitizer this also checks its handles.
     @Test(arguments: Scheme.allCases)
-    func checksRunTogether(scheme: Scheme) async throws {
+    func verificationsRunConcurrently(scheme: Scheme) async throws {
         let token = try scheme.signer().sign(Self.claims)
         let verifier = try TokenVerifier(keys: [scheme.otherSource, scheme.source])
         await withTaskGroup(of: Void.self) { group in
@@ -104,7 +104,7 @@ struct RoundTripTests {
 }
 
 extension JSON {
-    /// For literals of tests.
+    /// For literals in tests.
     init(checkedText text: String) {
         self = (try? JSON(text)) ?? JSON(checked: "null")
     }

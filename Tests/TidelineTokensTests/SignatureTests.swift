@@ -1,4 +1,4 @@
-// SignatureTests: signatures that were cut, moved to another header or made with another key.
+// SignatureTests: signatures that were truncated, moved to another header or created with another key.
 
 import Testing
 import TidelineCore
@@ -15,7 +15,7 @@ struct SignatureTests {
     }
 
     @Test(arguments: Scheme.allCases)
-    func cutAndLongerSignatures(scheme: Scheme) throws {
+    func truncatedAndExtendedSignatures(scheme: Scheme) throws {
         let verifier = try TokenVerifier(keys: [scheme.source])
         let parts = Forge.parts(try scheme.signer().sign(Self.claims))
         let signature = Forge.bytes(base64: parts[2])
@@ -35,8 +35,8 @@ struct SignatureTests {
         #expect(code(signature.reversed()) == .wrongSignature)
     }
 
-    /// The halves of an ECDSA signature at the edges of their range, and the form with DER.
-    @Test func edgesOfECDSA() throws {
+    /// The halves of an ECDSA signature at the limits of their range, and the DER format.
+    @Test func limitsOfECDSA() throws {
         let verifier = try TokenVerifier(keys: [Scheme.es256.source])
         let parts = Forge.parts(try Scheme.es256.signer().sign(Self.claims))
         let signature = Forge.bytes(base64: parts[2])
@@ -64,7 +64,7 @@ struct SignatureTests {
         #expect(refusal(of: token, by: verifier)?.code == .wrongSignature)
     }
 
-    /// About every 128th half begins with a zero byte, which DER leaves out.
+    /// About every 128th half begins with a zero byte, which DER omits.
     @Test func shortHalvesOfECDSA() throws {
         let verifier = try TokenVerifier(keys: [Scheme.es256.source])
         let signer = try Scheme.es256.signer()
@@ -75,7 +75,7 @@ struct SignatureTests {
         }
     }
 
-    /// A public key is public: used as an HMAC secret it would let anybody sign.
+    /// A public key is public: used as an HMAC secret it would let any attacker sign.
     @Test(arguments: [
         TestKeys.rsaPublic, TestKeys.ecPublic, TestKeys.rsaCertificate, TestKeys.ecCertificate,
     ])
@@ -122,7 +122,7 @@ struct SignatureTests {
         #expect(refusal(of: token, by: verifier)?.code == .wrongSignature)
     }
 
-    /// A key that the token brings along is not a key.
+    /// A key in the header of the token is not trusted.
     @Test func keysInTheHeader() throws {
         let verifier = try TokenVerifier(keys: [Scheme.hs256.source])
         let secret = Array("a secret that only the forger knows".utf8)

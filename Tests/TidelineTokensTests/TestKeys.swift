@@ -1,4 +1,4 @@
-// TestKeys: keys made for these tests only, as OpenSSL writes them.
+// TestKeys: keys that were created for these tests only, as OpenSSL writes them.
 
 enum TestKeys {
     /// 32 bytes.
@@ -49,7 +49,7 @@ enum TestKeys {
         -----END PUBLIC KEY-----
         """
 
-    /// A certificate for `rsaPrivate`, signed by itself.
+    /// A self-signed certificate for `rsaPrivate`.
     static let rsaCertificate = """
         -----BEGIN CERTIFICATE-----
         MIIC/zCCAeegAwIBAgIUYGZrx1Kx7JD+slr1HsrotX8/IAIwDQYJKoZIhvcNAQEL
@@ -72,7 +72,7 @@ enum TestKeys {
         -----END CERTIFICATE-----
         """
 
-    /// `rsaPrivate` in the older form, PKCS #1.
+    /// `rsaPrivate` in the older format, PKCS #1.
     static let rsaTraditional = """
         -----BEGIN RSA PRIVATE KEY-----
         MIIEogIBAAKCAQEAsad20C4/iR32iJLlBfGMQ3BsCBSaxgSbwz/jtaHJIlcc3BHX
@@ -103,7 +103,7 @@ enum TestKeys {
         -----END RSA PRIVATE KEY-----
         """
 
-    /// Of another RSA key.
+    /// The public half of another RSA key.
     static let otherRSAPublic = """
         -----BEGIN PUBLIC KEY-----
         MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAtOUN5vr/dQhNmxrnf5XG
@@ -133,7 +133,7 @@ enum TestKeys {
         -----END PUBLIC KEY-----
         """
 
-    /// A certificate for `ecPrivate`, signed by itself.
+    /// A self-signed certificate for `ecPrivate`.
     static let ecCertificate = """
         -----BEGIN CERTIFICATE-----
         MIIBcjCCARegAwIBAgIUbayDIZUvdFkdISst6nV44Xis2mIwCgYIKoZIzj0EAwIw
@@ -147,7 +147,7 @@ enum TestKeys {
         -----END CERTIFICATE-----
         """
 
-    /// `ecPrivate` behind a password.
+    /// `ecPrivate`, encrypted with a password.
     static let ecEncrypted = """
         -----BEGIN ENCRYPTED PRIVATE KEY-----
         MIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAjzx+Eqscvp6wICCAAw
@@ -158,7 +158,7 @@ enum TestKeys {
         -----END ENCRYPTED PRIVATE KEY-----
         """
 
-    /// Another P-256 key, with its parameters before it.
+    /// Another P-256 key, preceded by its parameters.
     static let otherECPrivate = """
         -----BEGIN EC PARAMETERS-----
         BggqhkjOPQMBBw==

@@ -1,11 +1,11 @@
-// TimeTests: exp, nbf and iat at the edges of the leeway, to the microsecond.
+// TimeTests: exp, nbf and iat at the limits of the leeway, to the microsecond.
 
 import Testing
 import TidelineCore
 import TidelineTokens
 
 struct TimeTests {
-    /// Claim, its value, leeway in seconds, `now` in microseconds, what happens.
+    /// Claim, its value, leeway in seconds, `now` in microseconds, and the result.
     static let cases: [(String, String, Int64, Int64, TokenError.Code?)] = [
         ("exp", "1000", 60, 0, nil),
         ("exp", "1000", 60, 1_000_000_000, nil),
@@ -33,7 +33,7 @@ struct TimeTests {
     ]
 
     @Test(arguments: cases)
-    func edges(
+    func limitsOfTheLeeway(
         claim: String,
         value: String,
         leeway: Int64,

@@ -103,7 +103,7 @@ public final class TodoList {
 
     /// Sends pending changes and fetches new ones: pull to refresh.
     public func refresh() async {
-        await attempt { try await self.todos.caughtUp(queryID: "all", Query()) }
+        await attempt { try await self.todos.sync(queryID: "all", Query()) }
     }
 
     // MARK: - Conflicts

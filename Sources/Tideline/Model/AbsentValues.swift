@@ -1,8 +1,8 @@
 // AbsentValues: rewrites filters and orders of records for columns that have no value.
 //
-// A property that cannot be nil is read as its default if its column has no value. So a condition matches
-// such a row if it matches the default, and the row is ordered by its record's value. This applies only on
-// the device: a server receives the query as it was written.
+// If a column has no value, a property that cannot be nil is read as its default. So a condition matches such a row
+// if it matches the default, and the row is ordered by the default. This applies only on the device: a server
+// receives the query as it was written.
 
 import TidelineCore
 
@@ -26,7 +26,8 @@ struct AbsentValues: Sendable {
         self.defaults = defaults
     }
 
-    /// Returns the value that a property of this type is read as; nil for types that stand for several property types.
+    /// Returns the value that a property of this type is read as; nil for types that represent several property
+    /// types.
     private static func zero(_ type: ColumnType) -> Value? {
         switch type {
         case .string, .integer, .number, .decimal, .boolean, .dateTime: .some(type.zero)
@@ -109,8 +110,8 @@ struct AbsentValues: Sendable {
         return result
     }
 
-    /// Returns whether a row that matches a query has no value in a column, as far as the query's result shows it;
-    /// nil if the result does not show it.
+    /// Returns whether a row that matches a query has no value in a column; nil if the query's result does not show
+    /// it.
     func isMissing(_ name: String, in rows: [Row], of query: TableQuery) -> Bool? {
         guard query.select == nil, query.offset == 0,
             let column = table.column(matching: name)

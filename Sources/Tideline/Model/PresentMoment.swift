@@ -1,17 +1,17 @@
 // PresentMoment: recognizes model defaults that are the current time, such as `Date()`.
 //
-// Dates are stored in milliseconds, so two records of defaults that are made right after each other may have
-// the same date, although each run of the app has another one.
+// Dates are stored in milliseconds, so two records of defaults that are created right after each other may have the
+// same date, although each run of the app has another one.
 
 import Foundation
 import TidelineCore
 
-/// The period in which a model was asked for its record of defaults.
+/// The period in which a model created its record of defaults.
 struct PresentMoment {
     private let start = Date()
     private var end = Date()
 
-    /// Ends the period, after the record was made.
+    /// Ends the period, after the record was created.
     mutating func close() { end = Date() }
 
     /// Returns whether a value is a date within this period.
@@ -28,7 +28,7 @@ struct PresentMoment {
         }
     }
 
-    /// Returns when every clock shows another millisecond.
+    /// Waits until every clock shows another millisecond.
     static func pass() {
         let end = ContinuousClock.now + .milliseconds(2)
         while ContinuousClock.now < end {}

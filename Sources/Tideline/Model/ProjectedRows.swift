@@ -1,8 +1,8 @@
 // ProjectedRows: the rows that the app read with selected columns, so that no update writes a column that was
 // not read (docs/SYNC.md, "Selected columns").
 //
-// A record of a selection has nil or defaults in the properties that were not read. So does a record whose row
-// stores these values. Only this memory distinguishes the two.
+// A record of a selection has nil or defaults in the properties that were not read, like a record whose row stores
+// these values. Only this memory distinguishes the two.
 
 import Synchronization
 import TidelineCore

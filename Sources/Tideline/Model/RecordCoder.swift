@@ -1,7 +1,7 @@
 // RecordCoder: converts the records of one table to rows and back.
 //
-// It is a value of closures, so that tables of typed records and tables of plain rows share
-// generic code. Only the place that makes the coder knows the record's type.
+// It is a value of closures, so that tables of typed records and tables of plain rows share generic code. Only the
+// code that creates the coder knows the record's type.
 
 public import TidelineCore
 
@@ -42,10 +42,12 @@ package struct RecordCoder<Record: Sendable>: Sendable {
     package let decode: @Sendable (Row) throws -> Record
     package let id: @Sendable (Record) -> String
 
-    /// The columns that rows without a model are checked against; nil if a model makes the rows.
+    /// The columns that rows without a model are checked against; nil if a model creates the rows.
     var declared: TableSchema? { schema == nil ? table : nil }
 
-    /// The values that filters and orders use for columns without a value; nil for plain rows, in which
+    /// The values that filters and orders use for columns without a value; nil for plain rows, whose null values stay
+    /// null.
+    ///
     /// null is null.
     let absent: AbsentValues?
 
@@ -163,7 +165,7 @@ extension RecordSchema {
 }
 
 extension Row {
-    /// The row with its dates rounded, as every store and the wire have them.
+    /// The row with its dates rounded, as in every store and on the wire.
     ///
     /// Dates that no column can hold stay, and RowCheck rejects them.
     var inMilliseconds: Row {

@@ -1,15 +1,15 @@
 // RecordSchema: the columns of a model, found once for each type.
 
 import Synchronization
-public import TidelineCore
+package import TidelineCore
 
 /// The columns of a model.
-public final class RecordSchema: Sendable {
+package final class RecordSchema: Sendable {
     /// The table's name and columns, without the system columns.
-    public let table: TableSchema
+    package let table: TableSchema
 
     /// The names of the system columns for which the model has a property, without `id`.
-    public let systemProperties: Set<String>
+    package let systemProperties: Set<String>
 
     /// All columns of the model, including system columns, in the order in which it decodes them.
     package let columns: [ColumnDefinition]
@@ -39,7 +39,7 @@ public final class RecordSchema: Sendable {
     /// They are found by the first call and then cached.
     ///
     /// - Throws: ``SyncError`` with code `invalidModel`, whose message says what to change in the model.
-    public static func of(_ type: any SyncRecord.Type) throws -> RecordSchema {
+    package static func of(_ type: any SyncRecord.Type) throws -> RecordSchema {
         let key = ObjectIdentifier(type)
         if let schema = known.withLock({ $0[key] }) { return schema }
         let schema = try probe(type)

@@ -1,4 +1,4 @@
-// RowCheck: rejects records that no server would accept when the app stores them, not at the push.
+// RowCheck: rejects records when the app stores them, if no server would accept them.
 
 import Foundation
 import TidelineCore
@@ -6,8 +6,8 @@ import TidelineCore
 enum RowCheck {
     /// Rejects reserved names, values that no table can hold, and the flag of a deleted row.
     ///
-    /// `schema` has the column types, for rows that no model made. Columns that it does
-    /// not name can hold any value.
+    /// `schema` has the column types, for rows that no model created. Columns that it does not name can hold any
+    /// value.
     static func check(
         _ row: Row,
         table: String,

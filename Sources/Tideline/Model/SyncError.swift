@@ -1,4 +1,4 @@
-// SyncError: the errors of the client, with an open code and a message that says what to do.
+// SyncError: the errors of the client, with an extensible code and a message that explains how to fix them.
 //
 // The texts of fixed messages are in SyncErrorMessages.swift. The contents of records never
 // enter a message.
@@ -8,7 +8,7 @@ public import TidelineCore
 
 /// An error of the client.
 ///
-/// `code` is for programs; `message` is for people and says what to do.
+/// `code` is for programs; `message` is for people and explains how to fix the error.
 ///
 /// ```swift
 /// do {
@@ -22,7 +22,7 @@ public struct SyncError: Error, Sendable {
     ///
     /// More kinds may be added.
     public var code: Code
-    /// A description of the failure and its remedy.
+    /// A description of the failure and how to fix it.
     public var message: String
     /// The underlying error.
     public var cause: (any Error)?
@@ -120,7 +120,7 @@ extension SyncError {
         public static let unauthorized = Self(.unauthorized)
         /// The changes belong to another account than the one that is signed in.
         public static let otherAccount = Self(.otherAccount)
-        /// The server does not allow this account to do it (403).
+        /// The server does not permit this request to the account (403).
         public static let forbidden = Self(.forbidden)
         /// The client exceeded the server's rate limit (429); try again later.
         public static let tooManyRequests = Self(.tooManyRequests)

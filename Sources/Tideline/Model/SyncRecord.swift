@@ -18,14 +18,17 @@ public import TidelineCore
 /// A column is named by its coding key. The properties `createdAt`, `updatedAt` (`Date?`), `version`
 /// (`String?`) and `deleted` (`Bool`) are the system properties and may be left out. Names that
 /// begin with `__` are reserved.
+///
+/// With `-default-isolation MainActor`, write `nonisolated` before a struct or an enum that a `Hashable` record
+/// stores and that is declared outside of the record's braces. Without it, the compiler rejects the record.
 public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
     /// The table's name on the wire. By default, this is the name of the type.
     static var tableName: String { get }
 
     /// A record with the default of each property, which stands in for missing values of a row.
     ///
-    /// Codable does not use the value after `=`, so the library needs a record that was made with it. If
-    /// every property has a default, the type has an `init()`, and you need not write anything. Otherwise write:
+    /// Codable does not use the value after `=`, so the library needs a record that was created with it. If every
+    /// property has a default, the type has an `init()`, and you need not write anything. Otherwise write:
     ///
     /// ```swift
     /// struct Item: SyncRecord {
@@ -37,8 +40,9 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
     /// }
     /// ```
     ///
-    /// Its id, its system properties and its optional properties do not count. A property that was added to a table
-    /// with rows needs a default; without one, opening the store throws ``SyncError`` with code `defaultRequired`.
+    /// The values of its id, its system properties and its optional properties do not matter. A property that was
+    /// added to a table with rows needs a default; without one, opening the store throws ``SyncError`` with code
+    /// `defaultRequired`.
     static var defaults: Self { get throws }
 
     /// Makes a record with the default of each property. Types without such an initializer need not add one.

@@ -1,7 +1,7 @@
 // ColumnOperators: comparisons and logic of `where:` closures.
 //
-// There are few overloads on purpose, because each one slows the type checker at every use of the operator. A
-// column that may be nil compares with a plain value because Swift makes that value optional.
+// There are few overloads on purpose, because each one slows the type checker at every use of the operator. A column
+// that may be nil can be compared with a plain value, because Swift makes that value optional.
 
 import TidelineCore
 
@@ -88,7 +88,7 @@ extension Column {
     }
 }
 
-// With the value on the left: `3 < $0.rank`.
+// The value is on the left: `3 < $0.rank`.
 
 extension Column {
     /// Whether a value is equal to the column.
@@ -218,19 +218,19 @@ extension Sequence {
     /// Whether a column has one of these values: `["open", "waiting"].contains($0.state)`.
     public func contains(_ column: Column<Element>) -> Condition { column.isIn(self) }
 
-    /// The same for a column that may be null; null never matches.
+    /// Whether a column that may be null has one of these values; null never matches.
     public func contains(_ column: Column<Element?>) -> Condition { column.isIn(self) }
 }
 
 extension ClosedRange {
-    /// Whether a column lies in the range, both bounds included.
+    /// Whether a column lies in the range, including both bounds.
     public func contains(_ column: Column<Bound>) -> Condition {
         column >= lowerBound && column <= upperBound
     }
 }
 
 extension Range {
-    /// Whether a column lies in the range, the upper bound left out.
+    /// Whether a column lies in the range, excluding the upper bound.
     public func contains(_ column: Column<Bound>) -> Condition {
         column >= lowerBound && column < upperBound
     }

@@ -1,39 +1,36 @@
 // FilterBuilding: builds filters and orders from closures, predicates and sort terms.
 
-public import Foundation
-public import TidelineCore
+package import Foundation
+package import TidelineCore
 
 extension Filter {
-    /// Makes the condition of a closure over the columns of a model.
-    ///
-    /// ```swift
-    /// let open = try Filter(for: TodoItem.self) { !$0.complete && $0.rank >= 3 }
-    /// ```
+    /// Makes the condition of a closure over the columns of a model, or over columns by name if the record is a row.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a property without a column or a
     ///   value without a column type, and the errors of the closure.
-    public init<Record: SyncRecord>(
+    package init<Record>(
         for type: Record.Type,
         where condition: (Columns<Record>) throws -> Condition
     ) throws {
-        let schema = try RecordSchema.of(type)
-        let columns = Columns<Record> { try schema.column(for: $0) }
+        let columns: Columns<Record>
+        if let model = type as? any SyncRecord.Type {
+            let schema = try RecordSchema.of(model)
+            columns = Columns { try schema.column(for: $0) }
+        } else {
+            columns = Columns { throw KeyPathNames.noModel($0) }
+        }
         self.init(try condition(columns).expression())
     }
 
     /// Makes the condition of a closure over columns by name.
-    ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a key path or a value without a
-    ///   column type, and the errors of the closure.
-    public init(where condition: (Columns<Row>) throws -> Condition) throws {
-        let columns = Columns<Row> { throw KeyPathNames.noModel($0) }
-        self.init(try condition(columns).expression())
+    package init(where condition: (Columns<Row>) throws -> Condition) throws {
+        try self.init(for: Row.self, where: condition)
     }
 
     /// Makes the condition of a Foundation predicate.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery`, which names the expression without a column form.
-    public init<Record: SyncRecord>(_ predicate: Predicate<Record>) throws {
+    package init<Record: SyncRecord>(_ predicate: Predicate<Record>) throws {
         let schema = try RecordSchema.of(Record.self)
         self.init(try PredicateWalk.expression(predicate) { try schema.column(for: $0) })
     }

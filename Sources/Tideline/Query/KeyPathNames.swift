@@ -1,8 +1,8 @@
 // KeyPathNames: finds the name of a key path's property.
 //
-// `debugDescription` is `\TodoItem.text`, in optimized and stripped programs too (measured). It
-// is a debug format: a text that does not look like one stored property is rejected, never guessed. A
-// model can name its columns by key path instead (`static var columns`).
+// `debugDescription` is `\TodoItem.text`, in optimized and stripped programs too (measured). It is a debug format, so
+// a text that does not look like one stored property is rejected and never guessed. A model can instead name its
+// columns by key path (`static var columns`).
 
 import TidelineCore
 

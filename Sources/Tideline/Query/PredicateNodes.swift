@@ -193,8 +193,8 @@ extension Alternatives {
 extension Nodes.OptionalFlatMap: QueryNode {
     /// Walks `x?.member`, `if let x` and `x.flatMap { … }`: the body applies if the value is not null.
     ///
-    /// Functions and arithmetic pass null on by themselves. A condition is never null, so its
-    /// two paths are kept separate.
+    /// Functions and arithmetic return null for null by themselves. A condition is never null, so its two paths are
+    /// kept separate.
     func walk(_ state: inout PredicateWalk) throws -> Alternatives {
         let base = try state.visit(wrapped)
         state.bindings[variable.key] = .value(base)

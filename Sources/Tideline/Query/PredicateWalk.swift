@@ -1,9 +1,9 @@
 // PredicateWalk: converts a Foundation Predicate to a query.
 //
-// Foundation's nodes get conformances to a protocol of ours, by which they are walked. A Swift expression
-// may have different values on different paths (`??`, `?.`, `if`), which the query languages cannot
-// express. So the walk keeps the alternatives of each value with the condition under which each one
-// applies, and a condition becomes "at least one alternative matches". Usually there is one alternative.
+// Foundation's nodes conform to a protocol of this library, by which they are visited. A Swift expression may have
+// different values on different paths (`??`, `?.`, `if`), which the query languages cannot express. So the walk keeps
+// the alternatives of each value with the condition under which each one applies, and a condition becomes "at least
+// one alternative matches". Usually there is one alternative.
 
 import Foundation
 import TidelineCore
@@ -19,7 +19,7 @@ struct Alternative {
 struct Alternatives: Sendable {
     /// The largest number of paths.
     ///
-    /// More are rejected, because the query would grow without bounds.
+    /// More paths are rejected, because the query would grow without bounds.
     static let countMax = 16
 
     var cases: [Alternative]

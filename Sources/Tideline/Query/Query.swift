@@ -23,26 +23,18 @@ public struct Query<Record: Sendable>: Sendable {
 
     /// Makes a query of the records that match a closure over the columns.
     ///
+    /// For rows without a model, the closure names the columns: `$0["complete"] == false`.
+    ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a property without a column or a
     ///   value without a column type, `invalidModel`, and the errors of the closure.
-    public init(where condition: (Columns<Record>) throws -> Condition) throws
-    where Record: SyncRecord {
+    public init(where condition: (Columns<Record>) throws -> Condition) throws {
         table = TableQuery(filter: try Filter(for: Record.self, where: condition).unlessTrivial)
-    }
-
-    /// Makes a query of the rows that match a closure over columns by name.
-    ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a value without a column type, and
-    ///   the errors of the closure.
-    public init(where condition: (Columns<Record>) throws -> Condition) throws
-    where Record == Row {
-        table = TableQuery(filter: try Filter(where: condition).unlessTrivial)
     }
 
     /// Makes a query of the records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery`, which names the expression without a column form,
-    ///   or `invalidModel`.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`, which names the unsupported expression, or
+    ///   `invalidModel`.
     public init(where predicate: Predicate<Record>) throws where Record: SyncRecord {
         table = TableQuery(filter: try Filter(predicate).unlessTrivial)
     }
@@ -124,20 +116,6 @@ extension Query {
         var copy = self
         copy.limit = limit
         copy.offset = offset
-        return copy
-    }
-
-    /// Returns the query with the total count.
-    public func countingAll() -> Query {
-        var copy = self
-        copy.includesTotalCount = true
-        return copy
-    }
-
-    /// Returns the query with one more parameter for the server.
-    public func parameter(_ name: String, _ value: String) -> Query {
-        var copy = self
-        copy.parameters[name] = value
         return copy
     }
 }

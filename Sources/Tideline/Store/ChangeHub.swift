@@ -1,4 +1,5 @@
-// ChangeHub: reports the changes of transactions to listeners. A slow listener gets several changes as one.
+// ChangeHub: reports the changes of transactions to listeners. For a slow listener, several changes are joined into
+// one.
 
 import Synchronization
 
@@ -56,7 +57,7 @@ final class ChangeHub<Change: JoinedChange>: Sendable {
     }
 
     func publish(_ change: Change) {
-        // Listeners are called in the order in which they registered, so that a simulation repeats in every process.
+        // Listeners are called in the order of their registration, so that a simulation repeats in every process.
         let listeners = state.withLock { $0.listeners.sorted { $0.key < $1.key } }
         for (_, listener) in listeners { listener.join(change) }
     }

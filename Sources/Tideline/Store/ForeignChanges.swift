@@ -1,4 +1,4 @@
-// ForeignChanges: commits of other processes on the file of a store.
+// ForeignChanges: detects commits of other processes on the file of a store.
 
 import Synchronization
 import TidelineSQLite

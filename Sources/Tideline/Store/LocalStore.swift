@@ -55,8 +55,8 @@ public protocol LocalStore: Sendable {
 
     /// Returns what each transaction changed, after it was committed: the rows, as far as the store knows them.
     ///
-    /// Observed queries run again only if a changed row may belong to their result. By default,
-    /// every row of a table that ``changes()`` names counts as changed.
+    /// An observed query runs again only if a changed row may belong to its result. By default, every row of a table
+    /// that ``changes()`` names counts as changed.
     func rowChanges() -> any AsyncSequence<StoreChange, Never> & Sendable
 
     /// An identifier of the store's file, which a copy does not share; nil if the store has none.
@@ -68,16 +68,16 @@ public protocol LocalStore: Sendable {
 
     /// Closes the store. Later calls throw.
     ///
-    /// Running calls finish first. A store that holds nothing open need not implement this.
+    /// Running calls finish first. A store that keeps no file open need not implement this.
     ///
     /// - Throws: The error that prevents the store from finishing its work.
     func close() async throws
 
     /// Ends all work and releases files and locks, because the app is about to be suspended.
     ///
-    /// Running transactions finish first; the client calls ``interruptTransactions()`` if that takes
-    /// too long. Reads and changes still work until ``resume()``, and hold nothing when they are done. A store
-    /// that holds nothing open need not implement it.
+    /// Running transactions finish first; the client calls ``interruptTransactions()`` if that takes too long. Reads
+    /// and changes still work until ``resume()``, but keep no file or lock after they are done. A store that keeps no
+    /// file open need not implement it.
     func suspend() async
 
     /// Rolls back the running transactions, because the time before the app is suspended is over.
@@ -88,9 +88,9 @@ public protocol LocalStore: Sendable {
 
     // MARK: - Stores that several processes use
 
-    /// Takes the turn to push, pull, purge or verify, which one process has at a time.
+    /// Takes the turn to push, pull, purge or verify, which only one process has at a time.
     ///
-    /// It may be taken several times. Each turn has to be given back with ``endSyncTurn(_:)``. By default, every call
+    /// It may be taken several times. Each turn has to be given back with ``releaseSyncLease(_:)``. By default, every call
     /// gets a turn: no other process uses the store.
     ///
     /// - Parameters:
@@ -98,15 +98,15 @@ public protocol LocalStore: Sendable {
     ///   - lease: The time without a transaction after which another process may take the turn.
     ///   - isForced: Whether to take it from a process that still has it.
     /// - Returns: The number of the turn; nil while another process has it.
-    func takeSyncTurn(at now: Date, lease: Duration, isForced: Bool) -> Int?
+    func acquireSyncLease(at now: Date, duration lease: Duration, isForced: Bool) -> Int?
 
     /// Renews the lease of a turn. Called within each transaction of a push or pull.
     ///
     /// - Returns: Whether no other process has taken the turn since; by default true.
-    func holdsSyncTurn(_ turn: Int, at now: Date, lease: Duration) -> Bool
+    func renewSyncLease(_ turn: Int, at now: Date, duration lease: Duration) -> Bool
 
     /// Gives back a turn that was taken.
-    func endSyncTurn(_ turn: Int)
+    func releaseSyncLease(_ turn: Int)
 
     // MARK: - Stores with files
 
@@ -118,19 +118,19 @@ public protocol LocalStore: Sendable {
     ///
     /// - Returns: Whether the log is free of them; by default true. If not, the client repeats the call for up to a
     ///   second.
-    func emptyLog() async -> Bool
+    func checkpoint() async -> Bool
 
     /// Returns the space of removed rows to the disk if that is at least half of the file; by default, nothing happens.
     ///
     /// Called after a purge. Ends by the deadline.
     func compactIfHalfFree(deadline: Duration) async
 
-    /// The contexts that report the checks of this store as events; by default nil: the store has no check.
+    /// The contexts that report the checks of this store as events; by default nil, because the store has no check.
     var checkListeners: CheckListeners? { get }
 }
 
 extension LocalStore {
-    /// Nil: the store cannot distinguish a copy from its original.
+    /// Nil, because the store cannot distinguish a copy from its original.
     public var fileIdentity: String? { nil }
 
     /// Returns the changes of whole tables that ``changes()`` names.
@@ -139,24 +139,26 @@ extension LocalStore {
     }
 
     /// Gives every caller a turn.
-    public func takeSyncTurn(at now: Date, lease: Duration, isForced: Bool) -> Int? { 0 }
+    public func acquireSyncLease(at now: Date, duration lease: Duration, isForced: Bool) -> Int? {
+        0
+    }
 
     /// Returns true.
-    public func holdsSyncTurn(_ turn: Int, at now: Date, lease: Duration) -> Bool { true }
+    public func renewSyncLease(_ turn: Int, at now: Date, duration lease: Duration) -> Bool { true }
 
     /// Does nothing.
-    public func endSyncTurn(_ turn: Int) {}
+    public func releaseSyncLease(_ turn: Int) {}
 
-    /// Nil: not known.
+    /// Nil, because the free space is not known.
     public var freeBytes: Int64? { nil }
 
     /// Returns true, because nothing is left in a log.
-    public func emptyLog() async -> Bool { true }
+    public func checkpoint() async -> Bool { true }
 
     /// Does nothing.
     public func compactIfHalfFree(deadline: Duration) async {}
 
-    /// Nil: the store has no check.
+    /// Nil, because the store has no check.
     public var checkListeners: CheckListeners? { nil }
 
     /// Does nothing.
@@ -203,16 +205,16 @@ public protocol LocalStoreReader {
     /// - Throws: As ``rows(_:in:)``.
     func count(_ filter: Filter?, in table: String) throws -> Int
 
-    /// Returns the rows of a query for whole rows without one of their columns.
+    /// Returns the rows of a query as whole rows, without one of their columns.
     ///
-    /// By default, it is removed from the rows of ``rows(_:in:)``. A store that leaves it out as it reads is faster.
+    /// By default, the column is removed from the rows of ``rows(_:in:)``. A store that does not read it is faster.
     ///
     /// - Throws: As ``rows(_:in:)``.
     func rows(_ query: TableQuery, in table: String, omitting column: String) throws -> [Row]
 
-    /// Returns the matching rows whose values are not known to be those that were stored.
+    /// Returns the matching rows whose values may differ from those that were stored.
     ///
-    /// Such rows are read again from the server by `verify`. By default, there are none: the store does not notice
+    /// `verify` reads such rows again from the server. By default, there are none, because the store does not notice
     /// that another program changes its data.
     ///
     /// - Throws: As ``rows(_:in:)``.
@@ -244,7 +246,7 @@ extension LocalStoreReader {
 public struct UncertainRows: Sendable {
     /// The rows that another program changed.
     public var changed: [String]
-    /// The rows without a checksum, so that the store cannot tell.
+    /// The rows without a checksum, which the store cannot check.
     public var unknown: [String]
 
     /// Makes a list of rows.
@@ -271,7 +273,7 @@ public protocol LocalStoreWriter: LocalStoreReader {
 
     /// Stores a row without an `id` in a table whose keys are integers, under a new key.
     ///
-    /// The key is greater than any that the table ever had, including those of removed rows. A store without a
+    /// The key is greater than any key that the table ever had, including those of removed rows. A store without a
     /// counter of its own counts in a row of the configuration.
     ///
     /// - Returns: The key.
@@ -293,15 +295,16 @@ public protocol LocalStoreWriter: LocalStoreReader {
 
     /// Stores the rows of a page of the server, replacing those with the same `id`.
     ///
-    /// By default, they are stored as rows. ``SQLiteStore`` stores the values without making rows of them.
+    /// By default, they are stored as rows. ``SQLiteStore`` stores the values without creating rows.
     ///
     /// - Throws: As ``put(_:in:)``.
     func put(page: RowPage, in table: String) throws
 
-    /// Notes that a row is not as the server sent it under its version.
+    /// Records that a row is not as the server sent it under its version.
     ///
-    /// ``LocalStoreReader/uncertainRows(_:in:)`` returns it until it is stored again. By default, nothing happens. A
-    /// store that implements this also implements ``set(_:to:ofRow:in:)``, which must not end that.
+    /// ``LocalStoreReader/uncertainRows(_:in:)`` returns the row until it is stored again. By default, nothing
+    /// happens. A store that implements this method also implements ``set(_:to:ofRow:in:)``, which must keep the
+    /// record.
     ///
     /// - Throws: As ``put(_:in:)``.
     func noteUncertain(rowWith id: String, in table: String) throws
@@ -335,7 +338,7 @@ extension LocalStoreWriter {
     public func noteUncertain(rowWith id: String, in table: String) throws {}
 }
 
-/// The rows of a page that the server sent, as they are to be stored.
+/// The rows of a page that the server sent, in the form in which they are stored.
 public struct RowPage: Sendable {
     /// The values, which point into the bytes of the response.
     let cells: PageCells

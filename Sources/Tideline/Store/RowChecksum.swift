@@ -1,18 +1,18 @@
 // RowChecksum: a checksum that shows whether a row of the file is still as the store wrote it.
 //
-// The digests of a comparison with the server cover ids and versions. If another program changed a value
-// in the file and left the version as it was, only the checksum of the row shows it.
+// The digests of a comparison with the server include ids and versions only. If another program changed a value in
+// the file and left the version unchanged, only the checksum of the row shows it.
 
 import TidelineCore
 import TidelineSQLite
 
 /// The checksum over the cells of one row, as SQLite stores them.
 ///
-/// It does not depend on the order of the columns, or on columns without a value, so a column that the
-/// table gains changes nothing.
+/// It does not depend on the order of the columns, or on columns without a value, so adding a column to the table
+/// does not change it.
 struct RowChecksum {
     private var sum: UInt64 = 0
-    /// False if a cell has another class than its column, so that SQLite may convert it.
+    /// Whether each cell has the class of its column; otherwise SQLite may convert it.
     private var isKnown = true
 
     /// The checksum; nil if it cannot be computed in advance.
@@ -90,7 +90,7 @@ struct RowChecksum {
 
     /// Adds a cell that was read.
     ///
-    /// SQLite stored it, whatever its class.
+    /// The cell counts with the class in which SQLite stored it.
     mutating func add(stored cell: StatementCell, _ column: Column) {
         switch cell.kind {
         case .null: break
@@ -112,7 +112,7 @@ struct RowChecksum {
         sum &+= Self.step(Self.step(column.seed, kind), word)
     }
 
-    /// Multiplies and folds.
+    /// Multiplies the hash by a constant and folds it.
     ///
     /// The constant is the odd number next to 2^64 divided by the golden ratio.
     @inline(__always)

@@ -1,8 +1,8 @@
 // SQLiteStore: the store of the SDK: one SQLite file, WAL, synchronous=FULL.
 //
-// One writer connection runs on its own thread. Reads borrow pooled connections on the caller's
-// thread (a lookup takes 2 microseconds, a thread switch 25). A read in a file opened `inline`
-// shares the writer's connection, for tests and databases in memory.
+// One writer connection runs on its own thread. Reads borrow pooled connections on the caller's thread (a lookup
+// takes 2 microseconds, a thread switch 25). A read in a file opened `inline` shares the writer's connection, for
+// tests and databases in memory.
 
 import Foundation
 import Synchronization
@@ -25,19 +25,19 @@ public final class SQLiteStore: LocalStore {
     let connection: WriterConnection
     let readers: LentDatabases?
     let log: StoreLog?
-    /// Nil if no other process can have the file.
+    /// The detector of other processes' commits; nil if no other process can use the file.
     let foreign: ForeignChanges?
     let turn: SyncTurn?
     let checks = CheckListeners()
     private let hub = ChangeHub<Set<String>>()
     private let rowHub = ChangeHub<StoreChange>()
     private let tables = Mutex(OpenedTables())
-    /// Whether the disk had too little space to copy the log, or may have had in an earlier run.
+    /// Whether the disk had too little space for a checkpoint, possibly in an earlier run.
     private let isLogStuck: Mutex<Bool>
     /// Whether the log still contains purged data.
     private let isLogToEmpty = Mutex(false)
 
-    /// The size to which a longer log is cut.
+    /// The size to which a longer log is truncated.
     static let logBytesKept = 8 << 20
 
     /// Limits the log to half a megabyte if the disk is short of space: a long log would take the space that
@@ -235,7 +235,7 @@ public final class SQLiteStore: LocalStore {
                     }
                     return (result, connection.takeWritten(), rows?.tables)
                 }
-                // Otherwise the log would take the space that was freed since.
+                // Otherwise the log would take up the space that was freed since.
                 if isLogStuck.withLock({ $0 }) { _ = foldFullLog(database) }
                 do {
                     return try transaction()
@@ -297,7 +297,7 @@ extension SQLiteStore {
     /// Truncates the write-ahead log if no connection is using it; otherwise each later commit tries again.
     ///
     /// - Returns: Whether the log is empty.
-    public func emptyLog() async -> Bool {
+    public func checkpoint() async -> Bool {
         isLogToEmpty.withLock { $0 = true }
         // A closed store has truncated it.
         return (try? await writer.run { [self] in tryToEmptyLog($0) }) ?? true
@@ -308,7 +308,7 @@ extension SQLiteStore {
         guard isLogToEmpty.withLock({ $0 }) else { return true }
         // During a suspension this would take time and locks; the next commit after it tries again.
         if connection.isSuspended { return false }
-        let isEmpty = (try? database.emptyLog()) ?? false
+        let isEmpty = (try? database.checkpoint()) ?? false
         if isEmpty { isLogToEmpty.withLock { $0 = false } }
         return isEmpty
     }

@@ -1,4 +1,4 @@
-// The error messages about the file of a store: what is wrong with it and what to do.
+// SQLiteStoreErrors: the error messages about the file of a store, with how to fix them.
 //
 // The text of SQLite, with its statement, is in the cause and never in the message.
 
@@ -84,7 +84,7 @@ extension SyncError {
         )
     }
 
-    /// This SQLite lacks a function that the upgrade of an older file needs.
+    /// This SQLite lacks a function that upgrading an older file needs.
     static let olderStore = SyncError(
         .storeFailure,
         """

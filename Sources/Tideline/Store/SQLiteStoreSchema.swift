@@ -23,10 +23,10 @@ struct SQLiteTable: Sendable {
     let cells: [CellKind]
     /// How the cells of each column become values.
     let forms: [CellForm]
-    /// The schema for reading members stored outside their columns: a value that a column of numbers cannot hold
-    /// does not become a number of its type.
+    /// The schema for reading members that are stored outside their columns: a value that a column of numbers cannot
+    /// hold does not become a number.
     let besides: TableSchema
-    /// The index of the membership mask, which says which queries hold a row.
+    /// The index of the membership mask, which shows the queries that hold a row.
     let mask: Int?
     /// The columns in the checksum of a row, in order; nil for the mask.
     let checked: [RowChecksum.Column?]
@@ -126,7 +126,7 @@ enum SQLiteStoreSchema {
         guard !isFolder.boolValue else { throw SyncError.storeIsFolder(path) }
         let database: Database
         do {
-            // A reader of a file in WAL mode creates files next to it; if there is a log, it has to read that.
+            // A reader of a file in WAL mode creates files next to it, and if there is a log, it must read the log.
             let hasLog = ["-wal", "-journal"].contains {
                 FileManager.default.fileExists(atPath: path + $0)
             }
@@ -196,7 +196,7 @@ enum SQLiteStoreSchema {
         for schema in schemas {
             let table = SQLiteTable(schema)
             try ColumnMemory.keepRequired(table, in: database)
-            // Indexes first: a column that an index names cannot be moved.
+            // The indexes are dropped first, because a column in an index cannot be moved.
             let indexes = TableIndexes(of: schema)
             try indexes.removeOthers(in: database)
             try make(table, in: database) { try moved(schema.name, $0) }

@@ -1,4 +1,4 @@
-// StoreChange: the rows that transactions changed, as far as known, for observers of queries.
+// StoreChange: the rows that transactions changed, if they are known, for observers of queries.
 
 import Synchronization
 public import TidelineCore
@@ -8,7 +8,7 @@ public struct StoreChange: Sendable {
     /// The changed rows of a table.
     public enum Rows: Sendable {
         /// These rows.
-        case these([ChangedRow])
+        case rows([ChangedRow])
         /// Too many rows to list, or not known.
         case all
     }
@@ -42,13 +42,13 @@ public struct StoreChange: Sendable {
     }
 
     static func joined(_ first: Rows, _ second: Rows) -> Rows {
-        guard case .these(let first) = first, case .these(let second) = second,
+        guard case .rows(let first) = first, case .rows(let second) = second,
             first.count + second.count <= rowsMax
         else { return .all }
-        return .these(first + second)
+        return .rows(first + second)
     }
 
-    /// Returns whether the result of a query may differ now.
+    /// Returns whether the result of a query may have changed.
     ///
     /// A result changes with a row that is in it, and with one that matches the filter. If the query skips its
     /// first rows, each row that is added or removed before them shifts the others.
@@ -56,7 +56,7 @@ public struct StoreChange: Sendable {
         switch tables[table] {
         case nil: return false
         case .all: return true
-        case .these(let rows):
+        case .rows(let rows):
             // A result without ids does not show which rows it has.
             guard query.offset == 0, !shown.contains(ItemKey("")) else { return !rows.isEmpty }
             return rows.contains { changed in
@@ -95,7 +95,7 @@ extension StoreChange {
         switch tables[table] {
         case nil: return false
         case .all: return true
-        case .these(let rows):
+        case .rows(let rows):
             guard let counted else { return !rows.isEmpty }
             return rows.contains { changed in
                 Self.holds(filter, for: changed.row) != counted.contains(changed.id)
@@ -110,7 +110,7 @@ final class RowRecorder {
 
     func note(_ id: Value?, _ row: Row?, in table: String) {
         guard case .string(let id)? = id else { return noteAll(in: table) }
-        let change = StoreChange.Rows.these([StoreChange.ChangedRow(id: id, row: row)])
+        let change = StoreChange.Rows.rows([StoreChange.ChangedRow(id: id, row: row)])
         tables[table] = tables[table].map { StoreChange.joined($0, change) } ?? change
     }
 

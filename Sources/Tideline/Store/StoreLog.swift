@@ -15,7 +15,7 @@ final class StoreLog: Sendable {
         var isCopying = false
         var isClosed = false
         var isSuspended = false
-        /// The connection that copies, for an early end.
+        /// The connection that copies, for interrupting it.
         weak var copying: Database?
     }
 
@@ -29,8 +29,8 @@ final class StoreLog: Sendable {
     /// that makes a file longer also flushes the file's length, which takes nearly twice as long.
     private static let pagesCopied = 1000
 
-    /// The same while commits are long, as those of a pull are (16 MiB): the same page changes in many of
-    /// them and is copied once.
+    /// The same length while commits are long, like those of a pull (16 MiB), because the same page changes in many
+    /// of them and is copied once.
     private static let pagesCopiedOfLong = 4000
 
     /// The number of pages from which a commit is long.

@@ -50,7 +50,7 @@ package struct SyncLease: Sendable, Equatable {
 
     /// Returns whether another holder may take the turn.
     package func isFree(at now: Int64, lease: Int64, isAlive: (Int32) -> Bool) -> Bool {
-        // A time that no lease could have comes from a wall clock that was set back.
+        // An expiry that no lease could have results from a wall clock that was set back.
         owner.isEmpty || expires <= now || expires > now + 2 * lease || !isAlive(process)
     }
 }
@@ -72,7 +72,7 @@ final class SyncTurn: Sendable {
 
     init(of store: String) {
         path = store + "-sync"
-        // A counter, because a later store of this process may have the same address.
+        // A counter distinguishes stores, because a later store of this process may have the same address.
         name = "\(getpid())-\(Turns.next())"
     }
 
@@ -104,7 +104,7 @@ final class SyncTurn: Sendable {
     func holds(_ turn: Int, at now: Date, lease: Duration) -> Bool {
         let (now, lease) = (now.milliseconds, lease.milliseconds)
         return state.withLock { state in
-            // Without a lease in the file, as on a full disk, no other process took the turn.
+            // Without a lease in the file, as on a full disk, no other process has taken the turn.
             guard let current = read() else { return true }
             guard current.owner == owner(turn) else { return false }
             if abs(now - state.renewed) > lease / 8 {
@@ -120,7 +120,7 @@ final class SyncTurn: Sendable {
             guard let users = state.users[turn] else { return }
             state.users[turn] = users > 1 ? users - 1 : nil
             guard users == 1, read()?.owner == owner(turn) else { return }
-            // The name stays, so that a holder that lost the turn to this one still finds another name.
+            // The owner's name stays, so that a holder that lost the turn to this one still finds another name.
             write(SyncLease(owner: owner(turn), process: process, expires: 0))
         }
     }
@@ -182,18 +182,18 @@ extension Duration {
 
 extension SQLiteStore {
     /// Takes the turn in the lease file next to the store.
-    public func takeSyncTurn(at now: Date, lease: Duration, isForced: Bool) -> Int? {
+    public func acquireSyncLease(at now: Date, duration lease: Duration, isForced: Bool) -> Int? {
         guard let turn else { return 0 }
         return turn.take(at: now, lease: lease, isForced: isForced)
     }
 
     /// Renews the lease; returns whether no other process has taken the turn since.
-    public func holdsSyncTurn(_ number: Int, at now: Date, lease: Duration) -> Bool {
+    public func renewSyncLease(_ number: Int, at now: Date, duration lease: Duration) -> Bool {
         turn?.holds(number, at: now, lease: lease) ?? true
     }
 
     /// Gives back a turn that was taken.
-    public func endSyncTurn(_ number: Int) { turn?.end(number) }
+    public func releaseSyncLease(_ number: Int) { turn?.end(number) }
 }
 
 /// An error that says that another process took the turn.
@@ -212,7 +212,7 @@ struct HeldTurn: Sendable {
     ///
     /// - Throws: ``SyncError`` with code `cancelled` if another process took the turn.
     func check() throws {
-        guard !store.holdsSyncTurn(number, at: now(), lease: lease) else { return }
+        guard !store.renewSyncLease(number, at: now(), duration: lease) else { return }
         throw SyncError(
             .cancelled,
             """
@@ -224,15 +224,18 @@ struct HeldTurn: Sendable {
     }
 }
 
-extension SyncEngine {
+/// The turn of this process among those that sync the same store.
+struct ExclusiveTurn {
+    let engine: SyncEngine
+
     /// Runs `body` while no other process on the same store syncs, and restarts it if another process took
     /// the turn meanwhile.
-    func aloneOnStore<Result>(_ body: () async throws -> Result) async throws -> Result {
+    func run<Result>(_ body: () async throws -> Result) async throws -> Result {
         var losses = 0
         while true {
             let held = try await takeTurn()
             do {
-                defer { store.endSyncTurn(held.number) }
+                defer { engine.store.releaseSyncLease(held.number) }
                 return try await HeldTurn.$current.withValue(held) { try await body() }
             } catch let error as SyncError where error.cause is TurnLost {
                 losses += 1
@@ -242,20 +245,25 @@ extension SyncEngine {
     }
 
     private func takeTurn() async throws -> HeldTurn {
-        let lease = limits.turnTimeMax
+        let lease = engine.limits.turnTimeMax
         var waited = Duration.zero
         while true {
-            try calls.check()
-            let turn = store.takeSyncTurn(
-                at: environment.now(),
-                lease: lease,
+            try engine.calls.check()
+            let turn = engine.store.acquireSyncLease(
+                at: engine.environment.now(),
+                duration: lease,
                 // A process that syncs without a pause delays another one for a limited time only.
                 isForced: waited >= lease * 3
             )
             if let turn {
-                return HeldTurn(store: store, number: turn, lease: lease, now: environment.now)
+                return HeldTurn(
+                    store: engine.store,
+                    number: turn,
+                    lease: lease,
+                    now: engine.environment.now
+                )
             }
-            try await calls.sleep(Self.turnInterval)
+            try await engine.calls.sleep(Self.turnInterval)
             waited += Self.turnInterval
         }
     }

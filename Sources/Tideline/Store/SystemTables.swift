@@ -1,5 +1,5 @@
-// SystemTables: the tables besides the app's own: queue, errors and configuration, with at least the
-// columns that the original SDK gives them.
+// SystemTables: the tables that are not the app's own: queue, errors and configuration. They have at least the
+// columns of the original SDK.
 
 import Foundation
 import TidelineCore

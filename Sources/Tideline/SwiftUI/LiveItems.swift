@@ -39,7 +39,7 @@ public struct LiveItems<Record: Sendable>: @MainActor DynamicProperty {
 
     /// Starts to observe when the view first appears.
     ///
-    /// If the view is recreated with another query, follows that one.
+    /// If the view is recreated with another query, the wrapper observes that one.
     public func update() { projectedValue.follow(query) }
 
     /// The records.

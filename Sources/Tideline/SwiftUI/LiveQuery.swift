@@ -53,20 +53,22 @@ public final class LiveQuery<Record: Sendable> {
     ///   - onDecodingFailure: What to do with a row that does not decode.
     public convenience init(
         _ table: SyncTable<Record>,
-        _ query: Query<Record> = Query(),
+        _ query: Query<Record>,
         onDecodingFailure: DecodingFailurePolicy = .skip
     ) {
         self.init(table, .success(query), onDecodingFailure)
     }
 
-    /// Observes all records in an order, or the first `limit` of them.
+    /// Observes the records that match a closure over the columns; without a closure, all records.
     public convenience init(
         _ table: SyncTable<Record>,
-        sortedBy order: [SortTerm<Record>],
+        where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
+        sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
         onDecodingFailure: DecodingFailurePolicy = .skip
     ) {
-        self.init(table, Result { try Query().window(terms: order, limit) }, onDecodingFailure)
+        let query = Result { try Query(where: condition).window(terms: order, limit) }
+        self.init(table, query, onDecodingFailure)
     }
 
     fileprivate init(
@@ -82,9 +84,13 @@ public final class LiveQuery<Record: Sendable> {
     /// Shows another query from now on.
     public func update(_ query: Query<Record>) { watch(.success(query)) }
 
-    /// Shows all records in an order, or the first `limit` of them, from now on.
-    public func update(sortedBy order: [SortTerm<Record>], limit: Int? = nil) {
-        watch(Result { try Query().window(terms: order, limit) })
+    /// Shows the records that match a closure over the columns from now on; without a closure, all records.
+    public func update(
+        where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
+        sortedBy order: [SortTerm<Record>] = [],
+        limit: Int? = nil
+    ) {
+        watch(Result { try Query(where: condition).window(terms: order, limit) })
     }
 
     /// Shows a query from now on, if it differs from the last one passed to this method.
@@ -133,18 +139,6 @@ public final class LiveQuery<Record: Sendable> {
 }
 
 extension LiveQuery where Record: SyncRecord {
-    /// Observes the records that match a closure over the columns.
-    public convenience init(
-        _ table: SyncTable<Record>,
-        where condition: (Columns<Record>) throws -> Condition,
-        sortedBy order: [SortTerm<Record>] = [],
-        limit: Int? = nil,
-        onDecodingFailure: DecodingFailurePolicy = .skip
-    ) {
-        let query = Result { try Query(where: condition).window(terms: order, limit) }
-        self.init(table, query, onDecodingFailure)
-    }
-
     /// Observes the records that match a predicate.
     public convenience init(
         _ table: SyncTable<Record>,
@@ -161,7 +155,7 @@ extension LiveQuery where Record: SyncRecord {
     @_disfavoredOverload
     public convenience init(
         _ table: SyncTable<Record>,
-        where condition: (Columns<Record>) throws -> Condition,
+        where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,
         onDecodingFailure: DecodingFailurePolicy = .skip
@@ -183,37 +177,10 @@ extension LiveQuery where Record: SyncRecord {
         self.init(table, query, onDecodingFailure)
     }
 
-    /// Observes all records in the order of sort descriptors, or the first `limit` of them.
-    @_disfavoredOverload
-    public convenience init(
-        _ table: SyncTable<Record>,
-        sortedBy order: [SortDescriptor<Record>],
-        limit: Int? = nil,
-        onDecodingFailure: DecodingFailurePolicy = .skip
-    ) {
-        let query = Result { try Query<Record>().sorted(by: order).window(nil, limit, 0) }
-        self.init(table, query, onDecodingFailure)
-    }
-
-    /// Shows all records in the order of sort descriptors, or the first `limit` of them, from now on.
-    @_disfavoredOverload
-    public func update(sortedBy order: [SortDescriptor<Record>], limit: Int? = nil) {
-        watch(Result { try Query<Record>().sorted(by: order).window(nil, limit, 0) })
-    }
-
-    /// Shows the records that match a closure over the columns from now on.
-    public func update(
-        where condition: (Columns<Record>) throws -> Condition,
-        sortedBy order: [SortTerm<Record>] = [],
-        limit: Int? = nil
-    ) {
-        watch(Result { try Query(where: condition).window(terms: order, limit) })
-    }
-
     /// Shows the records that match a closure over the columns, in the order of sort descriptors.
     @_disfavoredOverload
     public func update(
-        where condition: (Columns<Record>) throws -> Condition,
+        where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil
     ) {
@@ -237,29 +204,6 @@ extension LiveQuery where Record: SyncRecord {
         limit: Int? = nil
     ) {
         watch(Result { try Query(where: predicate).sorted(by: order).window(nil, limit, 0) })
-    }
-}
-
-extension LiveQuery where Record == Row {
-    /// Observes the rows that match a closure over columns by name.
-    public convenience init(
-        _ table: SyncTable<Row>,
-        where condition: (Columns<Row>) throws -> Condition,
-        sortedBy order: [SortTerm<Row>] = [],
-        limit: Int? = nil,
-        onDecodingFailure: DecodingFailurePolicy = .skip
-    ) {
-        let query = Result { try Query(where: condition).window(terms: order, limit) }
-        self.init(table, query, onDecodingFailure)
-    }
-
-    /// Shows the rows that match a closure over columns by name from now on.
-    public func update(
-        where condition: (Columns<Row>) throws -> Condition,
-        sortedBy order: [SortTerm<Row>] = [],
-        limit: Int? = nil
-    ) {
-        watch(Result { try Query(where: condition).window(terms: order, limit) })
     }
 }
 

@@ -52,7 +52,7 @@ public final class LiveStatus {
                 }
             }
         )
-        let waiting = engine.waitingOperations(client.automatic.statuses.stream())
+        let waiting = WaitingOperations(engine: engine).stream(client.automatic.statuses.stream())
         queue.replace(
             with: Task { [weak self] in
                 for await (counts, errors, lost) in waiting { self?.show(counts, errors, lost) }
@@ -67,15 +67,18 @@ public final class LiveStatus {
     }
 }
 
-extension SyncEngine {
+/// The numbers of queued operations, and the operations that wait for the app.
+struct WaitingOperations {
+    let engine: SyncEngine
+
     /// Emits the numbers of queued operations and those that wait for the app, now and after every change.
     ///
     /// `statuses`: the account may have changed after each of them.
-    fileprivate func waitingOperations(
+    func stream(
         _ statuses: AsyncStream<SyncStatus>
     ) -> AsyncStream<(PendingCounts, [TableOperationError], Int)> {
-        let changes = store.changes()
-        let accounts = accountHub.stream()
+        let changes = engine.store.changes()
+        let accounts = engine.accountHub.stream()
         return AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let (occasions, occasion) = AsyncStream.makeStream(
                 of: Void.self,
@@ -116,18 +119,19 @@ extension SyncEngine {
 
     /// Reads the queue, and retries while the store cannot be read; returns nil if the task is cancelled.
     ///
-    /// The view keeps its last values meanwhile.
+    /// The view keeps its last values in the meantime.
     private func readWaiting() async -> (PendingCounts, [TableOperationError], Int)? {
         var failures = 0
         while !Task.isCancelled {
-            if let counts = try? await read({ try $0.pendingCounts() }),
-                let errors = try? await operationErrors(),
-                let lost = try? await read({ try $0.lostCount() })
+            if let counts = try? await engine.read({ try $0.pendingCounts() }),
+                let errors = try? await engine.operationErrors.all(),
+                let lost = try? await engine.read({ try $0.lostCount() })
             {
                 return (counts, errors, lost)
             }
             failures += 1
-            guard (try? await environment.sleep(StoreRetry.delay(after: failures))) != nil else {
+            guard (try? await engine.environment.sleep(StoreRetry.delay(after: failures))) != nil
+            else {
                 return nil
             }
         }

@@ -23,13 +23,13 @@ final class GroupSize {
 
     func appended(_ id: Int64) { firstAppended = firstAppended ?? id }
 
-    /// Returns whether a batch of at most `max` bytes certainly holds all of it.
+    /// Returns whether the changes certainly fit into a batch of at most `max` bytes.
     func certainlyFits(_ max: Int) -> Bool { !hasEarlier && bytesAtMost <= max }
 
     /// The size of the method, the headers and the table's path.
     private static let roomOfRequest = 1 << 10
 
-    /// An escaped byte of a text takes six.
+    /// Returns the size of a value; an escaped byte of a text takes six bytes.
     private static func bytes(_ value: Value) -> Int {
         switch value {
         case .string(let text): 6 * text.utf8.count

@@ -1,4 +1,4 @@
-// Changes of many records of a table in one transaction.
+// SyncTable+Many: changes of many records of a table in one transaction.
 
 import TidelineCore
 
@@ -40,7 +40,7 @@ extension SyncTable {
         _ body: @escaping @Sendable (TransactionTable<Record>) throws -> Result
     ) async throws -> Result {
         let coder = coder
-        return try await engine.transaction(of: { transaction in
+        return try await engine.transactions.run(of: { transaction in
             try body(TransactionTable(transaction: transaction, coder: coder))
         })
     }

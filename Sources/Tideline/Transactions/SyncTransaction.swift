@@ -37,8 +37,8 @@ public final class SyncTransaction {
 
     /// Runs `body` on the store.
     ///
-    /// A failure of the store ends the transaction, even if the app's closure catches the error: a change may
-    /// be half done, and SQLite may have rolled back the earlier ones.
+    /// A failure of the store ends the transaction, even if the app's closure catches the error: a change may be
+    /// incomplete, and SQLite may have rolled back the earlier ones.
     func working<Result>(_ body: (QueueTransaction) throws -> Result) throws -> Result {
         let queue = try queue()
         do {
@@ -68,14 +68,9 @@ public final class SyncTransaction {
     func end() { current = nil }
 }
 
-extension SyncEngine {
-    /// Returns the table with this name.
-    func schema(_ name: String) throws -> TableSchema {
-        guard let schema = catalog.schema(name) else {
-            throw SyncError.unknownTable(name, known: Array(catalog.schemas.keys))
-        }
-        return schema
-    }
+/// A runner of the app's transactions.
+struct TransactionRunner {
+    let engine: SyncEngine
 
     /// A wrapper for an error of the app on its way through the store.
     private struct Thrown: Error {
@@ -85,29 +80,29 @@ extension SyncEngine {
     /// Runs a closure of the app in one transaction: all of its changes are stored, or none.
     ///
     /// `isGroup`: whether its changes are also pushed as one atomic group.
-    func transaction<Result: Sendable>(
+    func run<Result: Sendable>(
         isGroup: Bool = false,
         of body: @escaping @Sendable (SyncTransaction) throws -> Result
     ) async throws -> Result {
-        try await TransactionWatch.during("transaction", telling: events) { watch in
-            try await transaction(isGroup, watch, of: body)
+        try await TransactionWatch.during("transaction", telling: engine.events) { watch in
+            try await run(isGroup, watch, of: body)
         }
     }
 
-    private func transaction<Result: Sendable>(
+    private func run<Result: Sendable>(
         _ isGroup: Bool,
         _ watch: TransactionWatch,
         of body: @escaping @Sendable (SyncTransaction) throws -> Result
     ) async throws -> Result {
-        let group = isGroup ? environment.makeID() : nil
+        let group = isGroup ? engine.environment.makeID() : nil
         do {
-            return try await self.transaction { queue in
+            return try await engine.transaction { queue in
                 try watch.begin()
                 var queue = queue
                 queue.group = group
                 queue.size = GroupSize()
                 queue.watch = watch
-                let transaction = SyncTransaction(engine: self, queue)
+                let transaction = SyncTransaction(engine: engine, queue)
                 defer { transaction.end() }
                 let result: Result
                 do {
@@ -138,7 +133,7 @@ extension SyncEngine {
         } catch let error as SyncError where error.code == .transactionTooLarge {
             guard let size = queue.size, size.hasEarlier else { throw error }
             let first = size.firstAppended ?? .max
-            let own = environment.makeID()
+            let own = engine.environment.makeID()
             for var member in try queue.reader.members(of: group) where member.id < first {
                 member.group = own
                 try queue.put(member)
@@ -149,13 +144,13 @@ extension SyncEngine {
 
     private func checkBatch(of group: String, _ queue: QueueTransaction) throws {
         let rows = try queue.reader.count(group: group)
-        guard rows <= limits.transactionRowsMax else {
-            throw SyncError.transactionTooLarge(rows, max: limits.transactionRowsMax)
+        guard rows <= engine.limits.transactionRowsMax else {
+            throw SyncError.transactionTooLarge(rows, max: engine.limits.transactionRowsMax)
         }
-        let max = limits.transactionBytesMax
+        let max = engine.limits.transactionBytesMax
         if queue.size?.certainlyFits(max) ?? true { return }
-        let root = (try? remote.get().endpoint.rootPath) ?? ""
-        let bytes = try queue.bytes(of: group, root: root, environment)
+        let root = (try? engine.remote.get().endpoint.rootPath) ?? ""
+        let bytes = try queue.bytes(of: group, root: root, engine.environment)
         guard bytes <= max else { throw SyncError.transactionTooLarge(bytes: bytes, max: max) }
     }
 }
@@ -197,6 +192,6 @@ extension SyncContext {
     public nonisolated func transaction<Result: Sendable>(
         _ body: @escaping @Sendable (SyncTransaction) throws -> Result
     ) async throws -> Result {
-        try await engine().transaction(isGroup: true, of: body)
+        try await engine().transactions.run(isGroup: true, of: body)
     }
 }

@@ -1,4 +1,4 @@
-// The error messages about invalid transactions.
+// TransactionErrors: the error messages about invalid transactions.
 
 extension SyncError {
     static func transactionTooLarge(_ rows: Int, max: Int) -> SyncError {
@@ -23,7 +23,7 @@ extension SyncError {
         )
     }
 
-    /// Unlike a cancelled push or pull, a cancelled change leaves nothing behind.
+    /// In contrast to a cancelled push or pull, a cancelled change has no effect.
     static func cancelledChange(_ what: String, _ cause: CancellationError) -> SyncError {
         SyncError(
             .cancelled,

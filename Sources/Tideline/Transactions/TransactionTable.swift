@@ -179,27 +179,38 @@ public struct TransactionTable<Record: Sendable> {
         )
     }
 
-    /// Returns all records in an order, or those within a limit and offset.
-    ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, `rowDoesNotFit`
-    ///   unless `onDecodingFailure` skips such rows, or an error that every method can throw.
-    public func read(
-        sortedBy order: [SortTerm<Record>] = [],
-        limit: Int? = nil,
-        offset: Int = 0,
-        onDecodingFailure: DecodingFailurePolicy = .throw
-    ) throws -> [Record] {
-        let keys = try order.map { try $0.sortKey() }
-        return try read(Query().window(keys, limit, offset), onDecodingFailure: onDecodingFailure)
-            .items
-    }
-
     /// Returns the number of records that a query matches, ignoring its limit and offset.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery`, or an error that every method can throw.
     public func count(_ query: Query<Record> = Query()) throws -> Int {
         let filter = coder.meant(query.filter?.bound(now: transaction.engine.environment.now()))
         return try transaction.working { try $0.store.count(filter, in: name) }
+    }
+
+    /// Returns the records that match a closure over the columns; without a closure, all records.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form,
+    ///   `rowDoesNotFit`, or an error that every method can throw. Errors of the closure are rethrown.
+    public func read(
+        where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
+        sortedBy order: [SortTerm<Record>] = [],
+        limit: Int? = nil,
+        offset: Int = 0,
+        onDecodingFailure: DecodingFailurePolicy = .throw
+    ) throws -> [Record] {
+        let keys = try order.map { try $0.sortKey() }
+        return try read(
+            Query(where: condition).window(keys, limit, offset),
+            onDecodingFailure: onDecodingFailure
+        ).items
+    }
+
+    /// Returns the number of records that match a closure over the columns.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, or an error
+    ///   that every method can throw. Errors of the closure are rethrown.
+    public func count(where condition: (Columns<Record>) throws -> Condition) throws -> Int {
+        try count(Query(where: condition))
     }
 
     private func row(_ id: String) throws -> Row? {
@@ -229,31 +240,13 @@ public struct TransactionTable<Record: Sendable> {
 }
 
 extension TransactionTable where Record: SyncRecord {
-    /// Returns the records that match a closure over the columns.
-    ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form,
-    ///   `rowDoesNotFit`, or an error that every method can throw. Errors of the closure are rethrown.
-    public func read(
-        where condition: (Columns<Record>) throws -> Condition,
-        sortedBy order: [SortTerm<Record>] = [],
-        limit: Int? = nil,
-        offset: Int = 0,
-        onDecodingFailure: DecodingFailurePolicy = .throw
-    ) throws -> [Record] {
-        let keys = try order.map { try $0.sortKey() }
-        return try read(
-            Query(where: condition).window(keys, limit, offset),
-            onDecodingFailure: onDecodingFailure
-        ).items
-    }
-
     /// Returns the records that match a closure over the columns, in the order of sort descriptors.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, `rowDoesNotFit`
-    ///   unless `onDecodingFailure` skips such rows, or an error that every method can throw.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that a query cannot contain,
+    ///   `rowDoesNotFit` unless `onDecodingFailure` skips such rows, or an error that every method can throw.
     @_disfavoredOverload
     public func read(
-        where condition: (Columns<Record>) throws -> Condition,
+        where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,
         offset: Int = 0,
@@ -265,8 +258,8 @@ extension TransactionTable where Record: SyncRecord {
 
     /// Returns the records that match a predicate, in the order of sort descriptors.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, `rowDoesNotFit`
-    ///   unless `onDecodingFailure` skips such rows, or an error that every method can throw.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that a query cannot contain,
+    ///   `rowDoesNotFit` unless `onDecodingFailure` skips such rows, or an error that every method can throw.
     @_disfavoredOverload
     public func read(
         where predicate: Predicate<Record>,
@@ -279,32 +272,9 @@ extension TransactionTable where Record: SyncRecord {
         return try read(query, onDecodingFailure: onDecodingFailure).items
     }
 
-    /// Returns all records in the order of sort descriptors, or those within a limit and offset.
-    ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, `rowDoesNotFit`
-    ///   unless `onDecodingFailure` skips such rows, or an error that every method can throw.
-    @_disfavoredOverload
-    public func read(
-        sortedBy order: [SortDescriptor<Record>],
-        limit: Int? = nil,
-        offset: Int = 0,
-        onDecodingFailure: DecodingFailurePolicy = .throw
-    ) throws -> [Record] {
-        let query = try Query<Record>().sorted(by: order).window(nil, limit, offset)
-        return try read(query, onDecodingFailure: onDecodingFailure).items
-    }
-
-    /// Returns the number of records that match a closure over the columns.
-    ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, or an error
-    ///   that every method can throw. Errors of the closure are rethrown.
-    public func count(where condition: (Columns<Record>) throws -> Condition) throws -> Int {
-        try count(Query(where: condition))
-    }
-
     /// Returns the records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form,
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that a query cannot contain,
     ///   `rowDoesNotFit`, or an error that every method can throw.
     public func read(
         where predicate: Predicate<Record>,
@@ -322,37 +292,9 @@ extension TransactionTable where Record: SyncRecord {
 
     /// Returns the number of records that match a predicate.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, or an error
-    ///   that every method can throw.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that a query cannot contain, or an
+    ///   error that every method can throw.
     public func count(where predicate: Predicate<Record>) throws -> Int {
         try count(Query(where: predicate))
-    }
-}
-
-extension TransactionTable where Record == Row {
-    /// Returns the rows that match a closure over columns by name.
-    ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
-    ///   have, or an error that every method can throw. Errors of the closure are rethrown.
-    public func read(
-        where condition: (Columns<Row>) throws -> Condition,
-        sortedBy order: [SortTerm<Row>] = [],
-        limit: Int? = nil,
-        offset: Int = 0,
-        onDecodingFailure: DecodingFailurePolicy = .throw
-    ) throws -> [Row] {
-        let keys = try order.map { try $0.sortKey() }
-        return try read(
-            Query(where: condition).window(keys, limit, offset),
-            onDecodingFailure: onDecodingFailure
-        ).items
-    }
-
-    /// Returns the number of rows that match a closure over columns by name.
-    ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
-    ///   have, or an error that every method can throw. Errors of the closure are rethrown.
-    public func count(where condition: (Columns<Row>) throws -> Condition) throws -> Int {
-        try count(Query(where: condition))
     }
 }

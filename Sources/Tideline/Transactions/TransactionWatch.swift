@@ -1,4 +1,4 @@
-// TransactionWatch: whether the task that waits for a transaction was cancelled, and the transaction's
+// TransactionWatch: checks whether the task that waits for a transaction was cancelled, and reports the transaction's
 // progress. The transaction runs on a thread of the store, outside of any task.
 
 import Synchronization

@@ -1,4 +1,4 @@
-// CertificateAuthorities: authorities of a file that URLSession trusts besides the system's.
+// CertificateAuthorities: the certificate authorities in a file, which URLSession trusts in addition to the system's.
 
 #if canImport(Darwin)
 import Foundation

@@ -1,4 +1,4 @@
-// CurlCall: one call, shared by its waiting task and the loop; and the loop's inbox.
+// CurlCall: a call that its waiting task and the loop share. CurlInbox: the loop's inbox for calls.
 
 #if canImport(CCurl)
 import CCurl
@@ -23,7 +23,7 @@ final class CurlCall: Sendable {
 
     let request: TransportRequest
     let deadline: ContinuousClock.Instant
-    /// The receiver of the body's pieces; nil if the body is collected.
+    /// The receiver of the pieces of the body; nil if the body is collected.
     let sink: CurlSink?
     private let state = Mutex(State())
 

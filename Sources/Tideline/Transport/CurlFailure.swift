@@ -1,4 +1,4 @@
-// CurlFailure: libcurl's result codes as transport errors.
+// CurlFailure: converts libcurl's result codes to transport errors.
 
 #if canImport(CCurl)
 import CCurl

@@ -1,4 +1,4 @@
-// CurlOptions: a request as options of an easy handle, and the check of requests that cannot be sent.
+// CurlOptions: sets a request as options of an easy handle, and rejects requests that cannot be sent.
 
 #if canImport(CCurl)
 import CCurl
@@ -50,7 +50,7 @@ enum CurlOptions {
         var code = tideline_curl_set_text(easy, CURLOPT_URL, request.url.absoluteString)
         if code == CURLE_OK { code = tideline_curl_allow_only_http(easy) }
         if code == CURLE_OK { code = setMethod(on: easy, request) }
-        // The system's authorities are in a folder, and stay.
+        // The system's authorities are in a folder, and stay in use.
         if code == CURLE_OK, let certificateAuthorities {
             code = tideline_curl_set_text(easy, CURLOPT_CAINFO, certificateAuthorities)
         }
@@ -83,7 +83,7 @@ enum CurlOptions {
         return tideline_curl_set_text(easy, CURLOPT_CUSTOMREQUEST, request.method)
     }
 
-    // Sets the options that do not depend on the request. An id may be "..", so the path is sent unchanged.
+    // Sets the options that do not depend on the request. The path is sent unchanged, because an id may be "..".
     private static func setRules(on easy: UnsafeMutableRawPointer) {
         tideline_curl_set_long(easy, CURLOPT_NOSIGNAL, 1)
         tideline_curl_set_long(easy, CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))

@@ -1,4 +1,4 @@
-// EndpointRules: which addresses may be used, and which have the same origin.
+// EndpointRules: decides which addresses may be used, and which have the same origin.
 //
 // Pure. Tokens and ids are sent only to the endpoint's origin, so these rules are strict: in doubt, an
 // address is not loopback, and two addresses do not have the same origin.

@@ -1,6 +1,6 @@
-// TransportError: why a call returned no response, and whether the server may have received it.
+// TransportError: the reason why a call returned no response, and whether the server may have received the request.
 //
-// All messages are here. They name the origin, never a path, a query, a header or a body.
+// All messages are in this file. They name the origin, never a path, a query, a header or a body.
 
 public import Foundation
 
@@ -28,9 +28,9 @@ public struct TransportError: LocalizedError, Sendable, CustomStringConvertible 
         private let kind: Kind
         private init(_ kind: Kind) { self.kind = kind }
 
-        /// No connection could be made; nothing was sent.
+        /// No connection could be established; nothing was sent.
         public static let cannotConnect = Self(.cannotConnect)
-        /// The request was sent and no complete response came in time.
+        /// The request was sent and no complete response arrived in time.
         public static let timedOut = Self(.timedOut)
         /// The connection ended before a response began.
         public static let connectionLost = Self(.connectionLost)
@@ -60,7 +60,7 @@ public struct TransportError: LocalizedError, Sendable, CustomStringConvertible 
     /// The kind of the error.
     public var code: Code
 
-    /// A description of the failure and its remedy, for people.
+    /// A description of the failure and how to fix it, for people.
     public var message: String
 
     /// False only if it is certain that the server did not receive the request.

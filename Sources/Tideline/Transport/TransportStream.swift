@@ -28,7 +28,7 @@ public struct TransportStream: Sendable {
         self.bytes = bytes
     }
 
-    /// The largest number of pieces that wait for the reader; a slower reader loses the call.
+    /// The largest number of pieces that wait for the reader; the call of a slower reader fails.
     package static let piecesMax = 1000
 }
 

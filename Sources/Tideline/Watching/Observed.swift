@@ -25,7 +25,10 @@ struct ObservedValues<Value: Sendable>: AsyncSequence, Sendable {
     }
 }
 
-extension SyncEngine {
+/// An observation of queries: it runs them again after each change that affects them.
+struct QueryObservation {
+    let engine: SyncEngine
+
     /// Returns a sequence of a query's results, now and after every change that affects them.
     func observe<Subject: Observed>(
         _ make: @escaping @Sendable () throws -> Subject
@@ -38,7 +41,7 @@ extension SyncEngine {
     ) -> AsyncThrowingStream<Subject.Value, any Error> {
         AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             // Listening begins before the first read, so that no change is missed between them.
-            let changes = store.rowChanges()
+            let changes = engine.store.rowChanges()
             let task = Task {
                 do {
                     var subject = try make()
@@ -46,7 +49,7 @@ extension SyncEngine {
                     for await change in changes where subject.isReached(by: change) {
                         if let next = try await run(&subject) { continuation.yield(next) }
                         // Changes made meanwhile are joined, and the query runs once for all of them.
-                        try await environment.sleep(limits.observeInterval)
+                        try await engine.environment.sleep(engine.limits.observeInterval)
                     }
                     continuation.finish()
                 } catch {
@@ -67,14 +70,14 @@ extension SyncEngine {
                 where error.code == .storeUnavailable || error.code == .suspended
             {
                 failures += 1
-                try await environment.sleep(StoreRetry.delay(after: failures))
+                try await engine.environment.sleep(StoreRetry.delay(after: failures))
             }
         }
     }
 }
 
 extension SyncTable {
-    /// Returns a condition to check changes against: as records read it now, with the column names of the table.
+    /// Returns a condition for checking changes, as current records read it, with the column names of the table.
     fileprivate func conditionOnChanges(_ filter: Filter?) -> Filter? {
         guard let filter = coder.meant(filter?.bound(now: engine.environment.now())) else {
             return nil

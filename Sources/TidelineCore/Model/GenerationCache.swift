@@ -1,8 +1,7 @@
 // GenerationCache: recently used values by key, in bounded memory.
 //
-// There are two generations: a value that is used moves to the younger one, and when that is full
-// the older one is dropped. So values that are used repeatedly stay, however many others are used
-// once.
+// There are two generations: a value that is used moves to the younger one, and when that is full the older one is
+// dropped. So values that are used repeatedly stay, however many others are used only once.
 
 package struct GenerationCache<Key: Hashable, Value> {
     /// The most values of a generation.

@@ -1,7 +1,7 @@
 // ItemID: the rules for a row's key, the same for client and server.
 //
-// The rules are those of the original clients, and additionally NFC, so that two texts that look
-// the same are the same bytes.
+// The rules are those of the original clients. In addition, ids must be in NFC, so that two texts that look the same
+// have the same bytes.
 
 import Foundation
 

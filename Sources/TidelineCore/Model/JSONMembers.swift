@@ -101,7 +101,7 @@ package indirect enum JSONDocument: Sendable {
         return members?[name]?.value(at: Array(path.dropFirst()))
     }
 
-    /// The paths of the members that differ between two objects; those inside of objects that both have.
+    /// Returns the paths of the members that differ between two objects, including those in objects that both have.
     package static func differences(
         _ one: JSONDocument,
         _ two: JSONDocument
@@ -217,7 +217,7 @@ package struct JSONEdit {
                     result.append(JSONDocument.Member(name: member.name, value: value))
                 }
             }
-            // If the other state lost a member that the edit left alone, it stays lost.
+            // If the other state lost a member that the edit did not change, the member stays removed.
             for member in new where now[member.name] == nil && old[member.name] != member.value {
                 result.append(member)
             }
@@ -239,12 +239,10 @@ package struct JSONEdit {
         JSONEdit(from: base, to: edited, ofModel: ofModel)
     }
 
-    /// Returns, for each element of an edited array, the position of the element that it was
-    /// before; nil for a new one.
+    /// Returns, for each element of an edited array, its position before the edit; nil for a new element.
     ///
-    /// Elements with the same `id` belong together, then equal ones. If the same number is left on
-    /// both sides, they belong together in their order; otherwise those that have the most members
-    /// in common.
+    /// Elements with the same `id` are paired, then equal ones. If the same number is left on both sides, they are
+    /// paired in their order; otherwise those with the most members in common.
     private static func pairs(_ new: [JSONDocument], _ old: [JSONDocument]) -> [Int?] {
         var pairs = [Int?](repeating: nil, count: new.count)
         var free = Set(old.indices)
@@ -294,8 +292,8 @@ package struct JSONEdit {
 extension JSONDocument {
     /// Merges two changes of a document; nil if both changed the same member to different values.
     ///
-    /// Two sides that each replaced the same member by another one contradict each other, too: that
-    /// is how an enum with associated values changes its case.
+    /// Two sides that each replaced a member by another one are also a contradiction, because that is how an enum
+    /// with associated values changes its case.
     package static func merged(
         base: JSONDocument,
         mine: JSONDocument,

@@ -1,13 +1,12 @@
 // ThreeWayMerge: merges a row that two sides changed. Server and client use it.
 //
-// Pure, column by column: the side that changed a column wins it; a column that both changed, to
-// different values, is contested. Two changes to the same value agree, unless their sum is asked
-// for.
+// Pure, column by column: if one side changed a column, its value is taken. A column that both changed to different
+// values is contested. Two changes to the same value agree, unless their sum is wanted.
 
 package enum ThreeWayMerge {
     /// The result of merging two sides.
     package struct Outcome<Value> {
-        /// The values by position; nil for those that stay as they are in theirs.
+        /// The values by position; nil for positions that keep their value on the other side.
         package var changes: [Value?]
         /// The positions that both sides changed to different values, and that were not resolved.
         package var contested: [Int]
@@ -16,7 +15,7 @@ package enum ThreeWayMerge {
     /// Merges two sides of a row.
     ///
     /// - Parameters:
-    ///   - mine: The values of one side, by position; nil for those that it does not touch.
+    ///   - mine: The values of one side, by position; nil for positions that it did not change.
     ///   - base: The values that it started from; nil for those that are unknown.
     ///   - theirs: The values of the other side, to which the changes are applied.
     ///   - isSame: Whether two values of a position are equal.

@@ -28,7 +28,7 @@ package enum TimeOrderedID {
         }
     }
 
-    /// Returns a new one, with random bits of `generator`.
+    /// Returns a new id, with random bits of `generator`.
     package static func make(
         milliseconds: Int64,
         using generator: inout some RandomNumberGenerator

@@ -7,8 +7,8 @@ public import Foundation
 
 /// The value of one column.
 ///
-/// Dates carry microseconds at most; a store may keep less (the client keeps milliseconds).
-/// `date` and `time` columns hold their ISO 8601 text, `guid` columns lower-case text.
+/// Dates have microseconds at most; a store may keep fewer digits (the client keeps milliseconds). `date` and `time`
+/// columns contain their ISO 8601 text, `guid` columns lower-case text.
 public enum Value: Sendable {
     /// No value.
     case null

@@ -1,7 +1,7 @@
-// Parses the calls of a query text: functions, and those that name a type.
+// ODataCalls: parses the calls of a query text: functions, and those that name a type.
 
 extension ODataParser {
-    /// The rest of a call; the token is its opening parenthesis.
+    /// Parses the rest of a call; the current token is its opening parenthesis.
     mutating func call(_ name: String, _ position: Int) throws(ODataError) -> Node {
         switch dialect == .v4 ? name.lowercased() : name {
         case "cast": return try cast(position)
@@ -85,7 +85,7 @@ extension ODataParser {
         }
     }
 
-    /// Rejects a pattern that cannot be read, wherever it would be needed.
+    /// Rejects an invalid pattern, even if no row would be matched against it.
     private func checkPattern(_ node: Node) throws(ODataError) {
         let position = node.expression.position
         guard case .value(.string(let text)) = node.expression.kind else {
@@ -122,8 +122,7 @@ extension ODataParser {
         return try cast(operand, to: type, position)
     }
 
-    /// Casts a literal here, so that an invalid one is rejected; other operands are cast for each
-    /// row.
+    /// Casts a literal at parse time, so that an invalid one is rejected; other operands are cast for each row.
     private func cast(
         _ operand: Node,
         to type: EdmType,
@@ -144,7 +143,7 @@ extension ODataParser {
 
     private mutating func isOf(_ position: Int) throws(ODataError) -> Node {
         try enter()
-        // With one argument: whether the row is of the type, and a row never has a primitive type.
+        // With one argument, `isof` is about the row, which never has a primitive type.
         var ahead = self
         if (try? ahead.type()) != nil {
             self = ahead

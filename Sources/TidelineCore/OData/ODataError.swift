@@ -1,8 +1,8 @@
-// Types that the OData reader and writer share: the two dialects, the limits, the error.
+// ODataError: the types that the OData parser and writer share: the two dialects, the limits, the error.
 
-/// A protocol generation's way to write queries.
+/// The query syntax of a protocol generation.
 ///
-/// Both read every spelling of the other.
+/// The parser of each dialect also accepts every spelling of the other.
 package enum ODataDialect: Hashable, Sendable, CaseIterable {
     /// ZUMO 2.x: `substringof('a',b)`, `datetimeoffset'…'`, `round` half away from zero.
     case v3
@@ -14,7 +14,7 @@ package enum ODataDialect: Hashable, Sendable, CaseIterable {
 package struct ODataLimits: Hashable, Sendable {
     /// The most bytes of one option's decoded text.
     ///
-    /// Far more than HTTP servers take for a whole URL, for queries that come in a batch: a list of
+    /// This is far more than HTTP servers accept for a whole URL, because queries in a batch may be longer: a list of
     /// ``listElementsMax`` UUIDs.
     package var textBytesMax = 512 << 10
 

@@ -1,7 +1,7 @@
-// ODataLexer: bytes of a decoded option text -> tokens, one at a time.
+// ODataLexer: splits the bytes of a decoded option text into tokens, one at a time.
 //
-// It knows no grammar beyond one token: ODataParser decides whether a name is a function, an
-// operator or a column. Literals leave it as values. Both dialects have the same tokens.
+// It knows no grammar beyond a token: ODataParser decides whether a name is a function, an operator or a column.
+// Literals are returned as values. Both dialects have the same tokens.
 
 import Foundation
 

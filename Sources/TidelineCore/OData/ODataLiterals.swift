@@ -1,9 +1,9 @@
-// Reads literals of both dialects other than quoted texts: numbers, dates, typed ones.
+// ODataLiterals: reads literals of both dialects other than quoted texts: numbers, dates, typed literals.
 
 package import Foundation
 
 extension ODataLexer {
-    /// `42`, `-42L`, `1.5`, `6.02E+25`, `1.5d`, `50f`, `1.99m`.
+    /// Reads a number: `42`, `-42L`, `1.5`, `6.02E+25`, `1.5d`, `50f`, `1.99m`.
     mutating func number() throws(ODataError) -> Value {
         var isReal = false
         if byte(index) == UInt8(ascii: "-") { index += 1 }
@@ -117,7 +117,7 @@ extension ODataLexer {
         return .date(date)
     }
 
-    /// `datetime'…'`, `datetimeoffset'…'`, `guid'…'`, `time'…'`, `binary'…'`, `X'…'`.
+    /// Reads `datetime'…'`, `datetimeoffset'…'`, `guid'…'`, `time'…'`, `binary'…'`, `X'…'`.
     mutating func typedLiteral(_ type: String) throws(ODataError) -> Value {
         let content = try string()
         switch type {

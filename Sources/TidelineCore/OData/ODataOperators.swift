@@ -1,4 +1,4 @@
-// The operators and functions, as the two dialects write them.
+// ODataOperators: the operators and functions, as the two dialects write them.
 
 /// An operator between two operands.
 enum ODataOperator: Hashable {
@@ -26,7 +26,7 @@ enum ODataOperator: Hashable {
         }
     }
 
-    /// Higher binds tighter; all associate to the left.
+    /// The binding strength: higher binds tighter; all operators associate to the left.
     ///
     /// In v4 `lt` binds tighter than `eq`; in the classic grammar they are on one level.
     func precedence(in dialect: ODataDialect) -> Int {

@@ -1,7 +1,7 @@
-// ODataParser: the text of `$filter`, `$orderby` and `$select` -> QueryExpression.
+// ODataParser: parses the text of `$filter`, `$orderby` and `$select` to a QueryExpression.
 //
-// Precedence climbing: one loop for all chains, recursion only for parentheses, arguments and
-// unary operators, bounded by `ODataLimits.depthMax`. Types and column names are for FilterChecker.
+// It uses precedence climbing: one loop for all chains, and recursion only for parentheses, arguments and unary
+// operators, bounded by `ODataLimits.depthMax`. FilterChecker checks types and column names.
 
 package struct ODataParser {
     /// An expression with the height of its tree.
@@ -115,7 +115,7 @@ package struct ODataParser {
         ODataError(.tooLarge, message, at: lexer.start)
     }
 
-    /// Returns a keyword as the grammar has it: v4 ignores letter case.
+    /// Returns a keyword in the spelling of the grammar: v4 ignores letter case.
     func keyword(_ word: String) -> String { dialect == .v4 ? word.lowercased() : word }
 
     mutating func advance() throws(ODataError) {

@@ -1,5 +1,5 @@
-// Writes the query part of a URL for a whole TableQuery, in the order in which the original clients
-// write it: filter, order, window, selection, count, further parameters, tombstones.
+// ODataQueryString: writes the query part of a URL for a whole TableQuery, in the order of the original clients:
+// filter, order, window, selection, count, further parameters, tombstones.
 
 extension ODataWriter {
     /// The query part without `?`; empty for a query of all rows.

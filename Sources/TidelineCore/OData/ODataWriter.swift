@@ -1,4 +1,4 @@
-// ODataWriter: writes an expression as query text, such that the parser reads back the same one.
+// ODataWriter: writes an expression as query text, from which the parser reads the same expression.
 //
 // With a schema, literals compared with columns of type date, time and guid are written in the form
 // of their type, which other servers require; the parser reads both forms as the same value.
@@ -67,7 +67,7 @@ package struct ODataWriter {
         case .isIn(let operand, let elements): try isIn(operand, elements, to: &text)
         // Only orders and comparisons contain it, and there the server itself orders by position.
         case .position(let operand, _): try write(operand, to: &text)
-        // A server does not know the default values of a device's own records.
+        // A server does not know the default values of a device's records.
         case .orElse(let operand, _): try write(operand, to: &text)
         }
     }
@@ -219,7 +219,7 @@ package struct ODataWriter {
         }
     }
 
-    /// The bare form of a date, time or UUID; nil when the text is none of its type.
+    /// Returns the bare form of a date, time or UUID; nil if the text is not of the type.
     private static func typed(
         _ text: String,
         _ type: ExpressionType,
@@ -250,7 +250,7 @@ package struct ODataWriter {
 }
 
 extension QueryExpression {
-    /// Whether it is written with `and` or `or` between its parts.
+    /// Whether the operator is written as a chain of `and` or `or`.
     fileprivate func isChain(in dialect: ODataDialect) -> Bool {
         switch kind {
         case .all, .any: true

@@ -1,8 +1,8 @@
-// FilterRenderer: turns a checked expression into SQL with bound values.
+// FilterRenderer: renders a checked expression as SQL with bound values.
 //
-// A condition is rendered in one of two ways. `loose` may be null when the filter is false: that is
-// enough for WHERE, and lets the database use an index. `strict` is true or false, which `not` and
-// comparisons of conditions need.
+// A condition is rendered in one of two ways. A `loose` condition may be null if the filter is false: that is enough
+// for WHERE, and lets the database use an index. A `strict` one is true or false, which `not` and comparisons of
+// conditions need.
 //
 // Columns contain: instants as whole units since 1970, booleans and numbers as such, decimals as
 // canonical text, binary as bytes, everything else as text. PostgreSQL has its own types for them;
@@ -11,11 +11,11 @@
 import Foundation
 
 package struct FilterRenderer {
-    /// A unit in which a database counts instants.
+    /// The unit in which a database stores instants.
     package enum DateUnit: Hashable, Sendable, CaseIterable {
-        /// The client.
+        /// The unit of the client.
         case milliseconds
-        /// The server. Devices have milliseconds, so instants are truncated to them when they are
+        /// The unit of the server. Devices have milliseconds, so instants are truncated to them when they are
         /// compared and ordered: see StoredInstants.
         case microseconds
 
@@ -27,7 +27,7 @@ package struct FilterRenderer {
     package let schema: TableSchema
     package let dialect: SQLDialect
     package let dateUnit: DateUnit
-    /// Written before column names in joins.
+    /// The table that is written before column names in joins; nil for none.
     package let table: Identifier?
     /// A column of instants that is not cut: see InstantWindow.
     private(set) var uncutColumn: String?
@@ -51,19 +51,19 @@ package struct FilterRenderer {
         return renderer
     }
 
-    /// A condition for WHERE: null, like false, leaves the row out.
+    /// Renders a condition for WHERE: if it is null, the row is left out, as for false.
     package func condition(_ expression: QueryExpression) -> SQL {
         bounded(expression, .loose)
     }
 
-    /// A condition that is true or false, never null.
+    /// Renders a condition that is true or false, never null.
     package func strictCondition(_ expression: QueryExpression) -> SQL {
         bounded(expression, .strict)
     }
 
-    /// The keys of ORDER BY.
+    /// Renders the keys of ORDER BY.
     ///
-    /// Ties go by id, ascending.
+    /// Ties are ordered by id, ascending.
     package func orderBy(_ keys: [SortKey]) -> SQL {
         var parts = keys.map {
             orderKey($0.expression) + dialect.direction(isAscending: $0.isAscending)
@@ -98,7 +98,7 @@ package struct FilterRenderer {
         }
     }
 
-    /// Returns the same value as it is written in a statement.
+    /// Returns the same value as text for a statement.
     func literal(_ value: Value) -> SQL { dialect.literal(value, stored: stored(value)) }
 
     // MARK: - Conditions
@@ -137,7 +137,7 @@ package struct FilterRenderer {
         return Self.tree(parts[...], joint)
     }
 
-    /// `"a" >= 'Wine' AND "a" < 'Winf'`, which an index answers; nil for other arguments.
+    /// Renders `"a" >= 'Wine' AND "a" < 'Winf'`, for which the database can use an index; nil for other arguments.
     private func prefix(_ arguments: [QueryExpression], _ mode: Mode) -> SQL? {
         guard case .field = arguments[0].kind, case .value(.string(let prefix)) = arguments[1].kind,
             let successor = Self.successor(of: prefix)
@@ -163,7 +163,7 @@ package struct FilterRenderer {
 
     /// Renders a value that may be null; conditions return true or false.
     ///
-    /// As a key of an order `updatedAt` has all its digits.
+    /// If `updatedAt` is a key of an order, it keeps all its digits.
     package func value(_ expression: QueryExpression) -> SQL {
         if isExactUpdate(expression) { return column(SystemColumn.updatedAt) }
         return dialect.nestsShallow && steps(expression) > Self.stepsMax
@@ -196,7 +196,7 @@ package struct FilterRenderer {
         }
     }
 
-    /// `tl_cast("a", 'decimal', 'Edm.Int32')`: the type that the value is kept as, and the new one.
+    /// Renders `tl_cast("a", 'decimal', 'Edm.Int32')`, with the stored type of the value and the new one.
     private func typed(_ expression: QueryExpression, _ arguments: [QueryExpression]) -> SQL {
         guard case .call(let function, _) = expression.kind, let target = arguments.edmType else {
             return "NULL"
@@ -208,7 +208,7 @@ package struct FilterRenderer {
         )
     }
 
-    /// An argument of a date function: an instant in microseconds, or a text.
+    /// Renders an argument of a date function: an instant in microseconds, or a text.
     func instant(_ expression: QueryExpression) -> SQL {
         switch expression.kind {
         case .value(.date(let date)): return "\(.integer(Timestamp(date).microseconds))"
@@ -220,7 +220,7 @@ package struct FilterRenderer {
         }
     }
 
-    /// Whether it is an instant that a function computed: those are microseconds in every unit.
+    /// Whether the expression is an instant that a function computed, which is in microseconds in every unit.
     func isComputedInstant(_ expression: QueryExpression) -> Bool {
         switch expression.kind {
         case .field, .value, .orElse: false
@@ -255,7 +255,7 @@ extension QueryExpression {
         }
     }
 
-    /// Whether it needs parentheses within another expression.
+    /// Whether the expression needs parentheses within another one.
     var isCompound: Bool {
         switch kind {
         case .all, .any, .isIn: true
@@ -265,7 +265,7 @@ extension QueryExpression {
 }
 
 extension SortKey {
-    /// Whether this key leaves no ties.
+    /// Whether ties are impossible after this key.
     package var isID: Bool { expression.kind == .field(SystemColumn.id) }
 }
 

@@ -1,4 +1,4 @@
-// Renders comparisons: the operators, the functions, and dates between two units.
+// FilterRendererComparisons: renders comparisons: the operators, the functions, and dates between two units.
 
 import Foundation
 
@@ -80,8 +80,9 @@ extension FilterRenderer {
         }
     }
 
-    /// Renders a comparison of decimals, which are text: their order, and their equality with other
-    /// types, needs a function.
+    /// Renders a comparison of decimals, which are stored as text.
+    ///
+    /// Their order, and their equality with other types, needs a function.
     private func compareDecimals(
         _ comparison: Comparison,
         _ left: QueryExpression,
@@ -100,7 +101,7 @@ extension FilterRenderer {
 
     // MARK: - Dates
 
-    /// A comparison with a literal that lies between two units of the column; nil for others.
+    /// Renders a comparison with a literal that lies between two units of the column; nil for other comparisons.
     private func compareDates(
         _ comparison: Comparison,
         _ left: QueryExpression,
@@ -178,7 +179,7 @@ extension FilterRenderer {
 extension QueryExpression {
     var isNullLiteral: Bool { kind == .value(.null) }
 
-    /// Whether it is a condition by its form: true or false, never null.
+    /// Whether the expression is a condition by its form: true or false, never null.
     var isCondition: Bool {
         switch kind {
         case .compare, .all, .any, .not, .isIn: true

@@ -1,8 +1,8 @@
-// FilterSplit: splits a filter into a part that PostgreSQL evaluates, and one evaluated row by row.
+// FilterSplit: splits a filter into a part that PostgreSQL evaluates and a part that is evaluated row by row.
 //
-// PostgreSQL has none of our functions. A part of a filter is rendered as SQL if SQL gives exactly
-// the same result, for every row; it finds the candidates, by an index if there is one.
-// FilterEvaluator evaluates the rest on the candidates. Pure.
+// PostgreSQL has none of the server's functions. A part of a filter is rendered as SQL if SQL gives exactly the same
+// result for every row; it finds the candidates, by an index if there is one. FilterEvaluator evaluates the rest on
+// the candidates. Pure.
 
 package struct FilterSplit {
     private let schema: TableSchema
@@ -11,7 +11,9 @@ package struct FilterSplit {
         self.schema = schema
     }
 
-    /// Returns the two parts; a row belongs to the result if both hold, and nil always holds.
+    /// Returns the two parts.
+    ///
+    /// A row belongs to the result if both are true; nil is always true.
     package func split(
         _ condition: QueryExpression?
     ) -> (exact: QueryExpression?, rest: QueryExpression?) {
@@ -85,7 +87,7 @@ package struct FilterSplit {
 
     // MARK: - Kinds
 
-    /// The kinds of values with one order in SQL that is the same as ours.
+    /// The kinds of values whose order in SQL is the same as the server's.
     private enum Kind {
         case text
         /// Whole numbers and decimals, which PostgreSQL compares without rounding.

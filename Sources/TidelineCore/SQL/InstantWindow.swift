@@ -1,11 +1,11 @@
 // InstantWindow: the range of an index that a page needs when its order begins with an instant.
 //
-// A server orders instants by their milliseconds (StoredInstants.swift), which is an expression. An index of
-// the column does not have that order, so a page would sort the whole table. The order of the index differs
-// within a millisecond only, and only if a row of it has microseconds, which is rare. So a page is first read
-// in the order of the index. If no row of it has microseconds, and no row of the milliseconds at its ends,
-// both orders are the same. Else the page takes two statements: the first reads the key of the last row that
-// the page can contain, by the index; the second sorts the rows up to the end of that millisecond.
+// A server orders instants by their milliseconds (StoredInstants.swift), which is an expression. An index of the
+// column does not have that order, so a page would sort the whole table. The order of the index differs only within a
+// millisecond, and only if a row in it has microseconds, which is rare. So a page is first read in the order of the
+// index. If no row of the page has microseconds, and no row in the milliseconds at its ends, both orders are the
+// same. Otherwise the page takes two statements: the first reads, by the index, the key of the last row that the page
+// can contain; the second sorts the rows up to the end of that millisecond.
 
 package struct InstantWindow {
     private let renderer: FilterRenderer
@@ -14,10 +14,10 @@ package struct InstantWindow {
     private let isNullable: Bool
     /// The column of the first key.
     package let name: String
-    /// Whether the column is the only one of the order that is cut: then a page may be read by the index.
+    /// Whether no other column of the order is cut, so that a page may be read by the index.
     private let isAlone: Bool
 
-    /// Nil for an order that needs no window, or that has no index with the column of its first key.
+    /// Returns nil for an order that needs no window, or that has no index with the column of its first key.
     package init?(_ renderer: FilterRenderer, order: [SortKey], indexes: [[String]]) {
         guard let key = order.first, renderer.isCut(key.expression),
             case .field(let name) = key.expression.kind,
@@ -76,7 +76,7 @@ package struct InstantWindow {
     ///
     /// - Parameters:
     ///   - source: `FROM` and `WHERE` of the rows of the page and those after it.
-    ///   - count: The rows that the page passes over and those that it can contain.
+    ///   - count: The number of rows that the page skips plus those that it can contain.
     /// - Returns: The statement.
     package func probe(_ source: SQL, after count: Int) -> SQL {
         let order = column + renderer.dialect.direction(isAscending: key.isAscending)
@@ -86,7 +86,7 @@ package struct InstantWindow {
 
     /// The condition on the rows of a descending order that have an instant, if some come before those without.
     ///
-    /// With the keyset alone SQLite would read the ranges of both.
+    /// With only the keyset condition, SQLite would read the ranges of both.
     ///
     /// - Parameter begin: The first key of the row that the page begins after; nil for the first page.
     /// - Returns: The condition; nil for other orders.

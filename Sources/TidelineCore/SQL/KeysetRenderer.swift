@@ -1,4 +1,4 @@
-// KeysetRenderer: selects the rows after a given row in an order, by the values of its keys.
+// KeysetRenderer: renders the condition for the rows after a given row in an order, by the values of its keys.
 //
 // Paging by key never skips or repeats a row while other rows are inserted and deleted. Nulls are
 // the smallest values; ties are ordered by id, ascending.
@@ -7,14 +7,14 @@ package struct KeysetRenderer {
     package let renderer: FilterRenderer
     package let keys: [SortKey]
 
-    /// `keys` are checked; the id is appended to them unless it is among them.
+    /// Creates a renderer for checked `keys`, to which the id is appended unless they contain it.
     package init(_ renderer: FilterRenderer, order keys: [SortKey]) {
         self.renderer = renderer
         let decisive = keys.firstIndex { $0.isID }.map { Array(keys[...$0]) }
         self.keys = decisive ?? keys + [SortKey(column: SystemColumn.id)]
     }
 
-    /// The values of a row's keys, for `condition(after:)`.
+    /// Returns the values of a row's keys, for `condition(after:)`.
     package func values(of row: Row) -> [Value] {
         RowOrder(keys).values(of: row)
     }
@@ -50,8 +50,8 @@ package struct KeysetRenderer {
 
     /// Cuts instants as the order does, and returns the index of the first key that had microseconds.
     ///
-    /// Links of a server that ordered by microseconds have such keys. The next page then starts with all rows
-    /// of that millisecond, because the link does not say which of them were on earlier pages.
+    /// A link of a server that ordered by microseconds has such keys. The next page then starts with all rows of that
+    /// millisecond, because the link does not determine which of them were on earlier pages.
     private func cut(_ values: [Value]) -> (values: [Value], uncertain: Int?) {
         var uncertain: Int?
         let cut = zip(keys.indices, values).map { index, value -> Value in

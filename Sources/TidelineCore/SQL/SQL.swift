@@ -1,5 +1,4 @@
-// SQL: a statement, or a part of one, with its bound values. It cannot be built from a plain
-// string.
+// SQL: a statement, or a part of one, with its bound values. It cannot be created from a plain string.
 //
 //     let sql: SQL = "SELECT 1 FROM \(Identifier(table)) WHERE \(Identifier("id")) = \(.text(id))"
 //
@@ -15,7 +14,7 @@ package enum SQLValue: Hashable, Sendable {
     case real(Double)
     case text(String)
     case blob(Data)
-    /// An expression that a function of ours evaluates: see `FilterProgram`.
+    /// An expression that a function of the server evaluates: see `FilterProgram`.
     case program(FilterProgram)
 }
 
@@ -27,7 +26,7 @@ package struct Identifier: Hashable, Sendable {
         self.name = name
     }
 
-    /// In double quotes; a double quote in the name is doubled.
+    /// The name in double quotes, with each double quote in it doubled.
     package var quoted: String {
         guard name.utf8.contains(UInt8(ascii: "\"")) else { return "\"\(name)\"" }
         let parts = name.split(separator: "\"", omittingEmptySubsequences: false)

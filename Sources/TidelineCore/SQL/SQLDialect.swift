@@ -1,8 +1,7 @@
-// SQLDialect: all words of rendered filters that databases spell differently, in one file.
+// SQLDialect: the parts of rendered filters that databases spell differently.
 //
-// A new database adds a case and implements each `switch`; FilterRenderer stays as it is.
-// PostgreSQL gets only expressions that FilterSplit found to be exact there: it has no functions of
-// ours.
+// A new database adds a case and implements each `switch`; FilterRenderer stays unchanged. PostgreSQL gets only
+// expressions that FilterSplit found to be exact in it, because it has none of the server's functions.
 
 import Foundation
 
@@ -12,14 +11,13 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
 
     package func placeholder(_ number: Int) -> String {
         switch self {
-        // For a numbered parameter SQLite would search all the others for its name: quadratic in
-        // long lists.
+        // SQLite would search all other parameters for the name of a numbered one, which is quadratic in long lists.
         case .sqlite: "?"
         case .postgres: "$\(number)"
         }
     }
 
-    /// A condition that always or never holds.
+    /// Returns a condition that is always true or always false.
     func constant(_ value: Bool) -> SQL {
         switch self {
         case .sqlite: value ? "1" : "0"
@@ -27,7 +25,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Whether both are null or equal; never null itself.
+    /// Returns whether both are null or equal; never null itself.
     func equal(_ left: SQL, _ right: SQL) -> SQL {
         switch self {
         case .sqlite: "\(left) IS \(right)"
@@ -35,7 +33,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Whether one is null or they differ; never null itself.
+    /// Returns whether one is null or they differ; never null itself.
     func notEqual(_ left: SQL, _ right: SQL) -> SQL {
         switch self {
         case .sqlite: "\(left) IS NOT \(right)"

@@ -1,4 +1,4 @@
-// HTTPDate: dates of header fields (RFC 9110 section 5.6.7), on integers.
+// HTTPDate: converts dates of header fields (RFC 9110 section 5.6.7) with integer arithmetic.
 
 package enum HTTPDate {
     private static let days = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
@@ -37,16 +37,16 @@ package enum HTTPDate {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The last two digits.
+    /// Appends the last two digits.
     private static func append(_ value: Int64, _ text: inout [UInt8]) {
         text.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value / 10 % 10))
         text.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value % 10))
     }
 
-    /// Seconds since 1970 of any of the three forms that a recipient must accept, else nil.
+    /// Returns the seconds since 1970 for any of the three forms that a recipient must accept; nil for other texts.
     package static func seconds(_ text: String) -> Int64? {
         if let seconds = preferredSeconds(text) { return seconds }
-        // A '-' that does not stand between two words would be the sign of a number.
+        // A '-' that is not between two words would be the sign of a number.
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.allSatisfy({ $0.first?.isLetterOrDigit == true }),
             parts.allSatisfy({ $0.last?.isLetterOrDigit == true })
@@ -75,8 +75,7 @@ package enum HTTPDate {
         return Int64(text)
     }
 
-    /// Does the same for the preferred form, which nearly all callers send; nil if there is any
-    /// doubt.
+    /// Does the same for the preferred form, which nearly all callers send; returns nil for any other text.
     private static func preferredSeconds(_ text: String) -> Int64? {
         var text = text
         return text.withUTF8 { bytes in

@@ -1,7 +1,7 @@
-// JSONEquality: whether two documents have the same value, whatever their spelling.
+// JSONEquality: compares two documents by value, whatever their spelling.
 //
-// Exact: numbers are compared by their digits, texts by their bytes, and true is not 1. The order
-// of members does not count, that of elements does.
+// The comparison is exact: numbers are compared by their digits, texts by their bytes, and true is not 1. The order
+// of members does not matter, that of elements does.
 
 extension JSON {
     /// Whether both texts are documents with the same value.

@@ -1,8 +1,8 @@
 // JSONReader: a strict pull reader over bytes (RFC 8259), without a tree.
 //
-// Rejected with the position: invalid UTF-8, lone surrogates, control characters in strings,
-// duplicate names, depth over the limit, bytes after the value. Numbers are returned as spans of
-// text, so that integers stay exact. The order of calls:
+// It rejects, with the position: invalid UTF-8, lone surrogates, control characters in strings, duplicate names,
+// depth over the limit, and bytes after the value. Numbers are returned as spans of text, so that integers stay
+// exact. The order of calls:
 //
 //     value() -> { beginObject() { nextMember() value() }* | beginArray() { nextElement() value() }* }
 //
@@ -132,7 +132,7 @@ package struct JSONReader {
 
     /// Returns the next member's name after reading its colon, or nil after the closing brace.
     ///
-    /// The caller has to detect duplicate names: it knows its columns.
+    /// The caller has to detect duplicate names, because it knows its columns.
     package mutating func nextMember() throws -> Span? {
         guard try nextPart(closing: UInt8(ascii: "}"), "',' or '}' is expected") else { return nil }
         guard current == UInt8(ascii: "\"") else { throw failure("a member name is expected") }
@@ -180,7 +180,7 @@ extension JSONReader {
 
     /// Checks the rest of a value whose first token was read.
     ///
-    /// Without `checksNames` a name may occur twice: for a value that another reader checks again.
+    /// Without `checksNames` a name may occur twice, for a value that another reader checks again.
     package mutating func skip(_ token: Token, checksNames: Bool = true) throws {
         switch token {
         case .object:
@@ -199,7 +199,7 @@ extension JSONReader {
     }
 }
 
-/// The names of an object's members: rejects a duplicate.
+/// The names of an object's members, which rejects duplicates.
 package struct MemberNames {
     private var seen: Set<[UInt8]> = []
 

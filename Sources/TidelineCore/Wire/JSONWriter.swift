@@ -1,5 +1,5 @@
-// JSONWriter: appends JSON to a byte array. No tree, no encoder: pages are written straight
-// from database rows (the research measured 0.6 microseconds a row, JSONEncoder four times that).
+// JSONWriter: appends JSON to a byte array. It needs neither a tree nor an encoder, so that pages are written
+// straight from database rows (measured: 0.6 microseconds a row, JSONEncoder four times that).
 
 package import Foundation
 
@@ -30,7 +30,7 @@ package struct JSONWriter {
         bytes.append(contentsOf: text)
     }
 
-    /// Not generic: the generic one is not specialized across modules.
+    /// This is not generic, because a generic function is not specialized across modules.
     package mutating func raw(_ text: [UInt8]) {
         bytes.append(contentsOf: text)
     }

@@ -15,8 +15,8 @@ package enum PlainText {
         var high: UInt64 = 0
         while index + 8 <= bytes.count {
             let word = base.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-            // A byte's high bit is set if it is below 0x20, or equal to the character; a borrow may
-            // set that of the next byte too, which only causes a closer check.
+            // The high bit of a byte is set if the byte is below 0x20, or equal to the character. A borrow may also
+            // set that of the next byte, which only causes a closer check.
             let control = (word &- ones &* 0x20) & ~word
             let quote = (word ^ ones &* 0x22) &- ones
             let slash = (word ^ ones &* 0x5C) &- ones

@@ -1,6 +1,6 @@
 // SHA256: the hash of FIPS 180-4, for digests that server and client both compute.
 //
-// Implemented here because the core uses no library: CryptoKit is not on Linux, libcrypto not on
+// It is implemented here because the core uses no library: CryptoKit does not exist on Linux, and libcrypto not on
 // Apple platforms. Decision 0051 has measurements.
 
 /// A hash that is fed piece by piece.
@@ -50,7 +50,7 @@ package struct SHA256: Sendable {
         pending.append(contentsOf: whole[place...])
     }
 
-    /// The 32 bytes of the hash; nothing may follow.
+    /// Returns the 32 bytes of the hash; no bytes may follow.
     package mutating func finish() -> [UInt8] {
         let bits = count &* 8
         pending.append(0x80)
@@ -95,7 +95,7 @@ package struct SHA256: Sendable {
         bytes.withUnsafeBufferPointer { mix($0, start, &state) }
     }
 
-    /// Takes the block of 64 bytes that begins at `start`.
+    /// Mixes in the block of 64 bytes that begins at `start`.
     private static func mix(
         _ bytes: UnsafeBufferPointer<UInt8>,
         _ start: Int,

@@ -3,15 +3,15 @@
 // Integer arithmetic only (days from civil, Howard Hinnant's algorithm): no calendar, no locale, no
 // rounding. Text is truncated to three decimals, never rounded up (PROTOCOL.md, "Rows").
 
-public import Foundation
+package import Foundation
 
 /// An instant in whole microseconds since 1970-01-01T00:00:00Z.
-public struct Timestamp: Hashable, Sendable, Comparable {
+package struct Timestamp: Hashable, Sendable, Comparable {
     /// Microseconds since 1970; negative before.
-    public var microseconds: Int64
+    package var microseconds: Int64
 
     /// Makes an instant from microseconds since 1970.
-    public init(microseconds: Int64) {
+    package init(microseconds: Int64) {
         self.microseconds = microseconds
     }
 
@@ -19,7 +19,7 @@ public struct Timestamp: Hashable, Sendable, Comparable {
     ///
     /// The `Date` of a whole millisecond becomes that millisecond. A `Date` more than 270 years
     /// from 2001 is coarser than a microsecond: it is rounded to the nearest millisecond.
-    public init(_ date: Date) {
+    package init(_ date: Date) {
         let milliseconds = (date.timeIntervalSince1970 * 1000).rounded()
         if abs(milliseconds) < 1e15, date == Date(timeIntervalSince1970: milliseconds / 1000) {
             let whole = Timestamp(microseconds: Int64(milliseconds) * 1000)
@@ -70,7 +70,7 @@ public struct Timestamp: Hashable, Sendable, Comparable {
     /// seconds, so that dates of an app come back equal. More than 270 years from 2001 it is
     /// rounded to the millisecond; before the year 1 and after 9999 it is the nearest instant of
     /// these years.
-    public var date: Date {
+    package var date: Date {
         let instant = inYears
         if instant.microseconds.isMultiple(of: 1000) {
             return Date(timeIntervalSince1970: Double(instant.microseconds / 1000) / 1000)
@@ -86,7 +86,7 @@ public struct Timestamp: Hashable, Sendable, Comparable {
     }
 
     /// Milliseconds since 1970, cut towards the past.
-    public var milliseconds: Int64 {
+    package var milliseconds: Int64 {
         microseconds / 1000 - (microseconds % 1000 < 0 ? 1 : 0)
     }
 
@@ -107,7 +107,7 @@ public struct Timestamp: Hashable, Sendable, Comparable {
     private var inYears: Timestamp { min(max(self, .earliest), .latest) }
 
     /// Whether the first instant is earlier.
-    public static func < (left: Timestamp, right: Timestamp) -> Bool {
+    package static func < (left: Timestamp, right: Timestamp) -> Bool {
         left.microseconds < right.microseconds
     }
 
@@ -116,7 +116,7 @@ public struct Timestamp: Hashable, Sendable, Comparable {
     /// `2026-11-20T20:32:22.404Z`: three decimals, cut.
     ///
     /// Before the year 1 and after 9999 it is that of the nearest instant of these years.
-    public var text: String {
+    package var text: String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(24)
         write(to: &bytes)
@@ -191,7 +191,7 @@ extension Timestamp {
     /// Reads `2026-11-20T20:32:22[.fraction](Z|±hh:mm)`; the fraction is cut to microseconds.
     ///
     /// Nil for any other text, for a day that does not exist, and for a missing offset.
-    public init?(_ text: some StringProtocol) {
+    package init?(_ text: some StringProtocol) {
         var copy = String(text)
         guard let stamp = copy.withUTF8({ Timestamp(utf8: UnsafeRawBufferPointer($0)) }) else {
             return nil

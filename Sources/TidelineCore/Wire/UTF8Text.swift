@@ -13,7 +13,7 @@ package enum UTF8Text {
 
     /// Returns the beginning of a text, in whole code points, of at most this many bytes.
     ///
-    /// A character may have any number of bytes, so a count of characters limits nothing.
+    /// A character may have any number of bytes, so a limit of characters would not bound the size.
     package static func prefix(_ text: String, bytesMax: Int) -> String {
         guard text.utf8.count > bytesMax else { return text }
         var end = text.utf8.index(text.startIndex, offsetBy: bytesMax)

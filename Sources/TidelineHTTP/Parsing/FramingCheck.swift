@@ -1,7 +1,7 @@
-// FramingCheck: rejects a request head that lets two HTTP parsers disagree about where the request
-// ends (request smuggling; RFC 9112 sections 3.2, 5.1 and 6.3).
+// FramingCheck: rejects a request head if two HTTP parsers could disagree about where the request ends (request
+// smuggling; RFC 9112 sections 3.2, 5.1 and 6.3).
 //
-// Pure; it is fed with bytes. The order is
+// Pure: its input is bytes. The order of calls is
 //
 //     field(name:value:)* -> finish(isVersion11:)
 
@@ -69,8 +69,7 @@ package struct FramingCheck: Sendable {
             || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte | 0x20)
     }
 
-    /// `unreserved`, `pct-encoded` and `sub-delims` of RFC 3986, without characters that could end
-    /// a link.
+    /// Whether the byte is in `unreserved`, `pct-encoded` or `sub-delims` of RFC 3986, and cannot end a link.
     private static func isInName(_ byte: UInt8) -> Bool {
         switch byte {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
@@ -109,7 +108,7 @@ package struct FramingCheck: Sendable {
         byte < 0x20 && byte != 0x09 || byte == 0x7F
     }
 
-    /// `tchar` of RFC 9110 section 5.6.2.
+    /// Whether the byte is a `tchar` of RFC 9110 section 5.6.2.
     static func isToken(_ byte: UInt8) -> Bool {
         switch byte {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true

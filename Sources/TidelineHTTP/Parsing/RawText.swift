@@ -1,14 +1,14 @@
-// RawText: what bytes of a request head need before they become strings.
+// RawText: compares and converts the bytes of a request head.
 
 import TidelineCore
 
 extension UnsafeRawBufferPointer {
-    /// Compares with ASCII text in lower case.
+    /// Compares with an ASCII text in lower case.
     func equalsIgnoringCase(_ lowered: StaticString) -> Bool {
         count == lowered.utf8CodeUnitCount && hasPrefixIgnoringCase(lowered)
     }
 
-    /// Compares the beginning with ASCII text in lower case.
+    /// Compares the beginning with an ASCII text in lower case.
     func hasPrefixIgnoringCase(_ lowered: StaticString) -> Bool {
         guard count >= lowered.utf8CodeUnitCount else { return false }
         for index in 0..<lowered.utf8CodeUnitCount {
@@ -19,7 +19,7 @@ extension UnsafeRawBufferPointer {
         return true
     }
 
-    /// Without spaces and tabs on both sides.
+    /// The bytes without spaces and tabs on both sides.
     var trimmed: UnsafeRawBufferPointer {
         var start = 0
         var end = count
@@ -28,7 +28,7 @@ extension UnsafeRawBufferPointer {
         return UnsafeRawBufferPointer(rebasing: self[start..<end])
     }
 
-    /// The text of a header value: UTF-8, or else ISO 8859-1, as header values once were.
+    /// The text of a header value: UTF-8, or otherwise ISO 8859-1, which header values once were.
     var headerText: String {
         if let text = UTF8Text.string(self) { return text }
         return String(String.UnicodeScalarView(map { Unicode.Scalar($0) }))

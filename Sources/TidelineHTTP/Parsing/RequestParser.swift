@@ -1,12 +1,12 @@
 // RequestParser: reads one HTTP/1.1 request from bytes that come in pieces of any size (RFC 9112).
 //
-// Pure: bytes in, a request or a rejection out. Input that another parser could read in a second
-// way is rejected, so that nothing can be smuggled past a proxy: lines end only in CR LF and are
-// not folded, names have no space after them, and a body is framed once.
+// Pure: its input is bytes, and its output a request or a rejection. Input that another parser could read in a second
+// way is rejected, so that no request can be smuggled past a proxy: lines end only in CR LF and are not folded, names
+// have no space after them, and a body is framed once.
 //
 //     take(bytes)* until the phase is complete or refused
 //
-// This file has the head; the body is in RequestParser+Body.swift.
+// This file parses the head; RequestParser+Body.swift parses the body.
 
 import Glibc
 import TidelineCore
@@ -33,13 +33,13 @@ package struct RequestParser: Sendable {
     }
 
     package internal(set) var phase = Phase.head
-    /// The request as far as it was read; whole once the phase is `complete`.
+    /// The request as far as it was parsed; complete once the phase is `complete`.
     package internal(set) var request = ServerRequest(method: "", path: "", query: "")
     /// Whether a byte of the request has arrived, apart from leading line breaks.
     package private(set) var hasBegun = false
     /// Whether the caller wants to keep the connection alive.
     package private(set) var keepsAlive = true
-    /// Whether the caller speaks HTTP/1.0, which the answer may have to take into account.
+    /// Whether the caller uses HTTP/1.0, which may change the answer.
     package private(set) var isVersion10 = false
 
     let headBytesMax: Int
@@ -48,7 +48,7 @@ package struct RequestParser: Sendable {
     var framing = Framing.chunkSize
     /// The bytes of a line that has not ended.
     var line: [UInt8] = []
-    /// The bytes of head, or of trailers, so far.
+    /// The bytes of the head, or of trailers, so far.
     var lineBytes = 0
     /// The bytes of the whole head, once it has ended.
     private var headBytes = 0
@@ -86,7 +86,7 @@ package struct RequestParser: Sendable {
         return offset
     }
 
-    /// Whether the caller waits to be asked for the body; true once (RFC 9110 section 10.1.1).
+    /// Whether the caller waits for `100 Continue` before it sends the body; true once (RFC 9110 section 10.1.1).
     package mutating func takeExpectation() -> Bool {
         defer { if phase == .body { expectsContinue = false } }
         return expectsContinue && phase == .body && !isVersion10
@@ -152,7 +152,7 @@ package struct RequestParser: Sendable {
 
     private var hasRequestLine: Bool { !request.method.isEmpty }
 
-    /// Input that is not a request at all may never end its line.
+    /// Input that is not a request may never end its line.
     private mutating func begin(with byte: UInt8) {
         if hasBegun || byte == UInt8(ascii: "\r") { return }
         hasBegun = true
@@ -165,7 +165,7 @@ package struct RequestParser: Sendable {
                 ? .headTooLarge : .malformed("The line of a chunk's size is too long.")
         }
         if hasRequestLine { return .headTooLarge }
-        // After the method it is the target that has no end.
+        // After the method, the target is the part that does not end.
         let space = UInt8(ascii: " ")
         return line.contains(space) || part.contains(space) ? .targetTooLong : .noRequest
     }
@@ -257,24 +257,24 @@ package struct RequestParser: Sendable {
         if length > bodyBytesMax { return refuse(.bodyTooLarge) }
         framing = .length(left: length)
         phase = length > 0 ? .body : .complete
-        // A length is only a claim: no more memory is reserved for it than a busy server can spare.
+        // A length is only a claim, so no more memory is reserved for it than a busy server can spare.
         request.body.reserveCapacity(min(length, 64 << 10))
     }
 }
 
 /// The reason why no handler can serve a request.
 package enum RequestFault: Error, Equatable, Sendable {
-    /// It is not HTTP, or its request line is broken.
+    /// The input is not HTTP, or its request line is malformed.
     case noRequest
-    /// It can be read in more than one way, or in none; the sentence says how.
+    /// The request can be read in more than one way, or in none; the sentence explains it.
     case malformed(String)
     case targetTooLong
     case headTooLarge
     case tooManyFields
     case bodyTooLarge
     case otherVersion
-    /// The rest of it did not arrive in time.
+    /// The rest of the request did not arrive in time.
     case tooSlow
-    /// Other requests use all the memory that there is for requests.
+    /// Other requests use up the memory for requests.
     case noMemory
 }

@@ -1,5 +1,5 @@
-// RequestTarget: splits the target of a request line into path and query, as they were sent
-// (RFC 9112 section 3.2). Nothing is decoded here.
+// RequestTarget: splits the target of a request line into path and query, without decoding them (RFC 9112 section
+// 3.2).
 
 import TidelineCore
 
@@ -9,8 +9,8 @@ package struct RequestTarget: Hashable, Sendable {
     /// The query, percent-encoded, without the question mark.
     package var query: String
 
-    /// Nil if the target is neither a path, nor an http address, nor `*`, or has bytes that no
-    /// address may have.
+    /// Returns nil if the target is neither a path, nor an http address, nor `*`, or contains bytes that no address
+    /// may have.
     package init?(_ bytes: UnsafeRawBufferPointer) {
         if bytes.contains(where: { $0 <= 0x20 || $0 == 0x7F }) { return nil }
         let start = Self.originLength(bytes)
@@ -31,7 +31,7 @@ package struct RequestTarget: Hashable, Sendable {
         self.query = query
     }
 
-    /// Proxies may send the whole address: the bytes of its scheme and authority, else 0.
+    /// Returns the length of scheme and authority, if a proxy sends the whole address; otherwise 0.
     private static func originLength(_ bytes: UnsafeRawBufferPointer) -> Int {
         if bytes.first == UInt8(ascii: "/") { return 0 }
         for scheme: StaticString in ["http://", "https://"]

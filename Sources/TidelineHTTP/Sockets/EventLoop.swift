@@ -1,7 +1,7 @@
 // EventLoop: the job queue of one loop thread, as the executor of Swift tasks.
 //
-// A task that prefers this executor runs on the thread that also drives the sockets, so a request
-// changes threads only where its handler does. The loop knows nothing of HTTP: its thread calls
+// A task that prefers this executor runs on the thread that also drives the sockets, so a request changes threads
+// only if its handler does. The loop knows nothing of HTTP. Its thread calls
 //
 //     bind() -> { wait for wakeDescriptor -> clearWake() -> { runJobs() }* }*
 
@@ -33,7 +33,7 @@ final class EventLoop: SerialExecutor, TaskExecutor {
             queue.append(job)
             return queue.count == 1
         }
-        // On its own thread the loop is awake, and runs jobs until there are none.
+        // On its own thread the loop is awake, and runs jobs until none are left.
         if isFirst && !isCurrent {
             var one: UInt64 = 1
             _ = write(wakeDescriptor, &one, MemoryLayout<UInt64>.size)
@@ -55,10 +55,10 @@ final class EventLoop: SerialExecutor, TaskExecutor {
         _ = read(wakeDescriptor, &count, MemoryLayout<UInt64>.size)
     }
 
-    /// Runs the jobs that wait; those that they enqueue are for the next call.
+    /// Runs the waiting jobs; jobs that they enqueue are for the next call.
     ///
-    /// Whatever is done on the loop's thread may enqueue more without a wake-up: the caller has to
-    /// call again until the result is false before it sleeps.
+    /// Code on the loop's thread may enqueue more jobs without a wake-up, so the caller has to repeat the call until
+    /// the result is false before it sleeps.
     ///
     /// - Returns: Whether there were any.
     func runJobs() -> Bool {

@@ -1,14 +1,14 @@
 // HandedSockets: listening sockets that the process was started with (sd_listen_fds(3)).
 //
-// The supervisor that started it keeps them open, too: connections wait in the kernel while one
-// server ends and the next one begins, and none is refused.
+// The supervisor that started the process keeps them open as well: connections wait in the kernel while one server
+// ends and the next one begins, and none is rejected.
 
 import Glibc
 
 package struct HandedSockets: Sendable {
-    /// They belong to this process, and no child inherits them.
+    /// The descriptors belong to this process, and no child inherits them.
     package let descriptors: [Int32]
-    /// The address of the first one that other machines can reach; otherwise that of the first.
+    /// The address of the first socket that other machines can reach; if there is none, that of the first socket.
     package let host: String
     /// The port of that socket.
     package let port: Int

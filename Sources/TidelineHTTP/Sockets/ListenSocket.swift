@@ -1,8 +1,8 @@
 // ListenSocket: one listening socket per event loop, all on the same address and port.
 //
-// The kernel spreads connections over sockets that share a port by SO_REUSEPORT. The first socket
-// is bound *without* that option and gets it afterwards: so a second server on the same port is
-// refused instead of silently taking half of the connections.
+// The kernel spreads connections over sockets that share a port by SO_REUSEPORT. The first socket is bound *without*
+// that option and gets it afterwards, so that a second server on the same port fails instead of silently taking half
+// of the connections.
 
 import Glibc
 
@@ -79,7 +79,7 @@ private struct ListenAddress {
         let socket = Glibc.socket(Int32(storage.ss_family), type, 0)
         guard socket >= 0 else { throw failure() }
         Self.turnOn(SO_REUSEADDR, of: socket)
-        // Connections inherit it: an answer is one write, which nothing should delay.
+        // Connections inherit the option: an answer is one write, which must not be delayed.
         Self.turnOn(TCP_NODELAY, at: Int32(IPPROTO_TCP), of: socket)
         if !isFirst { Self.turnOn(SO_REUSEPORT, of: socket) }
         guard bind(socket) else {

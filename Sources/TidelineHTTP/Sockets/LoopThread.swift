@@ -1,5 +1,5 @@
-// LoopThread: starts a thread. Foundation has one too, but a server without Foundation's full
-// library is a sixth of the size.
+// LoopThread: starts a thread. Foundation's `Thread` needs the full library, without which a server is a sixth of the
+// size.
 
 import Glibc
 

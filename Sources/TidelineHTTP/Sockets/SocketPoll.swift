@@ -1,4 +1,4 @@
-// SocketPoll: which of many sockets are ready (epoll, Linux only). Knows nothing of connections.
+// SocketPoll: reports which of many sockets are ready (epoll, Linux only). It knows nothing of connections.
 
 import CEpoll
 import Glibc
@@ -28,13 +28,12 @@ struct SocketPoll: ~Copyable {
         events.deallocate()
     }
 
-    /// Reports a descriptor for as long as it can be read from.
+    /// Reports a descriptor for as long as it is readable.
     func watchForReading(_ watched: Int32) -> Bool {
         tideline_epoll_set(descriptor, EPOLL_CTL_ADD, watched, tideline_epoll_in) == 0
     }
 
-    /// Does the same for a descriptor that other loops watch, too: not all of them are notified of
-    /// each change.
+    /// Does the same for a descriptor that other loops watch as well, but does not wake all of them for each change.
     func watchShared(_ watched: Int32) -> Bool {
         tideline_epoll_set(descriptor, EPOLL_CTL_ADD, watched, tideline_epoll_shared) == 0
     }
@@ -50,13 +49,13 @@ struct SocketPoll: ~Copyable {
         _ = tideline_epoll_set(descriptor, EPOLL_CTL_MOD, watched, events)
     }
 
-    /// Reports each time that a socket becomes ready for either; it ends when the socket is closed.
+    /// Reports each time that a socket becomes readable or writable; ends when the socket is closed.
     func watchChanges(of watched: Int32) -> Bool {
         let events = tideline_epoll_in | tideline_epoll_out | tideline_epoll_edge
         return tideline_epoll_set(descriptor, EPOLL_CTL_ADD, watched, events) == 0
     }
 
-    /// Waits until something is ready, or until the timeout; a negative one is infinite.
+    /// Waits until a descriptor is ready, or until the timeout; a negative timeout is infinite.
     func wait(milliseconds: Int32, _ body: (Ready) -> Void) {
         let count = epoll_wait(
             descriptor,

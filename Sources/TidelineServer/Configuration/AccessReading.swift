@@ -1,5 +1,5 @@
-// AccessReading: `authentication`, `cors` and `proxies` of a configuration file, and the
-// requirements of tables for them.
+// AccessReading: reads `authentication`, `cors` and `proxies` of a configuration file, and checks which of them the
+// tables need.
 
 import Foundation
 import TidelineServerCore
@@ -94,7 +94,7 @@ extension ServerConfiguration {
         }
     }
 
-    /// A file name; relative ones start at the directory of the configuration file.
+    /// Reads a file name; relative names start at the directory of the configuration file.
     static func path(_ node: ConfigurationNode, _ directory: String?) -> String? {
         name(node).map { path($0, in: directory) }
     }
@@ -143,7 +143,7 @@ extension ServerConfiguration {
         "an IP address such as '127.0.0.1', or a network such as '10.0.0.0/8' with zeros after its "
         + "bits"
 
-    /// Returns the proxies that are trusted to say where a request comes from.
+    /// Returns the proxies that are trusted to report where a request comes from.
     func makeProxies() throws(ConfigurationError) -> TrustedProxies {
         var networks: [IPNetwork] = []
         for text in proxies.trusted {
@@ -160,7 +160,7 @@ extension ServerConfiguration {
         "an origin such as 'https://app.example', with '*.' before the host for all names below "
         + "it and '*' for any port, or '*' for all origins"
 
-    /// Reports requirements of tables on callers that the server could not check.
+    /// Reports requirements of tables that the server could not check for its callers.
     func checkAccess(_ problems: ConfigurationProblems) {
         for table in tables {
             let faults = table.accessFaults(hasAuthentication: authentication != nil)

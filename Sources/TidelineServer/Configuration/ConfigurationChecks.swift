@@ -1,5 +1,5 @@
-// ConfigurationChecks: checks of a configuration beyond its keys: code that would never be called,
-// the reachability of the server, the destination of its log.
+// ConfigurationChecks: checks a configuration beyond its keys: hooks that would never run, the reachability of the
+// server, the destination of its log.
 
 import Foundation
 import TidelineHTTP
@@ -31,8 +31,7 @@ extension ServerConfiguration {
         guard faults.isEmpty else { throw ConfigurationError(faults) }
     }
 
-    /// Returns every mistake that keeps a server from starting and that can be found without its
-    /// database.
+    /// Returns the mistakes that prevent a server from starting and that can be found without its database.
     package func mistakes() -> [String] {
         var found: [String] = []
         func look(_ body: () throws -> Void) {

@@ -1,5 +1,5 @@
-// ConfigurationKey: a key of the configuration file outside `tables`: how to read it, and how to
-// show its value in force. Every key is declared once, so that none is read and not shown.
+// ConfigurationKey: a key of the configuration file outside `tables`, with the code that reads it and shows its
+// current value. Every key is declared once, so that no key is read and not shown.
 //
 // The lists of keys are in ConfigurationKeys.
 
@@ -7,8 +7,9 @@ import Foundation
 import TidelineServerCore
 
 struct ConfigurationKey: Sendable {
-    /// `directory` is where relative file names start; nil for the working directory of the
-    /// process.
+    /// Reads a value.
+    ///
+    /// `directory` is where relative file names start; nil for the working directory of the process.
     typealias Read =
         @Sendable (
             _ node: ConfigurationNode, _ into: inout ServerConfiguration, _ directory: String?
@@ -31,7 +32,7 @@ struct ConfigurationKey: Sendable {
         members = []
     }
 
-    /// Creates an object, read as a whole if `read` is given.
+    /// Creates an object; if `read` is given, it reads the object as a whole.
     init(_ name: String, members: [ConfigurationKey], read: Read? = nil) {
         self.name = name
         self.members = members

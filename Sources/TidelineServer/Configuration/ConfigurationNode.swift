@@ -1,6 +1,6 @@
 // ConfigurationNode: one value of a configuration file with its path, read strictly.
 //
-// Nothing throws: every problem is collected, so that all of them are shown at once.
+// Reading does not throw: all problems are collected and shown together.
 
 import Foundation
 import TidelineCore
@@ -90,7 +90,7 @@ struct ConfigurationNode {
             + (near.isEmpty ? "" : ", at '\(near)'")
     }
 
-    /// Whether a line of a file that is not JSON may contain a password, whose end is unknown then.
+    /// Returns whether a line of a file that is not JSON may contain a password, whose end is unknown then.
     private static func mayHoldPassword(_ line: ArraySlice<UInt8>) -> Bool {
         ["://", "assword", "ASSWORD"].contains { line.firstRange(of: Array($0.utf8)) != nil }
     }
@@ -108,7 +108,7 @@ struct ConfigurationNode {
 
     // MARK: - Values
 
-    /// Returns the members by name; nil and a problem if it is not an object.
+    /// Returns the members by name; reports a problem and returns nil if the value is not an object.
     func object() -> [(name: String, value: ConfigurationNode)]? {
         guard case .object = token() else {
             wrong("an object")

@@ -1,4 +1,4 @@
-// ConfigurationReading: the configuration file as a whole, and its keys that are not plain values.
+// ConfigurationReading: reads the configuration file as a whole, and its keys with structured values.
 
 import Foundation
 import TidelineServerCore

@@ -42,7 +42,7 @@ extension ServerConfiguration.Metrics {
         try? file.close()
         let text = String(decoding: data, as: UTF8.self)
         let key = Array(text.trimmingCharacters(in: .whitespacesAndNewlines).utf8)
-        // It is sent in a header field.
+        // The key is sent in a header field, which limits its characters.
         guard Self.keyBytes.contains(key.count), key.allSatisfy({ (0x21...0x7E).contains($0) })
         else {
             throw fault(

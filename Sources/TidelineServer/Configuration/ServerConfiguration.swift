@@ -22,8 +22,7 @@ public struct ServerConfiguration: Sendable {
         case sqlite(path: String)
         /// The memory of the process; lost when it ends.
         case memory
-        /// A PostgreSQL database, `postgres://user:password@host:port/database`; several servers may
-        /// have the same one.
+        /// A PostgreSQL database, `postgres://user:password@host:port/database`, which several servers may share.
         case postgres(url: String)
     }
 
@@ -33,7 +32,7 @@ public struct ServerConfiguration: Sendable {
         public enum Level: String, Hashable, Sendable, CaseIterable {
             /// The server failed.
             case error
-            /// Something an operator should look at.
+            /// A condition that an operator should check.
             case warning
             /// Starting and stopping.
             case info
@@ -91,8 +90,9 @@ public struct ServerConfiguration: Sendable {
 
         /// Addresses such as `127.0.0.1`, and networks such as `10.0.0.0/8`; none by default.
         public var trusted: [String] = []
-        /// The field that they write; other fields are ignored, because a caller may have written
-        /// them.
+        /// The field that these proxies write.
+        ///
+        /// Other fields are ignored, because a caller may have written them.
         public var header = Header.xForwardedFor
     }
 
@@ -138,7 +138,7 @@ public struct ServerConfiguration: Sendable {
     /// A read-only copy of a PostgreSQL database that PostgreSQL maintains, `postgres://…`, from
     /// which pages are read; nil for none.
     ///
-    /// It never shows a caller an earlier state: if the copy lags, the database itself is read.
+    /// A caller never sees an earlier state: if the copy lags behind, the database itself is read.
     public var replica: String?
     /// The server's address as clients see it, for links; needed behind a proxy.
     public var publicURL: String?
@@ -168,7 +168,7 @@ public struct ServerConfiguration: Sendable {
     public var limits = ServerLimits()
     /// The limits of connections.
     public var http = HTTPLimits()
-    /// The threads that serve connections: as many as there are cores, 16 at most.
+    /// The threads that serve connections: one for each core, up to 16.
     public var loops = min(max(1, ProcessInfo.processInfo.activeProcessorCount), 16)
     /// The log on standard error.
     public var log = Log()
@@ -279,7 +279,7 @@ public struct ServerConfiguration: Sendable {
 
 /// The errors of a configuration.
 public struct ConfigurationError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// One line for each error: its path, and the allowed values there.
+    /// One line for each error, with its path and the allowed values.
     public var faults: [String]
 
     init(_ faults: [String]) {

@@ -1,4 +1,4 @@
-// Authenticator: from the header fields of a request to its user.
+// Authenticator: finds the user of a request from its header fields.
 //
 // The function that checks a token is injected, because this target contains no cryptography. The result of a
 // check is cached for as long as the token is valid, so most requests cost one dictionary lookup.
@@ -6,12 +6,12 @@
 import Synchronization
 package import TidelineCore
 
-/// A token that was found right, and for how long.
+/// A token that passed its check, with the time for which it is valid.
 package struct CheckedToken: Sendable {
     package var user: User
-    /// Microseconds since 1970, from which on the token holds.
+    /// The start of the token's validity, in microseconds since 1970.
     package var validFrom: Int64
-    /// Microseconds since 1970, at which the token holds no more.
+    /// The end of the token's validity, in microseconds since 1970.
     package var validUntil: Int64
 
     package init(user: User, validFrom: Int64 = .min, validUntil: Int64 = .max) {
@@ -21,12 +21,12 @@ package struct CheckedToken: Sendable {
     }
 }
 
-/// The reason why a token is rejected, in words for the caller that contain nothing of the token.
+/// The reason why a token is rejected, as a text for the caller; it contains no part of the token.
 package struct TokenRefusal: Error, Sendable {
     package enum Cause: Sendable {
         /// The token is wrong.
         case token
-        /// No key fits the token; newer keys may.
+        /// No known key matches the token, but a newer key may.
         case unknownKey
         /// The keys could not be fetched yet.
         case noKeys
@@ -53,7 +53,7 @@ package final class Authenticator: Sendable {
     package typealias Check =
         @Sendable (_ token: String, _ now: Int64) throws(TokenRefusal) -> CheckedToken
 
-    /// Reloads or reads the keys again, unless that was done a short time ago.
+    /// Reloads the keys, unless they were reloaded a short time ago.
     ///
     /// Returns whether the keys have changed.
     package typealias Renew = @Sendable () async -> Bool
@@ -72,23 +72,23 @@ package final class Authenticator: Sendable {
     private struct State {
         var keys: Keys
         var cache = TokenCache()
-        /// When the keys are renewed without need, in microseconds since 1970.
+        /// When the keys are next renewed even if every token matches one, in microseconds since 1970.
         var nextRenewal: Int64?
     }
 
     private let state: Mutex<State>
 
-    /// How long keys are used that may have been withdrawn: an hour.
+    /// How long a withdrawn key may still be used: an hour.
     private static let renewalInterval: Int64 = 3_600_000_000
 
-    /// Checks with `check`; keys that may change by themselves are renewed with `renew`.
+    /// Creates an authenticator that checks tokens with `check`, and renews keys that can change with `renew`.
     package init(renew: Renew? = nil, _ check: @escaping Check) {
         state = Mutex(State(keys: Keys(check, renew)))
     }
 
-    /// The request's token, nil when there is none.
+    /// Returns the token of the request; nil if the request has none.
     ///
-    /// When no key fits it, the keys are renewed, and the token is checked again.
+    /// If no key matches the token, the keys are renewed and the token is checked again.
     package func currentToken(of headers: HTTPFields, now: Int64) async throws -> CheckedToken? {
         renewIfDue(now)
         do {
@@ -113,7 +113,7 @@ package final class Authenticator: Sendable {
             guard state.keys.renew != nil else { return false }
             guard let next = state.nextRenewal, now < next, now >= next - Self.renewalInterval
             else {
-                // A wall clock that was set starts the time again.
+                // If the wall clock was set, the interval starts over.
                 defer { state.nextRenewal = now + Self.renewalInterval }
                 return state.nextRenewal != nil
             }
@@ -122,18 +122,22 @@ package final class Authenticator: Sendable {
         if isDue { Task { await renew() } }
     }
 
-    /// Replaces the checks by those of another one; cached tokens are forgotten.
+    /// Replaces the checks by those of another authenticator, and empties the cache.
     package func become(_ other: Authenticator) {
         let keys = other.state.withLock { $0.keys }
         state.withLock { $0 = State(keys: keys) }
     }
 
-    /// The user of the request's token, nil without a token; a bad token is 401.
+    /// Returns the user of the request's token; nil without a token.
+    ///
+    /// An invalid token is rejected with 401.
     package func user(of headers: HTTPFields, now: Int64) throws -> User? {
         try token(of: headers, now: now)?.user
     }
 
-    /// The request's token, nil when there is none; a bad one is 401.
+    /// Returns the token of the request; nil without one.
+    ///
+    /// An invalid token is rejected with 401.
     func token(of headers: HTTPFields, now: Int64) throws -> CheckedToken? {
         do {
             return try checkedToken(of: headers, now: now)
@@ -148,12 +152,12 @@ package final class Authenticator: Sendable {
         if let known { return known }
         let checked = try keys.check(token, now)
         guard Self.isUsable(checked.user.id) else { throw TokenRefusal(Self.unusableUser) }
-        // Results of keys that were replaced meanwhile are not cached.
+        // Results from keys that were replaced in the meantime are not cached.
         state.withLock { if $0.keys === keys { $0.cache.put(checked, for: token) } }
         return checked
     }
 
-    /// `X-ZUMO-AUTH`, or the bearer token of `Authorization` when that is absent or empty.
+    /// Returns `X-ZUMO-AUTH`, or the bearer token of `Authorization` if that header is absent or empty.
     private static func token(in headers: HTTPFields) throws -> String? {
         var zumo: String?
         var authorization: String?
@@ -169,7 +173,7 @@ package final class Authenticator: Sendable {
             }
         }
         guard let token = zumo ?? authorization.flatMap(bearer) else { return nil }
-        // Texts that are equal to Swift and not the same bytes must not meet in the cache.
+        // Swift considers some texts equal that have different bytes; the cache must not confuse them.
         guard !token.isEmpty, token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
             throw ServerError.invalidToken(noToken)
         }
@@ -188,11 +192,11 @@ package final class Authenticator: Sendable {
     package static let unusableUser =
         "The user of the token must have 1 to \(userBytesMax) bytes, none of them a control."
 
-    /// It is stored in the rows of its user.
+    /// The most bytes of a user id, which is stored in each row of the user.
     private static let userBytesMax = 1024
 
-    /// Whether it changes how text is shown, or is not shown at all: all of Unicode's controls, and the
-    /// marks of lines, directions and formats, but for the two joiners that words are written with.
+    /// Whether the character is invisible or changes how text is shown: a control of Unicode, or a line, direction or
+    /// format character, except for the two joiners that words are written with.
     private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
         if scalar.value < 0x7F { return scalar.value < 0x20 }
         switch scalar.properties.generalCategory {
@@ -213,7 +217,7 @@ package final class Authenticator: Sendable {
 ///
 /// Invalid tokens are never stored, so only callers with a valid token can fill it.
 struct TokenCache {
-    /// The most tokens of a generation, and the longest: together they bound the memory.
+    /// The most tokens of a generation and the most bytes of a token, which together bound the memory.
     static let tokensMax = 1000
     static let tokenBytesMax = 4096
 

@@ -3,9 +3,9 @@
 import TidelineCore
 
 struct CallerView: Sendable {
-    /// Nil for all rows.
+    /// The condition for the rows of the view; nil for all rows.
     let condition: QueryExpression?
-    /// Whether rows come into it and leave it by the time alone.
+    /// Whether rows can enter or leave the view just because time passes.
     let dependsOnTime: Bool
     /// The owner column and the caller's id; empty without an owner column.
     private let owner: [String]
@@ -16,7 +16,7 @@ struct CallerView: Sendable {
         var parts: [QueryExpression] = []
         var owner: [String] = []
         if let column {
-            // The permissions let only signed-in callers get here.
+            // The permissions reject callers without a token before this point.
             guard let user else { throw ServerError.notSignedIn }
             owner = [column, user.id]
             parts.append(
@@ -41,39 +41,37 @@ struct CallerView: Sendable {
         condition = parts.count > 1 ? QueryExpression(.all(parts)) : parts.first
     }
 
-    /// Another one for every other view.
+    /// A hash of the view; each other view has another one.
     var fingerprint: Fingerprint {
         guard !owner.isEmpty || filter != nil else { return Fingerprint(bits: 0) }
         return Fingerprint(owner + [""] + (filter.map { [$0.identity] } ?? []))
     }
 }
 
-extension TableService {
+extension Table {
     /// Returns the part of the table that the user may see; `now` is the moment of the request.
     func callerView(
-        of table: Table,
         for user: User?,
         at now: Int64
     ) async throws -> CallerView {
         // An operator sees all rows.
         if user?.isOperator == true {
-            return try CallerView(owner: nil, user: user, filter: nil, in: table, now: now)
+            return try CallerView(owner: nil, user: user, filter: nil, in: self, now: now)
         }
         return try CallerView(
-            owner: table.definition.owner,
+            owner: definition.owner,
             user: user,
-            filter: try await table.hooks?.rowFilter?(user),
-            in: table,
+            filter: try await hooks?.rowFilter?(user),
+            in: self,
             now: now
         )
     }
 
-    /// The same as a filter that every statement has; nil for all.
+    /// Returns the same view as a filter for every statement; nil for all rows.
     func view(
-        of table: Table,
         for user: User?,
         at now: Int64
     ) async throws -> QueryExpression? {
-        try await callerView(of: table, for: user, at: now).condition
+        try await callerView(for: user, at: now).condition
     }
 }

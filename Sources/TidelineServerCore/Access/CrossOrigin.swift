@@ -1,21 +1,22 @@
 // CrossOrigin: which web pages may call the server from a browser (CORS, the Fetch standard).
 //
-// Tokens travel in a header that a page has to set itself, never in cookies: so an allowed page can
-// do no more than its user's token allows, and credentials are never announced.
+// A page has to set the token header itself, and cookies are never used. So an allowed page can do no more than its
+// user's token allows, and the server never announces support for credentials.
 
 import TidelineCore
 
 /// An origin as the configuration writes it.
 package struct OriginPattern: Hashable, Sendable {
     private let scheme: String
-    /// With a leading `.` for all names below it.
+    /// The host; a leading `.` stands for all names below it.
     private let host: String
-    /// Nil for any.
+    /// The port; nil for any.
     private let port: String?
     private let isAny: Bool
 
-    /// Nil for a text that is neither `*` nor `scheme://host[:port]`; `*.` may begin the host, and
-    /// `*` may be the port.
+    /// Returns nil for a text that is neither `*` nor `scheme://host[:port]`.
+    ///
+    /// The host may begin with `*.`, and the port may be `*`.
     package init?(_ text: String) {
         isAny = text == "*"
         if isAny {
@@ -32,7 +33,7 @@ package struct OriginPattern: Hashable, Sendable {
         port = parts.port == "*" ? nil : parts.port
     }
 
-    /// Whether it is the origin that a browser names.
+    /// Whether the pattern matches the origin that a browser sent.
     package func matches(_ origin: String) -> Bool {
         if isAny { return true }
         guard let parts = Self.parts(origin.lowercased()), parts.scheme == scheme,
@@ -43,7 +44,9 @@ package struct OriginPattern: Hashable, Sendable {
         return parts.host.hasSuffix(host) && parts.host.utf8.count > host.utf8.count
     }
 
-    /// The parts of an origin; the port of the scheme is left out, as browsers do.
+    /// Returns the parts of an origin.
+    ///
+    /// The default port of a scheme is left out, as browsers do.
     private static func parts(_ text: String) -> (scheme: String, host: String, port: String)? {
         guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }),
             let colon = text.firstRange(of: "://"), colon.lowerBound > text.startIndex
@@ -108,7 +111,7 @@ package struct CrossOrigin: Sendable {
     private static let originBytesMax = 300
     private static let namesBytesMax = 500
 
-    /// Adds what lets the page at the request's origin read the answer; nothing for other origins.
+    /// Adds the headers that let a page of the request's origin read the answer; adds none for other origins.
     func mark(_ response: inout ServerResponse, for request: ServerRequest) {
         response.headers.append("Vary", "Origin")
         guard let origin = request.headers["Origin"],
@@ -129,7 +132,8 @@ package struct CrossOrigin: Sendable {
         origin.utf8.count <= Self.originBytesMax && origins.contains { $0.matches(origin) }
     }
 
-    /// The names that are asked for, as the classic server answered: none of them does harm.
+    /// Returns the header names that the preflight asks for, as the classic server did; allowing any name is
+    /// harmless.
     private static func allowedHeaders(_ request: ServerRequest) -> String {
         guard let names = request.headers["Access-Control-Request-Headers"], !names.isEmpty,
             names.utf8.count <= namesBytesMax, names.utf8.allSatisfy(isNameByte)
@@ -149,9 +153,9 @@ package struct CrossOrigin: Sendable {
 
 /// Rejects writes that a web page of another site makes its browser send.
 ///
-/// A browser sends a preflight for requests that an HTML form cannot make, and ``CrossOrigin`` answers it. It sends
-/// requests like those of a form at once, and without tokens that is enough to write. So a page may write
-/// if it comes from this server, or from an origin of `cors.origins`.
+/// A browser sends a preflight for requests that an HTML form cannot make, and ``CrossOrigin`` answers it. A browser
+/// sends requests like those of a form without a preflight, and such a request can write if the server requires no
+/// token. So a page may write only if it comes from this server or from an origin of `cors.origins`.
 enum CrossSite {
     private static let reads: Set<String> = ["GET", "HEAD", "OPTIONS"]
 
@@ -164,7 +168,7 @@ enum CrossSite {
         guard !reads.contains(request.method) else { return }
         let site = request.headers["Sec-Fetch-Site"]
         guard let origin = request.headers["Origin"] else {
-            // Only browsers send it, and current ones send an origin with each write.
+            // Only browsers send this header, and current ones send `Origin` with each write.
             guard site == nil || site == "same-origin" || site == "none" else {
                 throw ServerError.crossSite
             }
@@ -210,7 +214,7 @@ extension ServerError {
 }
 
 extension ServerRequest {
-    /// Whether a browser asks whether a page may send a request.
+    /// Whether the request is a browser's preflight.
     var isPreflight: Bool {
         method == "OPTIONS" && headers["Origin"] != nil
             && headers["Access-Control-Request-Method"] != nil

@@ -1,6 +1,5 @@
-// Operators: the users with access to the whole server, by the `sub` of their tokens; and the key
-// with which a scraper may read its metrics, and nothing else. Both may change while the server
-// runs.
+// Operators: the users with access to the whole server, by the `sub` of their tokens, and the key with which a
+// scraper may read the metrics and nothing else. Both may change while the server runs.
 
 import Synchronization
 import TidelineCore
@@ -22,7 +21,7 @@ package final class Operators: Sendable {
     /// Whether a list is configured, even an empty one.
     var areListed: Bool { names.withLock { $0 != nil } }
 
-    /// Byte by byte: a text that Swift only considers canonically equal is another user.
+    /// Compares bytes, because texts that Swift considers equal may belong to different users.
     func contains(_ user: User) -> Bool {
         names.withLock { names in
             names?.contains { $0.utf8.elementsEqual(user.id.utf8) } ?? false
@@ -38,16 +37,16 @@ package final class ScrapeKey: Sendable {
         self.key = Mutex(key)
     }
 
-    /// From now on it is another one.
+    /// Replaces the key.
     package func become(_ key: [UInt8]?) {
         self.key.withLock { $0 = key }
     }
 
     var isSet: Bool { key.withLock { $0 != nil } }
 
-    /// Whether the request has it as its bearer token.
+    /// Whether the request has the key as its bearer token.
     ///
-    /// The time that this takes reveals nothing about the bytes.
+    /// The comparison takes the same time for every wrong key.
     func isShown(by headers: HTTPFields) -> Bool {
         guard let key = key.withLock({ $0 }), let field = headers["Authorization"],
             let shown = Authenticator.bearer(field)

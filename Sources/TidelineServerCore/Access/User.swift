@@ -1,4 +1,4 @@
-// User: the sender of a request. It goes with the request into every operation on a table.
+// User: the sender of a request, which is passed to every operation on a table.
 
 public import TidelineCore
 
@@ -6,10 +6,9 @@ public import TidelineCore
 public struct User: Sendable {
     /// The token's `sub`, never empty; users are compared by its bytes.
     public var id: String
-    /// The token's claims that have no meaning of their own here, and `iss`.
+    /// The claims of the token that the server itself does not use, and `iss`.
     public var claims: Row
-    /// Whether the call came through the dashboard, as one of an operator: owner, permissions and
-    /// `rowFilter` do not bind it.
+    /// Whether an operator made the call through the dashboard; owner, permissions and `rowFilter` do not apply then.
     public package(set) var isOperator = false
 
     /// Describes a user.

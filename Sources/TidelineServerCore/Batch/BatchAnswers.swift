@@ -1,9 +1,9 @@
-// BatchAnswers: the answers of a batch as its one body.
+// BatchAnswers: writes the answers to the requests of a batch into one body.
 
 import TidelineCore
 
 package enum BatchAnswers {
-    /// The body: an answer for each request, in the order of the requests.
+    /// Returns the body, with an answer for each request in the order of the requests.
     package static func body(_ envelope: BatchEnvelope, _ answers: [ServerResponse]) -> [UInt8] {
         let size = answers.reduce(64) { $0 + $1.body.count + 512 }
         var writer = JSONWriter(capacity: size)
@@ -42,7 +42,7 @@ package enum BatchAnswers {
         writer.byte("}")
     }
 
-    /// Names in lower case, each once; returns the type of the body.
+    /// Writes the headers, each name in lower case and once; returns the media type of the body.
     private static func write(_ headers: HTTPFields, _ writer: inout JSONWriter) -> String? {
         writer.raw(",\"headers\":{")
         var type: String?
@@ -75,7 +75,8 @@ package enum BatchAnswers {
 }
 
 extension ServerResponse {
-    /// An answer of an app's own code, so that it cannot break the batch that it is part of.
+    /// Returns an answer of an app's own code whose body declares to be JSON only if it is, so that it cannot break
+    /// the batch.
     package func checkedForBatch() -> ServerResponse {
         guard !body.isEmpty, BatchContent(type: headers["Content-Type"]) == .json else {
             return self

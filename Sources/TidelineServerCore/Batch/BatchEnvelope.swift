@@ -2,14 +2,14 @@
 
 package import TidelineCore
 
-/// A batch as it was read: nothing of it has been done yet.
+/// A parsed batch, none of whose requests has been executed yet.
 package struct BatchEnvelope: Sendable {
     /// In the order in which they were sent.
     package var requests: [BatchRequest] = []
     /// Each request by itself, or the members of an atomicity group together, in the same order.
     package var units: [BatchUnit] = []
 
-    /// The table that a request is about, which may be that of an earlier one; nil for none.
+    /// Returns the table that a request is about, which an earlier request may have named; nil for none.
     func table(of place: Int) -> String? {
         var place = place
         while true {
@@ -24,9 +24,9 @@ package struct BatchEnvelope: Sendable {
 
 /// One request of a batch.
 package final class BatchRequest: Sendable {
-    /// The name that its answer has, too.
+    /// The id of the request, which its answer has as well.
     package let id: String
-    /// In capitals.
+    /// The method in capitals.
     package let method: String
     package let target: BatchTarget
     /// The route of the path; nil for a row of another request, and for a path without a route.
@@ -34,7 +34,7 @@ package final class BatchRequest: Sendable {
     /// The headers of this request alone; the headers shared by the whole batch come with the run.
     package let headers: HTTPFields
     package let body: [UInt8]
-    /// Whether it is to be done on a condition, which no request here is.
+    /// Whether the request has a condition (`if`), which the server does not support.
     package let hasCondition: Bool
 
     init(
@@ -55,7 +55,7 @@ package final class BatchRequest: Sendable {
         self.hasCondition = hasCondition
     }
 
-    /// The request with another body.
+    /// Returns the request with another body.
     func with(body: [UInt8]) -> BatchRequest {
         BatchRequest(
             id: id,
@@ -77,21 +77,21 @@ package enum BatchTarget: Hashable, Sendable {
     case row(of: Int, rest: String, query: String)
 }
 
-/// The requests that are done as a whole, or not at all.
+/// The requests that are executed together: all of them or none.
 package struct BatchUnit: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
-        /// Writes to tables, which may share a transaction with adjacent writes.
+        /// Writes to tables, which can share a transaction with adjacent writes.
         case write
         /// A read, or a call of an endpoint.
         case single
     }
 
     package var kind: Kind
-    /// The places of its requests.
+    /// The indexes of its requests.
     package var requests: Range<Int>
     /// The name of the atomicity group; nil for a request by itself.
     package var group: String?
-    /// The earlier units that must succeed before it is done.
+    /// The earlier units that must succeed before this one is executed.
     package var dependsOn: [Int]
 
     package init(
@@ -108,7 +108,7 @@ package struct BatchUnit: Hashable, Sendable {
 }
 
 extension ServerError {
-    /// A fault in the batch itself: nothing of it is done.
+    /// Returns the rejection of a batch that is itself malformed; none of its requests is executed.
     static func badBatch(_ place: String, _ fault: String, position: Int? = nil) -> ServerError {
         .badRequest("The batch is malformed: \(place): \(fault).", position: position)
     }
@@ -127,7 +127,7 @@ extension ServerError {
         ServerError(413, "A batch may have at most \(limit) bytes (limits.batchBytes).")
     }
 
-    /// No 413: that would say that the request is too large, and be taken for its end.
+    /// The status is not 413, which would mean that the request itself is too large.
     static func batchAnswersTooLarge(_ limit: Int) -> ServerError {
         ServerError(
             503,

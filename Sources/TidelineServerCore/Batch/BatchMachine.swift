@@ -1,16 +1,16 @@
 // BatchMachine: the next steps of a batch, and the units to skip.
 //
-// Pure: it knows units, not requests. Consecutive writes are one step, so that they can share a
-// transaction; the runner reports how each unit of it ended. A unit that was not tried is not
-// reported, and is returned again or skipped, depending on the other units. The order is
+// Pure: it knows units, not requests. Consecutive writes are one step, so that they can share a transaction; the
+// runner reports how each of these units ended. A unit that was not tried is not reported, and is returned again or
+// skipped, depending on the other units. The order is
 //
 //     next() -> { ended(_:_:)+ next() }* -> .finish
 
 package struct BatchMachine: Sendable {
     package enum Action: Hashable, Sendable {
-        /// Try these writes in order; at least the first of them ends.
+        /// Try these writes in order; at least the first of them gets a result.
         case write([Int])
-        /// Ask this one by itself.
+        /// Execute this unit by itself.
         case ask(Int)
         case finish
     }
@@ -19,18 +19,18 @@ package struct BatchMachine: Sendable {
     package enum End: Hashable, Sendable {
         case succeeded
         case failed
-        /// Left, since a unit that it depends on did not succeed.
+        /// Skipped, because a unit that it depends on did not succeed.
         case dependencyFailed
-        /// Left, since an earlier unit failed.
+        /// Skipped, because an earlier unit failed.
         case notProcessed
     }
 
     private let units: [BatchUnit]
     private let continuesOnError: Bool
     private var hasStopped = false
-    /// All units before it have ended.
+    /// The first unit that has not ended; all units before it have.
     private var first = 0
-    /// How each unit ended; nil for one that has not yet.
+    /// How each unit ended; nil for a unit that has not ended.
     package private(set) var ends: [End?]
 
     package init(_ units: [BatchUnit], continuesOnError: Bool) {
@@ -39,7 +39,7 @@ package struct BatchMachine: Sendable {
         ends = Array(repeating: nil, count: units.count)
     }
 
-    /// The next step, after the last one was reported.
+    /// Returns the next step, after the last one was reported.
     package mutating func next() -> Action {
         while first < ends.count, ends[first] != nil { first += 1 }
         var writes: [Int] = []
@@ -59,12 +59,12 @@ package struct BatchMachine: Sendable {
         return writes.isEmpty ? .finish : .write(writes)
     }
 
-    /// Whether something that the unit depends on ended without success.
+    /// Whether a unit that this one depends on ended without success.
     package func lacksDependency(_ unit: Int) -> Bool {
         units[unit].dependsOn.contains { ends[$0] != nil && ends[$0] != .succeeded }
     }
 
-    /// How a unit ended that was tried.
+    /// Records how a unit ended that was tried.
     package mutating func ended(_ unit: Int, _ end: End) {
         precondition(ends[unit] == nil, "a unit ends once")
         ends[unit] = end

@@ -3,14 +3,16 @@
 import TidelineCore
 
 struct BatchMembers {
-    /// A body, by its position.
+    /// The position of a body in the text.
     private struct Body {
         var range: Range<Int>
-        /// The inside of one that is a string.
+        /// The contents of a body that is a string.
         var text: JSONReader.Span?
     }
 
-    /// The place of the request in the batch, for messages: its contents are not repeated.
+    /// The index of the request in the batch.
+    ///
+    /// Messages name it instead of the request's contents.
     private let place: Int
     private var id: String?
     private var method: String?
@@ -93,7 +95,7 @@ struct BatchMembers {
         }
     }
 
-    /// Nil for null.
+    /// Reads a string; nil for null.
     private func string(_ name: String, _ reader: inout JSONReader) throws -> String? {
         switch try reader.value() {
         case .string(let span): return reader.text(span)
@@ -197,7 +199,7 @@ struct BatchMembers {
         return result
     }
 
-    /// The bytes that the request would have by itself.
+    /// Returns the bytes that the request would have if it were sent by itself.
     func requestBody(_ reader: JSONReader, _ method: String) throws -> [UInt8] {
         guard let body else { return [] }
         guard method != "GET" && method != "DELETE" else {
@@ -216,7 +218,7 @@ struct BatchMembers {
         return bytes
     }
 
-    /// Whether it can name a request or a group.
+    /// Whether the text is a valid name of a request or a group.
     static func isName(_ text: String, bytesMax: Int) -> Bool {
         (1...bytesMax).contains(text.utf8.count)
             && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
@@ -240,12 +242,12 @@ struct BatchMembers {
 enum BatchContent: Hashable, Sendable {
     /// As JSON, written directly.
     case json
-    /// As a string of the text.
+    /// As a JSON string that contains the text.
     case text
-    /// As a string of base64url.
+    /// As a JSON string that contains base64url.
     case binary
 
-    /// The usual type is recognized without parsing it; the default is JSON.
+    /// Recognizes the usual type without parsing it; the default is JSON.
     init(type: String?) {
         guard let type, !type.isEmpty else {
             self = .json

@@ -1,7 +1,7 @@
-// BatchReader: the body of a batch, strictly (OData JSON Format 4.01, section 19).
+// BatchReader: a strict parser for the body of a batch (OData JSON Format 4.01, section 19).
 //
-// All errors in the batch itself are found here, before anything of it is done. Bodies of requests
-// are checked as JSON and cut out unchanged: the tables check their contents.
+// It finds all errors in the batch itself before any request is executed. It checks that the bodies of requests are
+// JSON and copies them unchanged; the tables check their contents.
 
 import TidelineCore
 
@@ -10,7 +10,7 @@ package struct BatchReader {
     private let origin: BatchOrigin
     private let requestsMax: Int
     private var envelope = BatchEnvelope()
-    /// The place of each request by its id.
+    /// The index of each request by its id.
     private var places: [String: Int] = [:]
     /// The target of the last `url` that is a path.
     private var lastPath: (url: String, target: BatchTarget, route: Route?)?
@@ -47,7 +47,7 @@ package struct BatchReader {
         _ origin: BatchOrigin,
         requestsMax: Int
     ) {
-        // A body may be as deep as it may be by itself: the envelope, its requests and one of them.
+        // A body may be as deep as in a request of its own, below the envelope, its list of requests and one request.
         reader = JSONReader(bytes, outside: 4)
         self.origin = origin
         self.requestsMax = requestsMax
@@ -167,7 +167,7 @@ package struct BatchReader {
         envelope.requests.append(request)
     }
 
-    /// The other units that must have succeeded.
+    /// Returns the other units that must have succeeded.
     private func dependencies(
         of request: BatchRequest,
         _ members: BatchMembers,
@@ -192,7 +192,7 @@ package struct BatchReader {
 
     // MARK: - Targets of requests
 
-    /// Most requests of a batch are about the same as the one before.
+    /// Most requests of a batch have the same target as the one before, so the last target is cached.
     private mutating func targetAndRoute(_ members: BatchMembers) throws -> (BatchTarget, Route?) {
         let url = try members.urlText()
         if let lastPath, lastPath.url.utf8.elementsEqual(url.utf8) {
@@ -227,7 +227,7 @@ package struct BatchReader {
         }
     }
 
-    /// Whether there is one row that the request makes, changes or reads.
+    /// Whether the request creates, changes or reads exactly one row.
     private func namesRow(_ request: BatchRequest) -> Bool {
         if case .row(_, let rest, _) = request.target { return rest.isEmpty || rest == "/" }
         switch request.route {

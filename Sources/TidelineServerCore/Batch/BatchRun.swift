@@ -1,8 +1,8 @@
 // BatchRun: performs the steps of BatchMachine on the tables and endpoints.
 //
-// Consecutive writes are prepared one after another, performed together, and answered one by one.
-// An answer here is what the request would have got by itself, except for headers that an HTTP
-// message has only once: the batch's own answer has those.
+// Consecutive writes are prepared one after another, performed together, and answered one by one. The answer to a
+// request is the one that it would have got by itself, except for headers that an HTTP message has only once: the
+// answer to the batch has those.
 
 import TidelineCore
 
@@ -22,7 +22,7 @@ struct BatchRun {
     private var answers: [ServerResponse?]
     private let room: AnswerRoom
     private var budget: AnswerBudget
-    /// The row of each request that was prepared and is about one.
+    /// The row of each prepared request that is about a row.
     private var rows: [(table: String, id: String)?]
 
     init(
@@ -67,7 +67,7 @@ struct BatchRun {
 
     private static let version = "ZUMO-API-VERSION"
 
-    /// Does all that is to be done; an answer for each request.
+    /// Executes the batch; returns an answer for each request.
     mutating func run() async -> [ServerResponse] {
         while true {
             switch machine.next() {
@@ -179,7 +179,7 @@ struct BatchRun {
             let (writes, refusals) = await prepare(unit)
             guard refusals.isEmpty else {
                 if !continuesOnError {
-                    // Whether it comes to this is known when those before it are done.
+                    // Whether this rejection applies is known only after the units before it have ended.
                     refused = (unit, refusals)
                     break
                 }
@@ -190,10 +190,10 @@ struct BatchRun {
             let others = envelope.units[unit].dependsOn.compactMap { places[$0] }
             groups.append(PreparedGroup(writes, dependsOn: others))
             tried.append(unit)
-            // Columns that it adds to the tables are available to the requests after it.
+            // Columns that this unit adds to the tables are available to the requests after it.
             if writes.contains(where: { $0.table.needsGrowth }) { break }
         }
-        let outcomes = await service.perform(
+        let outcomes = await service.writes.perform(
             groups,
             stopsAtFailure: !continuesOnError,
             budget: budget
@@ -209,7 +209,7 @@ struct BatchRun {
         if let refused, isWhole { refuse(refused.unit, refused.answers) }
     }
 
-    /// Whether nothing was done because other servers changed tables, which are known now.
+    /// Whether no unit was executed because other servers had changed tables, whose definitions are loaded now.
     private func learns(_ outcomes: [GroupOutcome]) -> Bool {
         guard !outcomes.contains(where: \.isDone) else { return false }
         var hasLearned = false
@@ -225,7 +225,7 @@ struct BatchRun {
         machine.ended(unit, .failed)
     }
 
-    /// The failure of one member, or nil of all of them.
+    /// Returns the answers for a unit whose member failed with this rejection; nil stands for all members.
     private mutating func refuse(_ unit: Int, at member: Int?, _ refusal: ServerResponse) {
         let others = ServerResponse(ServerError.groupFailed)
         let answers = envelope.units[unit].requests.enumerated().map { offset, _ in
@@ -234,7 +234,7 @@ struct BatchRun {
         refuse(unit, answers)
     }
 
-    /// The writes of a unit, or an answer for each of its requests.
+    /// Returns the writes of a unit, or an answer for each of its requests if it is rejected.
     private mutating func prepare(
         _ unit: Int
     ) async -> (writes: [PreparedWrite], refusals: [ServerResponse]) {
@@ -270,9 +270,19 @@ struct BatchRun {
         )
         switch try envelope.requests[place].route ?? Route(path: request.path) {
         case .table(let table):
-            return try await service.prepare(call, table: table, id: nil, grown: grown)
+            return try await service.writes.prepare(
+                call,
+                table: table,
+                id: nil,
+                grown: grown
+            )
         case .row(let table, let id):
-            return try await service.prepare(call, table: table, id: id, grown: grown)
+            return try await service.writes.prepare(
+                call,
+                table: table,
+                id: id,
+                grown: grown
+            )
         case .health, .ready, .metrics, .batch, .events, .endpoint, .dashboard, .admin, .unknown:
             throw ServerError.noSuchPath
         }
@@ -295,14 +305,14 @@ struct BatchRun {
         case .failed(let member, let error):
             refuse(unit, at: member, service.refusal(error, of: batch.id))
         case .dependencyFailed, .notReached:
-            // The machine knows by now which of them it is.
+            // The machine has recorded how this unit ended.
             break
         }
     }
 
     private func answer(_ write: PreparedWrite, _ outcome: WriteOutcome) -> ServerResponse {
         do {
-            return try service.answer(write, outcome)
+            return try service.writes.answer(write, outcome)
         } catch {
             return service.refusal(error, of: batch.id)
         }

@@ -1,7 +1,7 @@
-// BatchURL: the `url` of a request in a batch: its target on this server.
+// BatchURL: the parsed `url` of a request in a batch, which names a target on this server.
 //
-// No request ever goes to another server: an address that is not under one of our own names is
-// rejected, whatever its target.
+// No request is ever forwarded to another server: an address that does not begin with one of this server's own names
+// is rejected.
 
 import TidelineCore
 
@@ -17,10 +17,10 @@ package struct BatchOrigin: Sendable {
         self.publicURL = publicURL
     }
 
-    /// Whether it is our own `Host`, as a header of a request within a batch says it.
+    /// Whether a `Host` header of a request within a batch names this server.
     func isOwn(host: String) -> Bool { host.lowercased() == self.host }
 
-    /// The path and query that `http://authority/path?query` has here; nil for another origin.
+    /// Returns the path and query of `http://authority/path?query` on this server; nil for another origin.
     fileprivate func local(_ url: String) -> Substring? {
         if let publicURL, let rest = Self.rest(of: url, behind: publicURL) { return rest }
         guard let host else { return nil }
@@ -59,7 +59,7 @@ package enum BatchURL: Hashable, Sendable {
         case foreign = "it is not an address of this server, and others are not asked"
     }
 
-    /// The first segments that are not references (OData 4.01).
+    /// The first segments that name resources and not earlier requests (OData 4.01).
     private static let systemResources: Set<String> = [
         "batch", "crossjoin", "all", "entity", "root", "id", "metadata", "events",
     ]
@@ -72,7 +72,7 @@ package enum BatchURL: Hashable, Sendable {
         var local = Substring(url)
         if url.utf8.starts(with: "//".utf8) { throw .foreign }
         if first == UInt8(ascii: "$") {
-            // Before the check for a scheme, which never begins with '$': an id may have a colon.
+            // This comes before the check for a scheme, because an id may contain a colon; no scheme begins with '$'.
             if let reference = Self.reference(local) {
                 self = reference
                 return
@@ -86,7 +86,7 @@ package enum BatchURL: Hashable, Sendable {
         self = .path(isWhole ? String(path) : "/" + path, query: String(query))
     }
 
-    /// Whether it begins with a name and a colon (RFC 3986 section 4.2).
+    /// Whether the text begins with a name and a colon (RFC 3986 section 4.2).
     private static func hasScheme(_ url: String) -> Bool {
         let end = url.utf8.firstIndex { byte in
             switch byte {

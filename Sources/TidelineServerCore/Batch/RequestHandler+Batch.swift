@@ -1,12 +1,12 @@
-// RequestHandler+Batch: `POST /$batch`: from its body to its answer.
+// RequestHandler+Batch: the route `POST /$batch`.
 
 import TidelineCore
 
 extension RequestHandler {
     /// Answers a batch.
     ///
-    /// Not on the caller's thread, which serves other callers, too: a batch is as much work as all
-    /// its requests.
+    /// It leaves the caller's thread, which serves other callers as well: a batch is as much work as all its
+    /// requests.
     @concurrent
     func batch(_ request: ServerRequest, user: User?) async throws -> ServerResponse {
         guard request.method == "POST" else { throw ServerError.methodNotAllowed("POST") }
@@ -14,7 +14,7 @@ extension RequestHandler {
         try Self.checkNames(head)
         try Self.checkType(head)
         let (body, share) = try await plainBody(of: request, head, user)
-        // The decompressed bytes count until the whole batch is done.
+        // The decompressed bytes stay reserved until the whole batch is done.
         defer { withExtendedLifetime(share) {} }
         var envelope = try BatchReader.read(
             body,
@@ -22,14 +22,15 @@ extension RequestHandler {
             limits: service.settings.limits
         )
         plainNumbers(&envelope, request)
-        service.charge(
+        service.callers.charge(
             requests: envelope.requests.count,
             writes: envelope.requests.count { $0.method != "GET" },
             of: request,
             user
         )
         let preferences = head.preferences
-        // A batch that an endpoint of another one sends is part of that.
+        // If an endpoint sends a batch while a batch is executed, the inner one uses the reservation of the outer
+        // one.
         let outer = AnswerRoom.ofBatch
         let room = outer ?? room(of: envelope)
         var run = try BatchRun(
@@ -83,7 +84,7 @@ extension RequestHandler {
         let all = request.headers["Accept"]
         let isForAll = TextNumbers.isAsked(by: all)
         for (place, inner) in envelope.requests.enumerated() {
-            // The request itself has the last word.
+            // The header of the request itself takes precedence.
             let own = inner.headers["Accept"]
             let accept = TextNumbers.choice(of: own) == nil && isForAll ? all : own
             guard TextNumbers.isAsked(by: accept), let name = envelope.table(of: place) else {
@@ -91,7 +92,12 @@ extension RequestHandler {
             }
             var shape = TextNumbers.Shape.row
             if inner.method == "GET", case .table? = inner.route { shape = .list }
-            answers[place] = service.textNumbers(answers[place], to: accept, table: name, shape)
+            answers[place] = service.catalog.textNumbers(
+                answers[place],
+                to: accept,
+                table: name,
+                shape
+            )
         }
     }
 
@@ -129,7 +135,7 @@ extension RequestHandler {
         if head.isCoded, !head.isGzip { throw ServerError.codedBatch }
     }
 
-    /// Returns the body of a batch, inflated if it is gzip, and its share of the memory for that.
+    /// Returns the decompressed body of a batch, with its memory reservation if it was compressed.
     private func plainBody(
         of request: ServerRequest,
         _ head: RequestHead,
@@ -145,11 +151,11 @@ extension RequestHandler {
         guard let body = ContentCoding.gunzip(request.body, count: count) else {
             throw ServerError.damagedGzip
         }
-        service.charge(bytes: max(0, count - request.body.count), of: request, user)
+        service.callers.charge(bytes: max(0, count - request.body.count), of: request, user)
         return (body, share)
     }
 
-    /// Counts and logs the requests of a batch as such; the time is that of the batch.
+    /// Counts and logs the requests of a batch; each gets the time of the whole batch.
     private func note(_ envelope: BatchEnvelope, _ answers: [ServerResponse], id: String) {
         for (request, answer) in zip(envelope.requests, answers) {
             var route = request.route

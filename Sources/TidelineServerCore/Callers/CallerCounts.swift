@@ -1,5 +1,5 @@
-// CallerCounts: the number of connections, or streams, of each caller. A lock around a dictionary that
-// contains only callers with at least one.
+// CallerCounts: the number of connections or streams of each caller. A lock around a dictionary that contains only
+// callers with at least one.
 
 import Synchronization
 import TidelineCore
@@ -9,9 +9,9 @@ package final class CallerCounts: Sendable {
 
     package init() {}
 
-    /// Counts one more.
+    /// Adds one to the count of a caller.
     ///
-    /// - Returns: How many the caller has with it.
+    /// - Returns: The count with the new one.
     @discardableResult
     package func begin(_ caller: String) -> Int {
         counts.withLock { counts in
@@ -30,20 +30,20 @@ package final class CallerCounts: Sendable {
         }
     }
 
-    /// How many a caller has.
+    /// Returns the count of a caller.
     package func count(of caller: String) -> Int { counts.withLock { $0[caller, default: 0] } }
 
-    /// The caller with the most, and how many that are.
+    /// The caller with the highest count, and that count.
     package var most: (caller: String, count: Int)? {
         counts.withLock { $0.max { $0.value < $1.value }.map { ($0.key, $0.value) } }
     }
 }
 
-/// Says at most once a minute that a limit is reached, and which caller has the most of it.
+/// Logs, at most once a minute, that a limit is reached and which caller uses most of it.
 package final class LimitWarnings: Sendable {
     private struct State {
         var log = ServerLog.silent
-        /// When each limit may be named again, in microseconds of the steady clock.
+        /// When each limit may be logged again, in microseconds of the steady clock.
         var due: [String: Int64] = [:]
     }
 
@@ -56,14 +56,14 @@ package final class LimitWarnings: Sendable {
         self.steady = steady
     }
 
-    /// From now on lines go to this log.
+    /// Uses this log from now on.
     package func begin(_ log: ServerLog) { state.withLock { $0.log = log } }
 
-    /// A limit is reached.
+    /// Records that a limit is reached.
     ///
     /// - Parameters:
     ///   - limit: The key of the configuration.
-    ///   - caller: The caller to name, and how many it has; asked for only when a line is due.
+    ///   - caller: Returns the caller to name, with its count; called only if a line is due.
     package func reached(_ limit: String, _ caller: () -> (caller: String, count: Int)?) {
         let now = steady()
         let log = state.withLock { state -> ServerLog? in

@@ -4,7 +4,7 @@ package enum CallerNetwork {
     /// Returns an IPv4 address as it is, and the first half of an IPv6 address: the owner of one address has all
     /// addresses with that prefix.
     ///
-    /// `address` is as the system writes it, maybe with a zone after `%`.
+    /// `address` is an address as the system writes it; it may have a zone after `%`.
     package static func name(of address: String) -> String {
         let bare = address.prefix { $0 != "%" }
         guard bare.contains(":") else { return address }

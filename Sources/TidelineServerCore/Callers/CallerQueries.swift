@@ -8,13 +8,13 @@ package final class CallerQueries: Sendable {
     private let most: Int
     private let running = Mutex<[String: Int]>([:])
 
-    /// Nil when nothing is bounded.
+    /// Returns nil if queries are not limited.
     package init?(_ limits: ServerLimits) {
         guard limits.callerQueries > 0 else { return nil }
         most = limits.callerQueries
     }
 
-    /// Admits one more, which has to end; returns false if the caller has as many as are allowed.
+    /// Admits another query, which must be ended later; returns false if the caller has reached the limit.
     package func begin(_ caller: String) -> Bool {
         running.withLock { running in
             let count = running[caller, default: 0]
@@ -29,26 +29,6 @@ package final class CallerQueries: Sendable {
             let count = running[caller, default: 0]
             running[caller] = count > 1 ? count - 1 : nil
         }
-    }
-}
-
-extension TableService {
-    /// Answers an admitted request; a request that reads counts as a query until then.
-    func counting<Answer>(
-        _ request: ServerRequest,
-        _ user: User?,
-        _ body: () async throws -> Answer
-    ) async throws -> Answer {
-        let reads = request.method == "GET" || request.path == Self.batchPath
-        guard let queries, reads else { return try await body() }
-        let caller = Self.callerName(request, user)
-        guard queries.begin(caller) else {
-            settings.traffic.tooMany.add()
-            noteRefusal(.limits, caller)
-            throw ServerError.queriesUnderWay
-        }
-        defer { queries.end(caller) }
-        return try await body()
     }
 }
 

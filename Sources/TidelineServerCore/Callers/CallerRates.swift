@@ -1,4 +1,4 @@
-// CallerRates: the request rates of each caller. Pure except for a lock around its memory.
+// CallerRates: the request rates of each caller. Pure, except for a lock around its state.
 //
 // Each caller has three accounts, which fill with time up to ten seconds' worth. A request is admitted
 // while none of them is in debt, and is charged its full cost: a large batch is not rejected forever,
@@ -26,30 +26,30 @@ package final class CallerRates: Sendable {
     /// When to retry, and the part whose rate was exceeded.
     package struct Refusal: Hashable, Sendable {
         package var seconds: Int
-        /// The key of the configuration.
+        /// The configuration key of the limit.
         package var limit: String
     }
 
     private struct Account {
-        /// Of each part; below zero is debt.
+        /// The balance of each account; below zero it is debt.
         var left: [Double]
-        /// When they were that, in microseconds.
+        /// The time of these balances, in microseconds.
         var since: Int64
     }
 
     /// The size of an account, in seconds of its rate.
     private static let burstSeconds = 10.0
 
-    /// The most callers that are remembered; the one that was not seen for longest is forgotten first.
+    /// The most callers that are remembered; the one seen least recently is forgotten first.
     private static let callersMax = 10_000
 
-    /// The rate of each part in a second; 0 for no limit.
+    /// The rate of each account per second; 0 for no limit.
     private let rates: [Double]
-    /// The keys of the parts.
+    /// The configuration keys of the accounts.
     private static let limits = ["callerRequests", "callerWrites", "callerBytes"]
     private let accounts = Mutex(GenerationCache<String, Account>(countMax: callersMax))
 
-    /// Nil when nothing is bounded.
+    /// Returns nil if no rate is limited.
     package init?(_ limits: ServerLimits) {
         rates = [limits.callerRequests, limits.callerWrites, limits.callerBytes].map(Double.init)
         guard rates.contains(where: { $0 > 0 }) else { return nil }
@@ -61,7 +61,7 @@ package final class CallerRates: Sendable {
     ///   - cost: The known part of its cost.
     ///   - caller: The caller's name; all requests with this name share the accounts.
     ///   - now: The time in microseconds.
-    /// - Returns: After how many seconds to retry; nil if it is admitted.
+    /// - Returns: When to retry, in seconds, and the exceeded limit; nil if the request is admitted.
     package func take(_ cost: Cost, of caller: String, now: Int64) -> Refusal? {
         accounts.withLock { accounts in
             var account = current(accounts.value(caller), now)
@@ -96,7 +96,7 @@ package final class CallerRates: Sendable {
         guard var account = known else {
             return Account(left: rates.map { $0 * Self.burstSeconds }, since: now)
         }
-        // A clock that steps back gives nothing.
+        // A clock that steps back adds nothing.
         let seconds = Double(max(0, now - account.since)) / 1_000_000
         for place in rates.indices {
             let most = rates[place] * Self.burstSeconds
@@ -110,63 +110,5 @@ package final class CallerRates: Sendable {
         for (place, part) in cost.parts.enumerated() where rates[place] > 0 {
             account.left[place] -= Double(part)
         }
-    }
-}
-
-extension TableService {
-    /// Returns the sender of the request and admits it; a request with a rejected token counts for its address.
-    func admit(_ request: ServerRequest) async throws -> User? {
-        let user = try await countedUser(of: request)
-        try checkRate(request, user)
-        return user
-    }
-
-    /// Returns the sender of a request that is admitted in any case; a rejected token was work and counts.
-    func countedUser(of request: ServerRequest) async throws -> User? {
-        do {
-            return try await user(of: request)
-        } catch {
-            try checkRate(request, nil)
-            throw error
-        }
-    }
-
-    /// Rejects with 429 the requests of a caller who has asked for too much.
-    func checkRate(_ request: ServerRequest, _ user: User?) throws {
-        guard let rates else { return }
-        let isWrite = request.method != "GET" && request.path != Self.batchPath
-        let cost = CallerRates.Cost(
-            requests: 1,
-            writes: isWrite ? 1 : 0,
-            bytes: request.body.count
-        )
-        let now = settings.environment.now()
-        guard let refusal = rates.take(cost, of: Self.callerName(request, user), now: now) else {
-            return
-        }
-        settings.traffic.tooMany.add()
-        noteRefusal(.limits, Self.callerName(request, user))
-        throw ServerError.askedForTooMuch(refusal)
-    }
-
-    /// Counts the requests of a batch, which was admitted as one request, and the bytes that it has beyond
-    /// those that were sent.
-    func charge(
-        requests: Int = 1,
-        writes: Int = 0,
-        bytes: Int = 0,
-        of request: ServerRequest,
-        _ user: User?
-    ) {
-        guard let rates else { return }
-        let cost = CallerRates.Cost(requests: max(0, requests - 1), writes: writes, bytes: bytes)
-        rates.charge(cost, of: Self.callerName(request, user), now: settings.environment.now())
-    }
-
-    static let batchPath = "/$batch"
-
-    /// A user, or without a token a network.
-    static func callerName(_ request: ServerRequest, _ user: User?) -> String {
-        user.map { "user " + $0.id } ?? "address " + CallerNetwork.name(of: request.address)
     }
 }

@@ -4,15 +4,15 @@ import Foundation
 
 /// An IP address; an IPv4-mapped IPv6 address equals its IPv4 address.
 package struct IPAddress: Hashable, Sendable {
-    /// Four or sixteen.
+    /// The bytes of the address, four or sixteen.
     let bytes: [UInt8]
 
-    /// Reads dotted or colon notation, and nothing around it.
+    /// Parses dotted or colon notation; rejects text with anything before or after it.
     package init?(_ text: some StringProtocol) {
         let text = String(text)
         var four = in_addr()
         var six = in6_addr()
-        // The system's function would read up to a NUL only.
+        // The system's function would stop reading at a NUL.
         guard !text.utf8.contains(0) else { return nil }
         if inet_pton(AF_INET, text, &four) == 1 {
             bytes = withUnsafeBytes(of: four) { Array($0) }
@@ -41,7 +41,7 @@ package struct IPAddress: Hashable, Sendable {
         }
     }
 
-    /// Nothing, or a colon and a number.
+    /// Whether the text is empty, or a colon and a number.
     private static func isPort(_ text: Substring) -> Bool {
         if text.isEmpty { return true }
         let digits = text.dropFirst()
@@ -50,13 +50,13 @@ package struct IPAddress: Hashable, Sendable {
 
     private static let mapped: [UInt8] = Array(repeating: 0, count: 10) + [0xFF, 0xFF]
 
-    /// Whether it is this machine's own.
+    /// Whether the address is a loopback address.
     package var isLoopback: Bool {
         bytes.count == 4
             ? bytes[0] == 127 : bytes.dropLast().allSatisfy { $0 == 0 } && bytes[15] == 1
     }
 
-    /// As the system writes it.
+    /// The address in the system's notation.
     package var text: String {
         let family = bytes.count == 4 ? AF_INET : AF_INET6
         return withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(INET6_ADDRSTRLEN)) {
@@ -68,13 +68,13 @@ package struct IPAddress: Hashable, Sendable {
     }
 }
 
-/// An address, or all that begin with some bits: `10.0.0.0/8`.
+/// An address, or all addresses that begin with the same bits, such as `10.0.0.0/8`.
 package struct IPNetwork: Hashable, Sendable {
     private let address: IPAddress
     private let bits: Int
 
-    /// Returns nil for text that is not an address, for too many bits, and for an address with bits set after
-    /// the prefix, which would be a mistake.
+    /// Returns nil for text that is not an address, for too long a prefix, and for an address with bits set after the
+    /// prefix, which would be a mistake.
     package init?(_ text: String) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let first = parts.first, let address = IPAddress(first) else { return nil }
@@ -84,7 +84,7 @@ package struct IPNetwork: Hashable, Sendable {
             bits = most
             return
         }
-        // An IPv4-mapped address has fewer bits than its prefix says.
+        // The prefix of an IPv4-mapped network counts bits that the IPv4 address does not have.
         let isMapped = most == 32 && first.contains(":")
         guard !isMapped, let bits = Int(parts[1]), (0...most).contains(bits),
             String(bits) == parts[1]

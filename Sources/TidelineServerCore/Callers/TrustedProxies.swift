@@ -1,9 +1,9 @@
-// TrustedProxies: the proxies that may report where a request comes from, and the address they report. Pure.
+// TrustedProxies: finds the address that a request comes from, as trusted proxies report it. Pure.
 //
-// A proxy appends the address of its peer to the list that it received. So the list is read from its
-// end for as long as the address that reported an entry is trusted; the first address that is not a
-// proxy is the caller's. Earlier entries may be forged. Only one field is read, the one that the
-// proxies write: they would pass another one through as the caller sent it.
+// A proxy appends the address of its peer to the list that it received. So the list is read from its end for as long
+// as the address that reported an entry is trusted; the first address that is not a trusted proxy is the caller's.
+// Earlier entries may be forged. Only the field that the proxies write is read, because they would pass the other one
+// through as the caller sent it.
 
 package import TidelineCore
 
@@ -28,7 +28,7 @@ package struct TrustedProxies: Hashable, Sendable {
         self.header = header
     }
 
-    /// The address of the caller: `peer` itself unless it is a proxy that is trusted.
+    /// Returns the address of the caller: `peer` itself, unless it is a trusted proxy.
     package func caller(peer: String, headers: HTTPFields) -> String {
         guard !networks.isEmpty else { return peer }
         guard var caller = IPAddress(peer) else { return Self.unknown }
@@ -45,7 +45,7 @@ package struct TrustedProxies: Hashable, Sendable {
         return caller.text
     }
 
-    /// Whether a peer is a proxy that is trusted.
+    /// Whether a peer is a trusted proxy.
     package func trusts(peer: String) -> Bool {
         guard !networks.isEmpty else { return false }
         return IPAddress(peer).map { trusts($0) } ?? false
@@ -57,7 +57,7 @@ package struct TrustedProxies: Hashable, Sendable {
 
     /// Returns the addresses of a field.
     ///
-    /// An element that is not an address is nil; the whole result is nil if the field cannot be split
+    /// The result has nil for an element that is not an address. The whole result is nil if the field cannot be split
     /// unambiguously.
     private static func hops(_ text: String, _ header: Header) -> [IPAddress?]? {
         switch header {
@@ -73,7 +73,7 @@ package struct TrustedProxies: Hashable, Sendable {
 }
 
 extension Substring {
-    /// Without spaces and tabs around it.
+    /// The text without spaces and tabs around it.
     fileprivate var trimmed: Substring {
         var text = drop { $0 == " " || $0 == "\t" }
         while let last = text.last, last == " " || last == "\t" { text.removeLast() }
@@ -98,12 +98,12 @@ enum ForwardedField {
         }
     }
 
-    /// Pairs with semicolons between them; nil when they are malformed.
+    /// Parses the pairs of an element, which semicolons separate; returns nil if they are malformed.
     private static func element(_ scanner: inout Scanner) -> String?? {
         var node: String?
         repeat {
             guard let name = scanner.token(), scanner.take("="), let value = scanner.value() else {
-                // Nothing may come between two semicolons, or after the last one.
+                // An empty pair is malformed: between two semicolons, or after the last one.
                 guard scanner.isAtEndOfPair else { return nil }
                 continue
             }

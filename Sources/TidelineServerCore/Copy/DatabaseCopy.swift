@@ -4,13 +4,13 @@
 //     rows, logs, bases, ledger, audit    a piece a transaction, with the progress
 //     end      clocks and epoch; now it is the same database to every device
 //
-// A copy that was killed continues after its last piece. The source must not change meanwhile: its
-// clocks are compared at the end, and when the copy resumes.
+// A copy that was killed continues after its last piece. The source must not change in the meantime: its clocks are
+// compared when the copy resumes and at the end.
 
 import Foundation
 package import TidelineCore
 
-/// A table with the data that is kept in addition to its rows.
+/// A table and the data that is stored in addition to its rows.
 package struct CopiedTable: Hashable, Sendable {
     package var definition: TableDefinition
     package var clock: TableClock
@@ -31,9 +31,10 @@ package struct CopiedTable: Hashable, Sendable {
 /// The state of the database that belongs to no single row.
 package struct CopiedState: Hashable, Sendable {
     package var epoch: String
-    /// When the youngest entry that was dropped from the ledger had come.
+    /// The time of the youngest entry that was dropped from the ledger.
     package var ledgerHorizon: Int64?
-    /// How many entries the ledger has, its first and its last: writes that change no row have some.
+    /// The number of entries in the ledger, its first and its last: a write that changes no row can have an entry,
+    /// too.
     package var ledger: [Int64]
     package var tables: [CopiedTable]
 
@@ -60,7 +61,7 @@ package struct CopiedState: Hashable, Sendable {
     }
 }
 
-/// A row as it was, in a log.
+/// A former row in a change log.
 package struct CopiedDeparture: Hashable, Sendable {
     package var stamp: Int64
     package var isDeleted: Bool
@@ -73,15 +74,15 @@ package struct CopiedDeparture: Hashable, Sendable {
     }
 }
 
-/// A row as it was, to merge by; or an entry of the ledger: cells in the order of their columns.
+/// A former row for merges, or an entry of the ledger: its cells in the order of their columns.
 package struct CopiedCells: Hashable, Sendable {
     package var cells: [SQLValue]
 
     package init(_ cells: [SQLValue]) { self.cells = cells }
 
-    /// `table`, `id`, `version`, `row`.
+    /// The columns of a base row for merges.
     package static let ofBase = ["table", "id", "version", "row"]
-    /// Without its size, which is made of its row.
+    /// The columns of a ledger entry, without its size, which is computed from its row.
     package static let ofEntry = [
         "request", "caller", "received", "digest", "outcome", "id", "version", "updatedAt",
         "deleted", "row",
@@ -125,11 +126,11 @@ package enum CopyPart: Sendable {
     }
 }
 
-/// How far a copy has come, as text in the target.
+/// The progress of a copy, as text in the target.
 package struct CopyProgress: Hashable, Sendable, Codable {
-    /// The state of the source that it began with.
+    /// The state of the source when the copy began.
     package var source: String
-    /// The number of the part.
+    /// The index of the current part.
     package var part = 0
     /// The key of the last piece, empty before the first.
     package var after: [String] = []
@@ -149,16 +150,16 @@ package struct CopyProgress: Hashable, Sendable, Codable {
         return String(decoding: data ?? Data(), as: UTF8.self)
     }
 
-    /// The key in the state of a database that is not whole yet.
+    /// The key of the progress, in the state of an incomplete copy.
     package static let key = "copy"
 
-    /// Why no server takes such a database.
+    /// The message of a server that is started on an incomplete copy.
     package static let refusal =
         "A copy into this database has begun and has not ended. Let 'tideline copy' with the same "
         + "addresses go on, or remove the database."
 }
 
-/// The database that is copied.
+/// The database that the rows are copied from.
 package protocol CopySource {
     func state() throws -> CopiedState
     /// The columns that are not copied because the server does not know them: `table.column`.
@@ -172,21 +173,21 @@ package protocol CopySource {
 }
 
 extension CopySource {
-    /// Nothing.
+    /// Returns no columns.
     package func leftOut() throws -> [String] { [] }
 }
 
-/// The database that it is copied into.
+/// The database that the rows are copied into.
 package protocol CopyTarget {
-    /// Returns the progress of a copy into it; nil if none was begun.
+    /// Returns the progress of a copy into this database; nil if none was begun.
     ///
     /// - Throws: ``DatabaseError`` if it has tables that no copy created.
     func progress() throws -> CopyProgress?
-    /// Makes the tables.
+    /// Creates the tables.
     func begin(_ state: CopiedState, _ progress: CopyProgress) throws
-    /// In one transaction.
+    /// Stores a piece and the progress in one transaction.
     func put(_ piece: CopyPiece, _ progress: CopyProgress) throws
-    /// Makes it a database like any other.
+    /// Completes the copy, so that servers can open the database.
     func end(_ state: CopiedState) throws
 }
 
@@ -194,7 +195,7 @@ package struct DatabaseCopy {
     private let source: any CopySource
     private let target: any CopyTarget
 
-    /// How many rows a transaction has.
+    /// The most rows of a transaction.
     private static let pieceMax = 2000
 
     package init(from source: any CopySource, to target: any CopyTarget) {
@@ -202,10 +203,10 @@ package struct DatabaseCopy {
         self.target = target
     }
 
-    /// Copies the remaining pieces; reports the number of rows and entries of each piece.
+    /// Copies the remaining pieces; reports the number of rows or entries in each piece.
     ///
     /// - Returns: The columns that were not copied because the server does not know them: `table.column`.
-    /// - Throws: ``DatabaseError``; the next copy continues from there.
+    /// - Throws: ``DatabaseError``; the next copy continues after the last stored piece.
     package func run(_ report: (_ part: String, _ count: Int) throws -> Void) throws -> [String] {
         let state = try source.state()
         let fresh = CopyProgress(source: state.fingerprint)

@@ -1,4 +1,4 @@
-// Dashboard: the operators' page, made of files, the gate, and the recorded activity of callers.
+// Dashboard: the operators' page with its files, its access rules, and the recorded activity of callers.
 
 import Synchronization
 import TidelineCore
@@ -8,7 +8,7 @@ package struct DashboardFile: Sendable {
     package var name: String
     package var type: String
     package var body: [UInt8]
-    /// The tag of these bytes.
+    /// The entity tag of the contents.
     let tag: String
 
     package init(name: String, type: String, body: [UInt8]) {
@@ -37,9 +37,9 @@ package final class Dashboard: Sendable {
     let index: DashboardFile?
     private let files: [String: DashboardFile]
     private let inForce: Mutex<[DashboardSetting]>
-    /// Returns the steps of a migration, a sentence each; it may take a while.
+    /// Returns the steps of a migration, a sentence each; computing them may take a while.
     private let migration: @Sendable () async throws -> [String]
-    /// The plan that is being made.
+    /// The computation of the migration's steps that is running.
     private let planning = Mutex<Task<[String], any Error>?>(nil)
     let devices: SeenDevices
     let slow: SlowRequests
@@ -68,7 +68,7 @@ package final class Dashboard: Sendable {
     /// The settings in force.
     var settings: [DashboardSetting] { inForce.withLock { $0 } }
 
-    /// Shows other settings from now on.
+    /// Replaces the settings that the page shows.
     package func show(_ settings: [DashboardSetting]) {
         inForce.withLock { $0 = settings }
     }
@@ -89,7 +89,7 @@ package final class Dashboard: Sendable {
         return try await task.value
     }
 
-    /// The answer with a file; 304 to a caller that has it.
+    /// Returns the response with a file; 304 if the caller already has it.
     func answer(_ name: String, _ headers: HTTPFields) throws(ServerError) -> ServerResponse {
         guard let file = files[name] else { throw ServerError.noSuchPath }
         let isKnown =
@@ -105,7 +105,7 @@ package final class Dashboard: Sendable {
         return response
     }
 
-    /// Nothing from elsewhere, no script in a text, in no frame.
+    /// The page loads nothing from other origins, runs no inline scripts, and cannot be framed.
     private static let guards: KeyValuePairs = [
         "Content-Security-Policy":
             "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "

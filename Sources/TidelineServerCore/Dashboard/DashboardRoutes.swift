@@ -22,7 +22,7 @@ extension RequestHandler {
         guard dashboard.gate.hasAuthentication, !isHere else { return response }
         do {
             _ = try await dashboard.gate.pass(request) {
-                try await service.countedUser(of: request)
+                try await service.callers.countedUser(of: request)
             }
         } catch let refusal as ServerError where [401, 403].contains(refusal.status) {
             if response.status == 304 { response = try dashboard.answer("index.html", [:]) }
@@ -40,15 +40,17 @@ extension RequestHandler {
             try dashboard.gate.checkPage(request)
             return try dashboard.answer(path[1], request.headers)
         }
-        let pass = try await dashboard.gate.pass(request) { try await service.admit(request) }
+        let pass = try await dashboard.gate.pass(request) {
+            try await service.callers.admit(request)
+        }
         var user: User?
         switch pass {
         case .operator(let passed): user = passed
-        case .caller: try service.checkRate(request, nil)
+        case .caller: try service.callers.checkRate(request, nil)
         }
         switch path.first {
         case "tables" where path.count == 2 || path.count == 3:
-            return try await service.counting(request, user) {
+            return try await service.callers.counting(request, user) {
                 try await rows(path, request, user)
             }
         case "overview" where path.count == 1:
@@ -59,12 +61,14 @@ extension RequestHandler {
             return Self.sentences(try await dashboard.plannedMigration())
         case "events" where path.count == 1:
             try Self.checkReads(request)
-            return try await service.events(request, isOperator: user != nil)
+            return try await service.eventStreams.events(request, isOperator: user != nil)
         default: throw ServerError.noSuchPath
         }
     }
 
-    /// The dashboard never replaces a whole row: that would give the row another owner.
+    /// Handles requests on rows.
+    ///
+    /// The dashboard never replaces a whole row, because the row would get another owner.
     private func rows(
         _ path: [String],
         _ request: ServerRequest,
@@ -75,7 +79,7 @@ extension RequestHandler {
         let shape: TextNumbers.Shape = id == nil && request.method == "GET" ? .list : .row
         return try await withTextNumbers(request, path[1], shape) { request in
             let call = try TableCall(request, user: user, now: now, isDashboard: true)
-            return try await service.answer(call, table: path[1], id: id)
+            return try await service.tables.answer(call, table: path[1], id: id)
         }
     }
 
@@ -96,7 +100,7 @@ extension RequestHandler {
 }
 
 extension JSONWriter {
-    /// The opening, the elements with commas between them, and `]`.
+    /// Returns the opening, the elements separated by commas, and `]`.
     mutating func list<Element>(
         _ opening: StaticString,
         _ elements: some Sequence<Element>,

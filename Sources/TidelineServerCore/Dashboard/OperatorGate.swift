@@ -1,4 +1,4 @@
-// OperatorGate: the access to the dashboard, and its powers. Pure; the only place that decides it.
+// OperatorGate: decides who may use the dashboard, and with which powers. Pure; no other code decides this.
 //
 //     authentication   listens on     the dashboard's routes are for
 //     none             loopback       all requests from this machine, as any caller: permissions
@@ -20,9 +20,9 @@ package struct OperatorGate: Sendable {
 
     /// The powers of a call that is allowed.
     package enum Pass: Sendable {
-        /// Those of any caller.
+        /// The powers of any caller.
         case caller
-        /// Those of an operator.
+        /// The powers of an operator.
         case `operator`(User)
     }
 
@@ -49,7 +49,7 @@ package struct OperatorGate: Sendable {
         self.operators = operators
     }
 
-    /// Whether the files of the page are served; they say nothing of the server.
+    /// Whether the files of the page are served; they contain no data of the server.
     func checkPage(_ request: ServerRequest) throws(ServerError) {
         if mode == .off { throw ServerError.noSuchPath }
         if hasAuthentication { return }
@@ -59,7 +59,7 @@ package struct OperatorGate: Sendable {
         }
     }
 
-    /// Allows a call, or says why not; `user` is only called if authentication is configured.
+    /// Allows a call, or throws the reason; calls `user` only if authentication is configured.
     func pass(
         _ request: ServerRequest,
         user: () async throws -> User?
@@ -74,7 +74,7 @@ package struct OperatorGate: Sendable {
         return .operator(user)
     }
 
-    /// Pages of other sites get nothing, whatever `cors.origins` says of apps.
+    /// Rejects requests from pages of other sites, even if `cors.origins` allows their origin.
     private static func checkSite(_ headers: HTTPFields) throws(ServerError) {
         if let site = headers["Sec-Fetch-Site"], site != "same-origin", site != "none" {
             throw ServerError.otherSite
@@ -85,7 +85,9 @@ package struct OperatorGate: Sendable {
         else { throw ServerError.otherSite }
     }
 
-    /// Whether a Host field names this machine: else a page elsewhere could have its own name lead here.
+    /// Whether a Host field names this machine.
+    ///
+    /// Without this check, a page elsewhere could resolve its own name to this machine.
     static func isOfThisMachine(_ field: String, or host: String? = nil) -> Bool {
         var name = field[...]
         if let colon = name.lastIndex(of: ":"), !name[colon...].contains("]") {
@@ -97,7 +99,7 @@ package struct OperatorGate: Sendable {
             || !lowered.isEmpty && lowered == host?.lowercased()
     }
 
-    /// Whether it is `127.a.b.c`.
+    /// Whether a name is an address `127.a.b.c`.
     private static func isLoopbackNumber(_ name: String) -> Bool {
         let parts = name.split(separator: ".", omittingEmptySubsequences: false)
         return parts.count == 4 && parts[0] == "127" && parts.allSatisfy { UInt8($0) != nil }

@@ -4,8 +4,7 @@ import TidelineCore
 
 extension RequestHandler {
     func overview(_ dashboard: Dashboard, _ user: User?) async -> ServerResponse {
-        // If the database cannot report its sizes now, they are left out: the rest is then needed
-        // all the more.
+        // If the database cannot report its sizes, they are left out: the rest is needed all the more then.
         let sizes = (try? await service.store.sizes()) ?? []
         var writer = JSONWriter(capacity: 16 << 10)
         let now = now

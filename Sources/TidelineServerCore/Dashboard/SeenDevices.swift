@@ -1,6 +1,6 @@
-// SeenDevices: the devices that named themselves by X-ZUMO-INSTALLATION-ID, and when they synced.
+// SeenDevices: the devices that sent an X-ZUMO-INSTALLATION-ID, and the times of their syncs.
 //
-// In memory and bounded; a hint for an operator, and nothing that is decided by.
+// The list is in memory and bounded. It is a hint for an operator; the server decides nothing by it.
 
 import Synchronization
 import TidelineCore
@@ -8,27 +8,27 @@ import TidelineCore
 package final class SeenDevices: Sendable {
     struct Device: Sendable {
         var id: String
-        /// The library that it says it is.
+        /// The client library, as the device reports it.
         var client = ""
         /// The `sub` of its last token.
         var user = ""
         var firstSeen: Int64
         var lastSeen: Int64
         var lastPush: Int64?
-        /// By table: when its last list began that was answered.
+        /// When the last answered list of each table began.
         var pulls: [String: Int64] = [:]
     }
 
     /// The header field with the name of a device.
     static let field = "X-ZUMO-INSTALLATION-ID"
 
-    /// Whether it is a name that is worth keeping.
+    /// Whether the id is valid and short enough to be stored.
     static func isUsable(_ id: String) -> Bool {
         (1...idBytesMax).contains(id.utf8.count)
             && id.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
     }
 
-    /// The limits of the texts that a caller may make long.
+    /// The most bytes of the texts that a caller can choose.
     private static let idBytesMax = 80
     private static let clientBytesMax = 120
     private static let userBytesMax = 256
@@ -41,7 +41,7 @@ package final class SeenDevices: Sendable {
         self.countMax = countMax
     }
 
-    /// Takes note of a request that was answered.
+    /// Records an answered request.
     func saw(_ request: ServerRequest, _ route: Route, status: Int, user: String?, at now: Int64) {
         guard countMax > 0, let id = request.headers[Self.field], Self.isUsable(id)
         else { return }
@@ -59,13 +59,13 @@ package final class SeenDevices: Sendable {
         }
     }
 
-    /// Forgets a tenth of them at a time, so that it is seldom done.
+    /// Removes the tenth of the devices that was seen least recently, so that this happens seldom.
     private static func forgetOldest(_ devices: inout [String: Device]) {
         let oldest = devices.values.sorted { $0.lastSeen < $1.lastSeen }
         for device in oldest.prefix(max(1, devices.count / 10)) { devices[device.id] = nil }
     }
 
-    /// Those seen last first.
+    /// The devices, those seen most recently first.
     var all: [Device] {
         devices.withLock { Array($0.values) }.sorted { $0.lastSeen > $1.lastSeen }
     }
@@ -90,7 +90,7 @@ extension SeenDevices.Device {
         }
     }
 
-    /// When the oldest of its lists was read that has changed since; nil when none has.
+    /// Returns when the device read its oldest list whose table has changed since; nil if there is none.
     func behindSince(_ stamp: (String) -> Int64) -> Int64? {
         pulls.filter { stamp($0.key) > $0.value }.values.min()
     }

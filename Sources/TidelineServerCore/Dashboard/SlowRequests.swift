@@ -9,20 +9,20 @@ package final class SlowRequests: Sendable {
         var id: String
         var method: String
         var path: String
-        /// Without the values of its literals.
+        /// The query without the values of its literals.
         var query: String
         var status: Int
         var microseconds: Int64
     }
 
-    /// How many bytes a text of an entry may have.
+    /// The most bytes of a text in an entry.
     private static let bytesMax = 256
 
     private let countMax: Int
     private let microsecondsMin: Int64
     private let entries = Mutex<[Entry]>([])
 
-    /// From `microsecondsMin` on a request is slow.
+    /// Creates a list of requests that take at least `microsecondsMin`.
     package init(countMax: Int = 100, microsecondsMin: Int64 = 250_000) {
         self.countMax = countMax
         self.microsecondsMin = microsecondsMin
@@ -45,10 +45,10 @@ package final class SlowRequests: Sendable {
         }
     }
 
-    /// The last one first.
+    /// The requests, the last one first.
     var all: [Entry] { entries.withLock { $0 }.reversed() }
 
-    /// A query with '…' for every text and # for every number in it.
+    /// Returns a query with '…' for every text and # for every number.
     package static func shape(of query: String) -> String {
         let start = UTF8Text.prefix(query, bytesMax: 4 * bytesMax).replacing("+", with: " ")
         let text = Array(start.utf8).withUnsafeBufferPointer { PercentCoding.decode($0) } ?? start

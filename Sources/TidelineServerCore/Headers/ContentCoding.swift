@@ -1,17 +1,17 @@
-// ContentCoding: gzip for answers, when the caller asks for it (RFC 9110 section 12.5.3), and of
-// batches that come in it.
+// ContentCoding: gzip for responses, if the caller accepts it (RFC 9110 section 12.5.3), and for the bodies of
+// batches.
 
 import CZlib
 package import TidelineCore
 
 package enum ContentCoding {
-    /// Answers up to this size are sent as they are: they fit a packet.
+    /// Responses up to this size are sent uncompressed, because they fit a packet.
     package static let bytesMin = 1024
 
-    /// Faster than the network nearly everywhere; higher levels cost more than they save.
+    /// This level is faster than the network nearly everywhere; higher levels cost more than they save.
     private static let level: Int32 = 1
 
-    /// Whether gzip is asked for, and not less than no coding at all.
+    /// Whether the caller accepts gzip, with at least the weight of no coding.
     package static func acceptsGzip(_ headers: HTTPFields) -> Bool {
         guard let field = headers["Accept-Encoding"] else { return false }
         var gzip: Int?
@@ -33,7 +33,7 @@ package enum ContentCoding {
         return wish > 0 && wish >= identity ?? 0
     }
 
-    /// The weight in thousandths; 1000 without `q`, nil when it is malformed.
+    /// Returns the weight in thousandths; 1000 without `q`, nil if it is malformed.
     private static func weight(_ parameters: ArraySlice<String>) -> Int? {
         for parameter in parameters where parameter.lowercased().hasPrefix("q=") {
             let text = parameter.dropFirst(2)
@@ -49,7 +49,7 @@ package enum ContentCoding {
         return 1000
     }
 
-    /// The bytes as one gzip member, or nil when it would be no smaller.
+    /// Returns the bytes as one gzip member, or nil if that would not be smaller.
     package static func gzip(_ bytes: [UInt8]) -> [UInt8]? {
         guard bytes.count < Int(UInt32.max) else { return nil }
         var stream = z_stream()
@@ -59,7 +59,7 @@ package enum ContentCoding {
         var isWhole = false
         let result = [UInt8](unsafeUninitializedCapacity: capacity) { buffer, count in
             bytes.withUnsafeBufferPointer { input in
-                // zlib does not write to its input; its type is older than const.
+                // zlib does not write to its input, but its type lacks `const`.
                 stream.next_in = UnsafeMutablePointer(mutating: input.baseAddress)
                 stream.avail_in = UInt32(input.count)
                 stream.next_out = buffer.baseAddress
@@ -68,8 +68,7 @@ package enum ContentCoding {
             }
             count = isWhole ? Int(stream.total_out) : 0
         }
-        // A copy of the right size: the capacity for the inflated bytes is not kept for the
-        // compressed ones.
+        // The copy has the right size; the capacity for the uncompressed bytes is freed.
         return isWhole ? Array(result[...]) : nil
     }
 
@@ -78,7 +77,7 @@ package enum ContentCoding {
     ///
     /// The declared size is not trusted: ``gunzip(_:count:)`` produces no more bytes than that.
     package static func plainCount(ofGzip bytes: [UInt8]) -> Int? {
-        // A head of 10 bytes, the sum, the length.
+        // A member has at least a header of 10 bytes, a checksum and a length.
         guard bytes.count >= 18 else { return nil }
         return bytes.suffix(4).reversed().reduce(0) { $0 << 8 | Int($1) }
     }
@@ -93,7 +92,7 @@ package enum ContentCoding {
         guard tideline_gunzip_begin(&stream) == Z_OK else { return nil }
         defer { inflateEnd(&stream) }
         var isWhole = false
-        // One more, so that an empty one has a place too.
+        // One byte more, so that the buffer for empty contents is not empty.
         let result = [UInt8](unsafeUninitializedCapacity: count + 1) { buffer, filled in
             bytes.withUnsafeBufferPointer { input in
                 stream.next_in = UnsafeMutablePointer(mutating: input.baseAddress)
@@ -109,7 +108,7 @@ package enum ContentCoding {
 }
 
 extension ServerResponse {
-    /// Compresses the body when it is worth it and the caller asks for it.
+    /// Compresses the body if it is large enough and the caller accepts gzip.
     mutating func compress(for request: ServerRequest, on threads: GzipThreads) async {
         guard body.count > ContentCoding.bytesMin else { return }
         headers.append("Vary", "Accept-Encoding")

@@ -1,15 +1,15 @@
-// GzipThreads: the threads that compress large answers, so that no event loop waits for it.
+// GzipThreads: the threads that compress large responses, so that no event loop waits for that.
 
 import Dispatch
 import Foundation
 import Synchronization
 
 package final class GzipThreads: Sendable {
-    /// Up to this size an answer is compressed on its event loop: that takes less than a
-    /// millisecond, and a change of threads and back is not worth it.
+    /// Responses up to this size are compressed on their event loop: that takes less than a millisecond, which is not
+    /// worth two thread switches.
     static let bytesMin = 32 << 10
 
-    /// Half of the cores: the other cores build answers meanwhile.
+    /// Half of the cores have a thread; the others build responses in the meantime.
     private let queues = (0..<max(1, ProcessInfo.processInfo.activeProcessorCount / 2)).map {
         DispatchQueue(label: "tideline-gzip-\($0)")
     }

@@ -1,4 +1,4 @@
-// Preconditions: If-Match and its kin (RFC 9110 section 13), decided as a pure value.
+// Preconditions: If-Match and the other conditional headers (RFC 9110 section 13), evaluated as a pure value.
 
 import TidelineCore
 
@@ -22,7 +22,7 @@ package struct Preconditions: Hashable, Sendable {
     package enum Tags: Hashable, Sendable {
         /// `*`
         case any
-        /// The strong tags of a list; weak ones never match and are left out.
+        /// The strong tags of a list. Weak tags never match and are left out.
         case strong([String])
 
         func matches(_ version: Int64) -> Bool {
@@ -51,7 +51,9 @@ package struct Preconditions: Hashable, Sendable {
 
     package init() {}
 
-    /// Reads the fields; a malformed list of tags is 400, a malformed date is ignored.
+    /// Reads the fields.
+    ///
+    /// A malformed list of tags is rejected with 400; a malformed date is ignored.
     package init(_ fields: Fields) throws {
         if fields.isEmpty { return }
         ifMatch = try fields.ifMatch.map { try Self.tags($0, of: "If-Match") }
@@ -76,8 +78,9 @@ package struct Preconditions: Hashable, Sendable {
         return .holds
     }
 
-    /// `*`, or a list of `"tag"` and `W/"tag"`; one tag without quotes is taken as strong, as the
-    /// classic server did.
+    /// Reads `*`, or a list of `"tag"` and `W/"tag"`.
+    ///
+    /// A single tag without quotes counts as strong, as on the classic server.
     private static func tags(_ text: String, of field: String) throws -> Tags {
         let bytes = Array(text.utf8)
         if bytes == [UInt8(ascii: "*")] { return .any }
@@ -96,7 +99,7 @@ private struct TagScanner {
     let bytes: [UInt8]
     var index = 0
 
-    /// The strong tags, or nil when the list is malformed or empty.
+    /// Returns the strong tags, or nil if the list is malformed or empty.
     mutating func list() -> [String]? {
         var tags: [String] = []
         var count = 0
@@ -123,9 +126,11 @@ private struct TagScanner {
         while index < bytes.count, isSkipped(bytes[index]) { index += 1 }
     }
 
+    /// Reads a quoted tag.
+    ///
     /// Some clients write a backslash before a quote within (classic-protocol.md 1.4).
     ///
-    /// A tag may end in a backslash, too: then a comma or the end of the list follows.
+    /// A tag may also end in a backslash; then a comma or the end of the list follows.
     private mutating func quoted() -> String? {
         let start = index + 1
         var escaped: Int?

@@ -1,16 +1,15 @@
-// Preferences: the preferences of a caller (RFC 7240), and the text that reports which were
-// applied.
+// Preferences: the preferences of a caller (RFC 7240), and the header value that reports the applied ones.
 
 package struct Preferences: Hashable, Sendable {
     /// The most rows of a page (OData 4.01 part 1, 8.2.8.6).
     package private(set) var pageSize: Int?
-    /// The name under which the page size came: with the prefix `odata.` or without.
+    /// The name by which the page size was requested: with the prefix `odata.` or without.
     private var pageSizeName = ""
     /// Whether a batch continues after a request that failed (OData 4.01 part 1, 8.2.8.3).
     package private(set) var continuesOnError: Bool?
-    /// That preference as it came.
+    /// The text of that preference as sent.
     package private(set) var continuesOnErrorText = ""
-    /// The name under which the changes of a list were asked for (OData 4.01 part 1, 8.2.8.8).
+    /// The name by which change tracking was requested (OData 4.01 part 1, 8.2.8.8).
     private var trackingName: String?
 
     /// Whether the caller asks for a delta link at the end of a list.
@@ -29,7 +28,7 @@ package struct Preferences: Hashable, Sendable {
             {
                 trackingName = parts[0].lowercased()
             }
-            // The first one counts.
+            // If the preference is repeated, the first one counts.
             readContinuesOnError(parts)
             guard parts.count == 2, pageSize == nil,
                 ASCII.equal(parts[0], "odata.maxpagesize") || ASCII.equal(parts[0], "maxpagesize"),
@@ -50,8 +49,8 @@ package struct Preferences: Hashable, Sendable {
         continuesOnErrorText = name.lowercased() + (parts.count > 1 ? "=" + value.lowercased() : "")
     }
 
-    /// Returns the value of `Preference-Applied` for pages of at most `rows`, and for a list with
-    /// change tracking; nil if nothing was asked for or applied.
+    /// Returns the value of `Preference-Applied` for pages of at most `rows`, and for a list with change tracking;
+    /// nil if no preference was requested or applied.
     package func applied(pageSize rows: Int?, tracksChanges: Bool) -> String? {
         var parts: [String] = []
         if tracksChanges, let trackingName { parts.append(trackingName) }
@@ -66,7 +65,7 @@ package struct Preferences: Hashable, Sendable {
         return text
     }
 
-    /// Returns a whole number from 1, which may be in quotes.
+    /// Returns a whole number of at least 1, which may be in quotes.
     private static func number(_ text: Substring) -> Int? {
         var digits = text
         if text.count > 2, text.first == "\"", text.last == "\"" {

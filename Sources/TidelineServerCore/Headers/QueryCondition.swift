@@ -1,10 +1,10 @@
-// QueryCondition: the condition of a write as a query parameter, which proxies pass on that drop `If-Match`.
+// QueryCondition: the condition of a write as a query parameter, for proxies that drop `If-Match`.
 
 import TidelineCore
 
 /// `__ifMatch=TAG` in the query of a write: its `If-Match`, if that header field is missing.
 enum QueryCondition {
-    /// The parameter's name in lower case; letter case does not count.
+    /// The parameter's name in lower case; the query may have it in any letter case.
     private static let name: StaticString = "__ifmatch"
 
     /// Removes the parameter from a query.

@@ -1,13 +1,13 @@
 // TextNumbers: 64-bit integers and decimals as strings, for callers whose JSON numbers are doubles: the
 // parameter IEEE754Compatible of OData's media type. Pure.
 //
-// Only numbers in the body's text are changed; text that cannot be parsed stays, and is rejected later.
+// Only the numbers in the text of a body change. A text that cannot be parsed stays as it is, and is rejected later.
 
 import TidelineCore
 
 /// The columns of a table whose numbers may not fit a double.
 package struct TextNumbers: Sendable {
-    /// In lower case.
+    /// The names in lower case.
     private let names: Set<String>
 
     package init(of table: Table) {
@@ -17,7 +17,7 @@ package struct TextNumbers: Sendable {
         )
     }
 
-    /// Whether a field such as `Accept` or `Content-Type` asks for it.
+    /// Whether a field such as `Accept` or `Content-Type` has the parameter with the value true.
     package static func isAsked(by field: String?) -> Bool { choice(of: field) ?? false }
 
     /// Returns the value of the parameter in any media range that JSON fits; nil if it is absent.
@@ -57,7 +57,7 @@ package struct TextNumbers: Sendable {
         case list
     }
 
-    /// The body with the numbers of these columns as strings.
+    /// Returns the body with the numbers of these columns as strings.
     package func quoted(_ body: [UInt8], _ shape: Shape) -> [UInt8] {
         changed(body) { reader, editor in
             let token = try reader.value()
@@ -100,7 +100,7 @@ package struct TextNumbers: Sendable {
 
     // MARK: - Bodies
 
-    /// A body, a row or a JSON Patch, with the strings of these columns that are numbers as numbers.
+    /// Returns a body (a row or a JSON Patch) in which strings of these columns that contain numbers are numbers.
     package func unquoted(_ body: [UInt8]) -> [UInt8] {
         changed(body) { reader, editor in
             switch try reader.value() {
@@ -131,7 +131,7 @@ package struct TextNumbers: Sendable {
         }
     }
 
-    /// A step of a JSON Patch, whose path may follow its value.
+    /// Converts the value in a step of a JSON Patch, whose path may follow the value.
     private func step(_ reader: inout JSONReader, _ editor: inout TextEditor) throws {
         var column = ""
         var value: Range<Int>?
@@ -151,7 +151,7 @@ package struct TextNumbers: Sendable {
         if let value, names.contains(column.lowercased()) { unquote(value, &editor) }
     }
 
-    /// `range` is the inside of a string.
+    /// Removes the quotes of a string if it contains a number; `range` is the inside of the string.
     private func unquote(_ range: Range<Int>, _ editor: inout TextEditor) {
         let text = Array(editor.bytes[range])
         let isNumber = text.withUnsafeBufferPointer { buffer in
@@ -179,7 +179,7 @@ package struct TextNumbers: Sendable {
     }
 }
 
-/// A text with some of its parts replaced, from the begin to the end.
+/// A text in which parts are replaced, from the beginning to the end.
 private struct TextEditor {
     let bytes: [UInt8]
     private var made: [UInt8] = []
@@ -201,18 +201,18 @@ private struct TextEditor {
 
 // MARK: - Requests
 
-extension TableService {
-    /// The request with numbers in its body, if its `Content-Type` says that they are strings.
+extension TableCatalog {
+    /// Returns the request with numbers in its body, if its `Content-Type` declares them as strings.
     func plainNumbers(_ request: ServerRequest, table name: String) -> ServerRequest {
         guard TextNumbers.isAsked(by: request.headers["Content-Type"]),
-            let table = catalog.table(named: name)
+            let table = table(named: name)
         else { return request }
         var plain = request
         plain.body = TextNumbers(of: table).unquoted(request.body)
         return plain
     }
 
-    /// The answer with strings for numbers, if the caller asks for them.
+    /// Writes numbers as strings in the answer, if the caller asks for that.
     func textNumbers(
         _ answer: ServerResponse,
         to accept: String?,
@@ -221,7 +221,7 @@ extension TableService {
     ) -> ServerResponse {
         guard TextNumbers.isAsked(by: accept), !answer.body.isEmpty,
             let type = answer.headers["Content-Type"], type.hasPrefix("application/json"),
-            let table = catalog.table(named: name)
+            let table = table(named: name)
         else { return answer }
         var changed = answer
         changed.body = TextNumbers(of: table).quoted(answer.body, shape)

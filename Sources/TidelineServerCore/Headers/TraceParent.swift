@@ -1,20 +1,20 @@
-// TraceParent: the place of a request in a trace (W3C Trace Context, `traceparent`). Pure.
+// TraceParent: identifies the trace and the caller's span of a request (W3C Trace Context, `traceparent`). Pure.
 
 package import TidelineCore
 
 package struct TraceParent: Hashable, Sendable {
-    /// 32 hexadecimal digits.
+    /// The id of the trace: 32 hexadecimal digits.
     package let trace: String
-    /// The caller's span: 16 hexadecimal digits.
+    /// The id of the caller's span: 16 hexadecimal digits.
     package let span: String
 
-    /// Nil for a value that is none, which counts as absent.
+    /// Returns nil for an invalid value, which counts as absent.
     package init?(_ value: String) {
         let parts = value.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.count >= 4, parts[0].utf8.count == 2, parts[0] != "ff",
             parts[1].utf8.count == 32, parts[2].utf8.count == 16, parts[3].utf8.count == 2,
             parts[..<4].allSatisfy({ $0.utf8.allSatisfy(Self.isDigit) }),
-            // Later versions may have more fields; the current version has not.
+            // Later versions may have more fields; the current version must not.
             parts.count == 4 || parts[0] != "00",
             parts[1].utf8.contains(where: { $0 != UInt8(ascii: "0") }),
             parts[2].utf8.contains(where: { $0 != UInt8(ascii: "0") })
@@ -23,7 +23,7 @@ package struct TraceParent: Hashable, Sendable {
         span = String(parts[2])
     }
 
-    /// That of a request; nil when there is none, or more than one.
+    /// Reads the field of a request; nil if it has none, or more than one.
     package init?(_ headers: HTTPFields) {
         var found: String?
         for field in headers

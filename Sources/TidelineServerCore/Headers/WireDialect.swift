@@ -9,9 +9,9 @@ package enum Generation: Hashable, Sendable {
     /// Datasync: envelope, `nextLink`, 410 for tombstones.
     case datasync
 
-    /// The generation of a `ZUMO-API-VERSION` value: `2.n`, `2.n.n`, `3.n`, `3.n.n`.
+    /// Returns the generation of a `ZUMO-API-VERSION` value: `2.n`, `2.n.n`, `3.n`, `3.n.n`.
     package init?(version: String) {
-        // The values that clients send, checked first, before the text is parsed.
+        // The values that clients usually send are recognized without parsing.
         switch version {
         case "2.0.0":
             self = .classic
@@ -82,7 +82,7 @@ package struct RequestHead: Sendable {
         list = list.map { $0 + ", " + value } ?? value
     }
 
-    /// The generation, by the parameter first, then by the header; datasync when neither is there.
+    /// Returns the generation, by the parameter first, then by the header; datasync if both are absent.
     package func generation(_ parameters: QueryParameters) throws -> Generation {
         guard let text = parameters.values("zumo-api-version").first ?? version else {
             return .datasync
@@ -111,7 +111,7 @@ package struct RequestHead: Sendable {
     /// Whether the body has a content coding, such as gzip.
     var isCoded: Bool { contentEncoding != nil && !codings.isEmpty }
 
-    /// Whether the body is one gzip member, and nothing else was done to it.
+    /// Whether the body is one gzip member without another coding.
     var isGzip: Bool {
         let codings = codings
         guard codings.count == 1, let coding = codings.first else { return false }

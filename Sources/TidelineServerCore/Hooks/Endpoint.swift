@@ -33,7 +33,7 @@ public struct Endpoint: Sendable {
         self.handler = handler
     }
 
-    /// Why it cannot be served, as the end of a sentence; nil when it can.
+    /// Why the endpoint cannot be served, as the end of a sentence; nil if it can.
     package var fault: String? {
         if !["GET", "POST", "PUT", "PATCH", "DELETE"].contains(method) {
             return "its method is none of GET, POST, PUT, PATCH, DELETE"
@@ -81,10 +81,13 @@ public struct EndpointCall: Sendable {
     }
 }
 
-extension TableService {
+/// The routes of the endpoints that an embedding app adds.
+struct EndpointRoutes {
+    let service: TableService
+
     /// Returns the methods of a path under `/api`; empty if the path has no endpoint.
     func methods(ofEndpoint path: String) -> [String] {
-        settings.endpoints.filter { $0.path.lowercased() == path }.map(\.method)
+        service.settings.endpoints.filter { $0.path.lowercased() == path }.map(\.method)
     }
 
     /// Answers a call of an endpoint.
@@ -97,13 +100,13 @@ extension TableService {
         let methods = methods(ofEndpoint: path)
         guard !methods.isEmpty else { throw ServerError.noSuchPath }
         guard
-            let endpoint = settings.endpoints.first(where: {
+            let endpoint = service.settings.endpoints.first(where: {
                 $0.path.lowercased() == path && $0.method == request.method
             }), endpoint.access != .disabled
         else { throw ServerError.methodNotAllowed(HTTPMethods.listed(methods)) }
         let usual: TablePermissions.Access =
-            settings.authenticator == nil ? .anonymous : .authenticated
-        try require(endpoint.access ?? usual, user)
+            service.settings.authenticator == nil ? .anonymous : .authenticated
+        try service.access.require(endpoint.access ?? usual, user)
         let call = EndpointCall(request: request, user: user, perform: perform)
         return try await refusing { try await endpoint.handler(call) }
     }

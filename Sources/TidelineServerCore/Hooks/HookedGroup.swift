@@ -1,9 +1,9 @@
-// HookedGroup: the way of a group of writes through the hooks of their tables.
+// HookedGroup: runs a group of writes and the hooks of their tables.
 //
 //     before each -> transaction -> (conflict -> transaction) -> after each
 //
-// A hook decides about the row that it was shown: a write is bound to the version that was shown,
-// and the group restarts if the row has another version by then.
+// A hook decides by the row that it was shown: the write is bound to the version of that row, and the group restarts
+// if the row has another version by then.
 
 import TidelineCore
 
@@ -24,7 +24,7 @@ struct HookedGroup: Sendable {
     /// Runs the hooks, and writes.
     func run() async -> GroupOutcome {
         do {
-            // Hooks do not run for writes that will not be done.
+            // Hooks do not run for writes that the budget rejects.
             try budget.check()
         } catch {
             return .failed(at: 0, error)
@@ -38,14 +38,14 @@ struct HookedGroup: Sendable {
         return .failed(at: nil, error)
     }
 
-    /// Whether hooks have to run: a repeat is answered from the ledger.
+    /// Whether the hooks have to run: a repeated write is answered from the ledger.
     private func isNew(_ write: PreparedWrite) async throws -> Bool {
         if write.write.isRepeatOnly { return false }
         guard let key = write.write.repeatKey else { return true }
         return try await service.store.isNew(key)
     }
 
-    /// Returns nil if a row has changed since a hook was shown it.
+    /// Returns nil if a row has changed since it was shown to a hook.
     private func attempt() async -> GroupOutcome? {
         let hooked = writes.map { HookedWrite(service, $0) }
         var operations: [WriteOperation] = []
@@ -66,13 +66,15 @@ struct HookedGroup: Sendable {
             let group = writes.indices.map { place in
                 var write = writes[place].write
                 write.operation = operations[place]
-                // No hook has seen it.
+                // No hook has run for a repeated write.
                 write.isRepeatOnly = !news[place]
                 return write
             }
-            let outcomes = await service.commit(
-                WriteBatch([WriteBatch.Group(group)], budget: budget)
-            )
+            var batch = WriteBatch([WriteBatch.Group(group)], budget: budget)
+            batch.caller = writes.first.map {
+                CallerGate.name(of: $0.call.request, $0.call.user)
+            }
+            let outcomes = await service.writes.commit(batch)
             let outcome = outcomes.first ?? .notReached
             switch outcome {
             case .done(let outcomes):
@@ -82,7 +84,7 @@ struct HookedGroup: Sendable {
                 return outcome
             case .refused(let place, let refused):
                 if refused.decision == .outdated, writes[place].refusal == nil { return nil }
-                // A handler is asked once about each write.
+                // A handler is called once for each write.
                 guard resolved.insert(place).inserted else { return outcome }
                 do {
                     let next = try await hooked[place].resolveConflict(

@@ -2,20 +2,23 @@
 
 import TidelineCore
 
-extension TableService {
-    func beforeRead(_ call: TableCall, _ table: Table, _ id: String?) async throws {
+/// The hooks around reads.
+struct ReadHooks {
+    let log: ServerLog
+
+    func before(_ call: TableCall, _ table: Table, _ id: String?) async throws {
         guard let hook = table.hooks?.beforeRead else { return }
         let read = Self.read(call, table, id)
         try await refusing { try await hook(read) }
     }
 
     /// Errors that it throws are only logged, because the rows were found.
-    func afterRead(_ call: TableCall, _ table: Table, _ id: String?, rows: Int) async {
+    func after(_ call: TableCall, _ table: Table, _ id: String?, rows: Int) async {
         guard let hook = table.hooks?.afterRead else { return }
         do {
             try await hook(Self.read(call, table, id), rows)
         } catch {
-            settings.log.write(
+            log.write(
                 .error,
                 "hook after a read failed",
                 ["request": call.request.id, "table": table.name, "cause": "\(error)"]

@@ -1,4 +1,4 @@
-// HookedWrite: the hooks around one write: before it, after it, and about its conflict.
+// HookedWrite: runs the hooks around one write: before it, after it, and for its conflict.
 
 import Synchronization
 package import TidelineCore
@@ -20,7 +20,7 @@ struct HookedWrite: Sendable {
 
     // MARK: - Before
 
-    /// The write as the hook before it leaves it.
+    /// Returns the write as changed by the hook that runs before it.
     func prepared(_ operation: WriteOperation) async throws -> WriteOperation {
         var attempt = operation
         if hooks.conflict != nil { attempt.conflict = .reject }
@@ -41,15 +41,15 @@ struct HookedWrite: Sendable {
         if attempt.kind != .delete && attempt.kind != .undelete {
             attempt.values = try table.values(of: change.values, from: old, attempt.values)
             if attempt.fillsDefaults { try table.checkAbsent(attempt.values) }
-            service.setOwner(&attempt, user, table)
+            service.access.setOwner(&attempt, user, table)
         }
         attempt.basis = attempt.basis ?? reader.basis
         return attempt
     }
 
-    /// Carries a JSON Patch out on the row as it is, so that hooks see values.
+    /// Applies a JSON Patch to the current row, so that hooks see values.
     ///
-    /// A patch that cannot be carried out stays, bound to the row: the transaction says why.
+    /// A patch that cannot be applied is kept with the row's version; the transaction reports the error.
     private func resolvePatch(_ attempt: inout WriteOperation) async throws {
         guard let patch = attempt.patch else { return }
         let image = try await service.store.image(attempt.id, view: attempt.view, in: table)
@@ -57,7 +57,7 @@ struct HookedWrite: Sendable {
         guard let image, let values = try? patch.apply(to: image.allValues) else { return }
         attempt.values = values
         attempt.patch = nil
-        service.setOwner(&attempt, user, table)
+        service.access.setOwner(&attempt, user, table)
     }
 
     // MARK: - After
@@ -96,38 +96,38 @@ struct HookedWrite: Sendable {
         mayReplaceDelete: Bool
     ) async throws -> WriteOperation? {
         // After a write that succeeded the row has another version, too.
-        guard let handler = hooks.conflict, let theirs = outcome.hiddenRow ?? outcome.row,
-            attempt.isStale(against: theirs.state)
+        guard let handler = hooks.conflict, let server = outcome.hiddenRow ?? outcome.row,
+            attempt.isStale(against: server.state)
         else { return nil }
-        let stored = try table.row(theirs)
-        var mine = stored
-        for (name, value) in table.row(of: attempt.fullValues(table)) { mine[name] = value }
+        let stored = try table.row(server)
+        var client = stored
+        for (name, value) in table.row(of: attempt.fullValues(table)) { client[name] = value }
         let conflict = TableConflict(
             table: table.name,
             id: attempt.id,
             user: user,
             requestID: requestID,
             operation: attempt.tableOperation,
-            mine: mine,
-            theirs: stored
+            client: client,
+            server: stored
         )
         let answer = try await refusing { try await handler(conflict) }
         var next = attempt
-        next.basis = .version(theirs.state.version)
+        next.basis = .version(server.state.version)
         switch answer {
-        case .keep:
+        case .server:
             next.conflict = .serverWins
-        case .refuse:
+        case .policy:
             guard policy != .reject else { return nil }
             next.conflict = policy
-        case .mine:
+        case .client:
             next.conflict = .clientWins
         case .write(let row):
             next.conflict = .clientWins
-            // A patch whose tests fail was not applied, and must not be.
+            // A patch whose tests failed was not applied, and must not be applied now.
             next.patch = nil
-            next.values = try table.values(of: row, from: mine, attempt.fullValues(table))
-            service.setOwner(&next, user, table)
+            next.values = try table.values(of: row, from: client, attempt.fullValues(table))
+            service.access.setOwner(&next, user, table)
             guard attempt.tableOperation != .delete else {
                 guard mayReplaceDelete else { return nil }
                 next.kind = .merge
@@ -137,7 +137,7 @@ struct HookedWrite: Sendable {
             }
             if next.kind == .replace {
                 next.kind = .merge
-                if !theirs.state.isDeleted { next.deleted = nil }
+                if !server.state.isDeleted { next.deleted = nil }
                 next.includesDeleted = true
             }
         }
@@ -145,12 +145,12 @@ struct HookedWrite: Sendable {
     }
 }
 
-/// Runs code of an app; its rejections become answers.
+/// Runs code of an app; its rejections become responses.
 func refusing<Result>(_ body: () async throws -> Result) async throws -> Result {
     do {
         return try await body()
-    } catch let refusal as Refusal {
-        guard let answer = refusal.answer else { throw HookFault.status(refusal) }
+    } catch let rejection as Rejection {
+        guard let answer = rejection.answer else { throw HookFault.status(rejection) }
         throw answer
     }
 }
@@ -170,7 +170,7 @@ final class StoredRowReader: Sendable {
         view = operation.view
     }
 
-    /// The version that the hook was shown; nil when it did not look.
+    /// The version that the hook read; nil if it read none.
     var basis: WriteOperation.Basis? { shown.withLock { $0?.basis } }
 
     func row() async throws -> Row? {
@@ -182,7 +182,7 @@ final class StoredRowReader: Sendable {
         }
         let row = try stored.map(table.row)
         return shown.withLock { shown in
-            // If two reads run at the same time, the first counts.
+            // If two reads run at the same time, the first one counts.
             if let shown { return shown.row }
             shown = (stored.map { .version($0.state.version) } ?? .absent, row)
             return row
@@ -202,9 +202,9 @@ extension WriteOperation {
         }
     }
 
-    /// The values that it would leave in the row's columns; nil for those that it does not touch.
+    /// Returns the values that the write would leave in the row's columns; nil for columns that it does not set.
     ///
-    /// There is one for each column, also of a write that came without values.
+    /// The result has one element for each column, even if the write has no values.
     package func fullValues(_ table: Table) -> [SQLValue?] {
         guard kind == .replace else {
             return table.columns.indices.map { values.indices.contains($0) ? values[$0] : nil }

@@ -1,25 +1,25 @@
-// RowFilter: a condition on rows as OData text, into which values come as literals only.
+// RowFilter: a condition on rows as OData text, with interpolated values as literals.
 
 public import Foundation
 public import TidelineCore
 
-/// The rows that a caller sees, as OData text.
+/// The rows that a caller may see, as OData text.
 ///
-/// Every interpolated value becomes a literal, so no value can be more than a value:
+/// Every interpolated value becomes a literal, so that no value can change the condition:
 ///
 /// ```swift
 /// hooks.rowFilter = { user in "owner eq \(user?.id ?? "") or public eq true" }
 /// ```
 public struct RowFilter: Sendable, ExpressibleByStringInterpolation {
     private var text: String
-    /// A value that has no literal.
+    /// The error for a value that has no literal.
     private var fault: ODataError?
 
-    /// The name of the view for devices that ask for changes; nil to use the text of the condition.
+    /// The name of the view for devices that request changes; nil to use the text of the condition.
     ///
-    /// A device that has rows of a view with another name starts over. Set it if the text differs
-    /// from request to request although it means the same rows, and change it if the same text
-    /// starts to mean other rows.
+    /// A device starts over if its rows are from a view with another name. Set the name if the text differs from
+    /// request to request although it selects the same rows, and change it if the same text starts to select other
+    /// rows.
     public var fingerprint: String?
 
     /// A condition without values.
@@ -46,7 +46,7 @@ public struct RowFilter: Sendable, ExpressibleByStringInterpolation {
         /// Appends a literal part of the condition.
         public mutating func appendLiteral(_ literal: String) { text += literal }
 
-        /// Takes a value.
+        /// Appends a value.
         public mutating func appendInterpolation(_ value: Value) {
             do {
                 text += try ODataWriter(.v4).filter(QueryExpression(.value(value)))
@@ -55,33 +55,33 @@ public struct RowFilter: Sendable, ExpressibleByStringInterpolation {
             }
         }
 
-        /// Takes a value; nil is null.
+        /// Appends a value; nil is null.
         public mutating func appendInterpolation(_ value: Value?) {
             appendInterpolation(value ?? .null)
         }
 
-        /// Takes a text.
+        /// Appends a text.
         public mutating func appendInterpolation(_ value: String) {
             appendInterpolation(Value.string(value))
         }
 
-        /// Takes a whole number.
+        /// Appends a whole number.
         public mutating func appendInterpolation(_ value: Int) {
             appendInterpolation(Value.integer(Int64(value)))
         }
 
-        /// Takes a boolean.
+        /// Appends a Boolean value.
         public mutating func appendInterpolation(_ value: Bool) {
             appendInterpolation(Value.bool(value))
         }
 
-        /// Takes an instant.
+        /// Appends an instant.
         public mutating func appendInterpolation(_ value: Date) {
             appendInterpolation(Value.date(value))
         }
     }
 
-    /// The condition on a table's columns, and whether it asks for the time.
+    /// Returns the condition on a table's columns, and whether it depends on the time.
     func expression(
         in schema: TableSchema,
         now: Int64

@@ -1,4 +1,4 @@
-// RowValues: rows as hooks see them, and back as a database keeps them.
+// RowValues: converts rows between a database's form and that of hooks.
 
 import Foundation
 package import TidelineCore
@@ -16,7 +16,8 @@ extension Value {
 }
 
 extension Table {
-    /// The columns, then the system columns, as a database keeps them; times cut as on the wire.
+    /// Returns the values of the columns, then of the system columns, as a database stores them; times are cut as on
+    /// the wire.
     func storedValues(_ row: StoredRow) throws -> [SQLValue] {
         var values = try members(of: row.json).map { $0 ?? .null }
         if let place = member(named: SystemColumn.version) {
@@ -25,7 +26,9 @@ extension Table {
         return values
     }
 
-    /// The same of a row as the wire has it; nil for absent members, and a version is a text.
+    /// Returns the same for a row from the wire; nil for absent members.
+    ///
+    /// Its version is a text.
     package func members(of json: [UInt8]) throws -> [SQLValue?] {
         var values = [SQLValue?](
             repeating: nil,
@@ -45,7 +48,7 @@ extension Table {
                 var column =
                     place < columns.count
                     ? columns[place] : SystemColumn.definitions[place - columns.count]
-                // Stored values may be older than the rules.
+                // Stored values may be older than the rules of the column.
                 column.isNullable = true
                 values[place] = try column.read(&reader)
             }
@@ -53,7 +56,7 @@ extension Table {
         return values
     }
 
-    /// The row as hooks see it.
+    /// Returns the row as hooks see it.
     func row(_ stored: StoredRow) throws -> Row {
         let values = try storedValues(stored)
         var row = Row()
@@ -65,7 +68,7 @@ extension Table {
         return row
     }
 
-    /// The members that a write gives, as hooks see them.
+    /// Returns the members that a write sets, as hooks see them.
     func row(of values: [SQLValue?]) -> Row {
         var row = Row()
         for (column, value) in zip(columns, values) {
@@ -86,8 +89,8 @@ extension Table {
                 if old[name] == value { continue }
                 throw HookFault.systemColumn(name)
             }
-            // A value that the hook did not change is kept exactly, in untouched columns too: read
-            // back from the wire, a time would lose its microseconds.
+            // A value that the hook did not change is stored exactly as it was: read back from the wire, a time would
+            // lose its microseconds. This applies to untouched columns as well.
             values[place] = old[name] == value ? known[place] : try stored(value, place)
         }
         return values
@@ -120,10 +123,11 @@ struct HookFault: Error, CustomStringConvertible {
         HookFault(description: "a hook set '\(name)', which the server sets")
     }
 
-    static func status(_ refusal: Refusal) -> HookFault {
+    static func status(_ rejection: Rejection) -> HookFault {
         HookFault(
-            description: "a refusal with status \(refusal.status); 400 to 499 are allowed, but for "
-                + "401, 409 and 412: \(refusal.message)"
+            description:
+                "a rejection with status \(rejection.status); 400 to 499 are allowed, but for "
+                + "401, 409 and 412: \(rejection.message)"
         )
     }
 }

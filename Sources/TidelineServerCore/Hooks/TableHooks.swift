@@ -1,4 +1,4 @@
-// TableHooks: an app's own additions to a table: code around its operations.
+// TableHooks: an app's code around the operations on a table.
 
 public import TidelineCore
 
@@ -12,7 +12,9 @@ public import TidelineCore
 /// configuration.hooks["TodoItem"] = hooks
 /// ```
 public struct TableHooks: Sendable {
-    /// The rows that a caller sees, nil for all; if it throws, all rows are hidden.
+    /// The rows that a caller sees; nil for all.
+    ///
+    /// If it throws, all rows are hidden.
     public var rowFilter: (@Sendable (_ user: User?) async throws -> RowFilter?)?
     /// Runs before each write, outside of its transaction; may change or reject it.
     public var beforeWrite: (@Sendable (_ change: inout TableChange) async throws -> Void)?
@@ -23,12 +25,12 @@ public struct TableHooks: Sendable {
     /// Runs after lists and single rows, with the number of rows that are sent.
     public var afterRead: (@Sendable (_ read: TableRead, _ rows: Int) async throws -> Void)?
     /// Decides about a write whose version is not the stored one.
-    public var conflict: (@Sendable (_ conflict: TableConflict) async throws -> ConflictAnswer)?
+    public var conflict: (@Sendable (_ conflict: TableConflict) async throws -> ConflictResolution)?
 
-    /// No code at all.
+    /// Creates hooks without any code.
     public init() {}
 
-    /// Whether something runs before or after a write, or decides about its conflicts.
+    /// Whether a hook runs before or after a write, or decides its conflicts.
     var surroundWrites: Bool { beforeWrite != nil || afterWrite != nil || conflict != nil }
 }
 
@@ -46,7 +48,7 @@ public enum TableOperation: String, Hashable, Sendable, CaseIterable {
     case undelete
 }
 
-/// A write that is about to be done.
+/// A write before it is executed.
 public struct TableChange: Sendable {
     /// The operation of the write.
     public let operation: TableOperation
@@ -56,22 +58,24 @@ public struct TableChange: Sendable {
     public let id: String
     /// The user who sent it; nil for a caller without a token.
     public let user: User?
-    /// The name of the request in the log.
+    /// The id of the request in the log.
     public let requestID: String
-    /// The columns that the request gives; a member that is taken out is as if it had not been sent.
+    /// The columns that the request sets.
+    ///
+    /// A column that the hook removes counts as not sent.
     public var values: Row
     let reader: StoredRowReader
 
     /// The row as the caller may see it, deleted or not; nil when there is none.
     ///
-    /// If a hook calls this method, the row is guaranteed to be unchanged when the write is done: otherwise
-    /// the hook runs again, with the row as it is then.
+    /// After a hook has called this method, the write is only done while the row is unchanged: otherwise the hook
+    /// runs again, with the current row.
     public func stored() async throws -> Row? { try await reader.row() }
 }
 
 /// A write that was committed.
 public struct TableEvent: Sendable {
-    /// The operation that was done.
+    /// The executed operation.
     public let operation: TableOperation
     /// The table.
     public let table: String
@@ -79,9 +83,9 @@ public struct TableEvent: Sendable {
     public let id: String
     /// The user who sent it; nil for a caller without a token.
     public let user: User?
-    /// The name of the request in the log.
+    /// The id of the request in the log.
     public let requestID: String
-    /// The row as it was committed; nil when it was removed for good.
+    /// The row as it was committed; nil if it was removed permanently.
     public let row: Row?
 }
 
@@ -91,9 +95,9 @@ public struct TableRead: Sendable {
     public let table: String
     /// The row's id; nil for a list.
     public let id: String?
-    /// The user who asks; nil for a caller without a token.
+    /// The user who reads; nil for a caller without a token.
     public let user: User?
-    /// The name of the request in the log.
+    /// The id of the request in the log.
     public let requestID: String
 }
 
@@ -105,48 +109,48 @@ public struct TableConflict: Sendable {
     public let id: String
     /// The user who sent the write; nil for a caller without a token.
     public let user: User?
-    /// The name of the request in the log.
+    /// The id of the request in the log.
     public let requestID: String
     /// The operation of the write.
     public let operation: TableOperation
     /// Whether the write deletes the row.
     public var isDelete: Bool { operation == .delete }
     /// The stored row with the columns of the write put in.
-    public let mine: Row
+    public let client: Row
     /// The stored row.
-    public let theirs: Row
+    public let server: Row
 }
 
 /// The resolution of a write whose version is not the stored one.
-public enum ConflictAnswer: Sendable {
-    /// It is done as if it had carried the stored version.
-    case mine
+public enum ConflictResolution: Sendable {
+    /// The write is done as if it had carried the stored version.
+    case client
     /// The columns of this row are written instead.
     case write(Row)
-    /// It is dropped; the caller gets the stored row as if it had been written.
-    case keep
+    /// The write is dropped; the caller gets the stored row as if it had been written.
+    case server
     /// The policy of the table decides.
-    case refuse
+    case policy
 }
 
 /// An error that a hook or an endpoint throws to reject a request.
 ///
 /// ```swift
-/// throw Refusal(422, "A team has at most ten members.")
+/// throw Rejection(422, "A team has at most ten members.")
 /// ```
-public struct Refusal: Error, Hashable, Sendable {
+public struct Rejection: Error, Hashable, Sendable {
     /// The status of the answer: 400 to 499, but for 401, 409 and 412.
     public var status: Int
     /// The text for the caller, without contents of rows.
     public var message: String
 
-    /// Says no with a status and a reason.
+    /// Rejects the operation with a status and a reason.
     public init(_ status: Int, _ message: String) {
         self.status = status
         self.message = message
     }
 
-    /// Nil for a status that means something else to clients.
+    /// The response; nil for a status that has another meaning for clients.
     var answer: ServerError? {
         guard (400...499).contains(status), ![401, 409, 412].contains(status) else { return nil }
         return ServerError(status, message)

@@ -2,14 +2,13 @@
 
 package import TidelineCore
 
-/// How far a table has come.
+/// The last commits of a table.
 package struct TableClock: Hashable, Sendable {
     /// The time of the last write in microseconds; 0 before the first.
     package var stamp: Int64
-    /// The time of the last delete, or departure from a view, that is forgotten; 0 when none is.
+    /// The time of the last delete, or departure from a view, that is forgotten; 0 if there is none.
     package var horizon: Int64
-    /// The epoch of the database that it was read from; nil if that cannot change while the server
-    /// runs.
+    /// The epoch of the database that the clock was read from; nil if that cannot change while the server runs.
     package var epoch: String?
 
     package init(stamp: Int64 = 0, horizon: Int64 = 0, epoch: String? = nil) {
@@ -18,7 +17,7 @@ package struct TableClock: Hashable, Sendable {
         self.epoch = epoch
     }
 
-    /// The horizon on the wire, cut after the last delete that is gone; nil when none is.
+    /// The horizon on the wire, rounded up to a millisecond; nil if no delete was purged.
     var horizonText: String? {
         guard horizon > 0 else { return nil }
         let milliseconds = horizon / 1000 + 1
@@ -32,20 +31,19 @@ package struct ChangeRequest: Sendable {
     /// The visibility filter of the caller; nil for all rows.
     package var view: QueryExpression?
     package var filter: QueryExpression?
-    /// Places among columns and system columns; nil for all.
+    /// Indexes among columns and system columns; nil for all.
     package var select: [Int]?
-    /// Changes up to this time are known.
+    /// The caller has all changes up to this time.
     package var after: Int64
     /// At least 1.
     package var rowsMax: Int
     package var bytesMax: Int
-    /// How many rows, and how many entries of a log, may be read; at least 1.
+    /// How many rows, and how many entries of a log, the page may read; at least 1.
     package var scanMax = Int.max
     package var wantsCount = false
     /// The bytes before the first change.
     package var opening: [UInt8] = []
-    /// The memory reservation of the page, which grows with it; nil if all that it may need is
-    /// reserved.
+    /// The memory reservation of the page, which grows with it; nil if the most that it may need is already reserved.
     package var room: PageRoom?
 
     package init(after: Int64, rowsMax: Int, bytesMax: Int) {
@@ -55,11 +53,11 @@ package struct ChangeRequest: Sendable {
     }
 }
 
-/// Some changes, in the order of their commits.
+/// A page of changes, in the order of their commits.
 package struct ChangePage: Sendable {
-    /// The opening and the changes, separated by commas; without an end.
+    /// The opening and the changes, separated by commas; without a closing bracket.
     package var bytes: [UInt8]
-    /// How many changes these are.
+    /// The number of changes on this page.
     package var rows: Int
     /// The number of changes on this page and after it, if asked for and few enough to be counted.
     package var count: Int64?

@@ -1,11 +1,11 @@
-// DeltaToken: the state of a link to the changes of a list, as the opaque `$deltatoken`.
+// DeltaToken: the contents of a link to the changes of a list, as the opaque `$deltatoken`.
 //
-// The holder of a link can alter it without doing harm: it is parsed strictly, and the rows that it
-// leads to are read through permissions and view again. It carries no right and no content.
+// A holder who alters the link gains nothing: the token is parsed strictly, and the rows that it leads to are read
+// with the caller's permissions and view. It contains no permission and no row.
 
 import TidelineCore
 
-/// The circumstances a link was made for.
+/// The database, columns and view that a link was made for.
 ///
 /// If one of them has changed, the link's changes cannot be reported.
 package struct DeltaScope: Hashable, Sendable {
@@ -22,7 +22,7 @@ package struct DeltaScope: Hashable, Sendable {
         self.view = view
     }
 
-    /// Why a link of the scope `other` leads nowhere; nil when it does lead on.
+    /// Returns the rejection of a link that was made for `other`; nil if the link is valid.
     package func refusal(of other: DeltaScope) -> ServerError? {
         if other.epoch != epoch { return .epochChanged }
         if other.schema != schema { return .schemaChanged }
@@ -36,7 +36,7 @@ package struct Fingerprint: Hashable, Sendable {
 
     package init(bits: UInt64) { self.bits = bits }
 
-    /// The texts are distinguished by their bytes and by their boundaries.
+    /// Creates a hash that depends on the bytes of the texts and on their boundaries.
     package init(_ texts: [String]) {
         var hash = SHA256()
         for text in texts {
@@ -52,13 +52,13 @@ package struct DeltaToken: Hashable, Sendable {
     package enum Phase: UInt8, Sendable {
         /// The pages of the first list.
         case list = 1
-        /// The changes since.
+        /// The changes since the list.
         case changes = 2
     }
 
     package var phase: Phase
     package var scope: DeltaScope
-    /// The time of the table up to which the caller has all.
+    /// The commit timestamp up to which the caller has all changes.
     package var stamp: Int64
 
     package init(_ phase: Phase, _ scope: DeltaScope, stamp: Int64) {
@@ -70,7 +70,7 @@ package struct DeltaToken: Hashable, Sendable {
     private static let format: UInt8 = 1
     private static let size = 34
 
-    /// 46 characters.
+    /// The token's text, which has 46 characters.
     package var text: String {
         var bytes = [Self.format, phase.rawValue]
         bytes.reserveCapacity(Self.size)

@@ -1,17 +1,20 @@
-// DigestRoute: GET /tables/{table}/$digest.
+// DigestRoute: the route GET /tables/{table}/$digest.
 
 import TidelineCore
 
-extension TableService {
+/// The route of digests.
+struct DigestRoute {
+    let service: TableService
+
     /// The segment after a table's name that asks for a digest and not for a row.
-    static let digestName = "$digest"
+    static let name = "$digest"
 
     func digest(_ call: TableCall, _ name: String) async throws -> ServerResponse {
-        guard call.request.method == "GET", mayAnybodyRead(name) else {
-            throw ServerError.methodNotAllowed(digestMethods(name))
+        guard call.request.method == "GET", service.access.allowsReads(name) else {
+            throw ServerError.methodNotAllowed(service.access.digestMethods(name))
         }
-        try checkPermission(call, name, isRow: true)
-        let table = try table(named: name)
+        try service.access.checkPermission(call, name, isRow: true)
+        let table = try service.table(named: name)
         var request = DigestRequest()
         request.caller = call.caller
         let filter = try digestFilter(call)
@@ -29,21 +32,18 @@ extension TableService {
         }
         request.after = try bound(call.parameters.values("after"), "after")
         request.upTo = try bound(call.parameters.values("upto"), "upTo")
-        let view = try await callerView(of: table, for: call.user, at: call.now)
+        let view = try await table.callerView(for: call.user, at: call.now)
         request.view = view.condition
-        try await beforeRead(call, table, nil)
-        let digest = try await store.digest(request, in: table)
-        await afterRead(call, table, nil, rows: 0)
+        try await service.readHooks.before(call, table, nil)
+        let digest = try await service.store.digest(request, in: table)
+        await service.readHooks.after(call, table, nil, rows: 0)
         var writer = JSONWriter()
         digest.write(to: &writer)
-        let clock = try await clock(of: table)
-        var headers = listHeaders
+        let clock = try await service.clock(of: table)
+        var headers = service.answers.listHeaders
         if let horizon = clock.horizonText { headers.append("Tideline-Horizon", horizon) }
         return ServerResponse(status: 200, headers: headers, body: writer.bytes)
     }
-
-    /// Returns the methods of a digest: none if the table's reads are disabled.
-    func digestMethods(_ table: String) -> String { mayAnybodyRead(table) ? "GET, HEAD" : "" }
 
     private func digestFilter(_ call: TableCall) throws -> String? {
         var filter: String?

@@ -1,4 +1,4 @@
-// EpochMemory: the epoch of the database, as far as reads have reported it.
+// EpochMemory: the last epoch of the database that a read has returned.
 //
 // A database may be restored while its servers run. If the store has no other way to notice that, each
 // read returns the epoch of the state that it was read from; the last one counts.
@@ -25,7 +25,7 @@ package final class EpochMemory: Sendable {
 
     package var current: Epoch { state.withLock { $0 } }
 
-    /// Records the epoch of a read; returns the epoch that it was read from.
+    /// Records the epoch of a read; returns the current epoch.
     @discardableResult
     package func learn(_ clock: TableClock) -> Epoch {
         state.withLock { state in

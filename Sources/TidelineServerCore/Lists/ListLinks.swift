@@ -7,14 +7,14 @@ struct ListLinks: Sendable {
 
     /// The link to the rows after the page; nil if there are none.
     var next: Parameters?
-    /// To the changes after the list.
+    /// The link to the changes after the list.
     var delta: Parameters?
 }
 
 extension ListPlan {
     /// Returns the parameters of the link to the rows after `page`, or nil if there are none.
     ///
-    /// A list with change tracking is always whole: there `$top` bounds a page and not the list.
+    /// A list with change tracking is always read to its end: its `$top` limits a page, not the list.
     func nextParameters(
         after page: ListPage,
         of parameters: QueryParameters,
@@ -23,7 +23,7 @@ extension ListPlan {
         guard let keys = page.next else { return nil }
         var top = options.top.map { token == nil ? $0 - page.rows : $0 }
         if top == 0 {
-            // A datasync caller has all it asked for; a classic one pages by links of one size.
+            // A datasync caller has all the rows that it requested; a classic caller pages by links of one size.
             guard generation == .classic else { return nil }
             top = options.top
         }
@@ -61,7 +61,7 @@ extension ListPlan {
 }
 
 extension QueryParameters {
-    /// All parameters except for those that say where a page begins.
+    /// All parameters except for the position of a page.
     fileprivate var withoutPosition: [Parameter] {
         all.filter { parameter in
             !ASCII.equal(parameter.name, "$skip") && !ASCII.equal(parameter.name, "$skiptoken")
@@ -69,7 +69,7 @@ extension QueryParameters {
         }
     }
 
-    /// The parameters of the link to changes by which the request came.
+    /// The parameters of the link to changes that the request used.
     var linkAgain: [Parameter] {
         withoutPosition + all.filter { ASCII.equal($0.name, "$deltatoken") }
     }
@@ -81,7 +81,7 @@ extension QueryParameters {
 }
 
 extension QueryParameters.Parameter {
-    /// A percent-encoded query string, without the question mark.
+    /// Returns a percent-encoded query string, without the question mark.
     package static func query(_ parameters: [QueryParameters.Parameter]) -> String {
         var text: [UInt8] = []
         for parameter in parameters {

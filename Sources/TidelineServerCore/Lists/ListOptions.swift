@@ -1,6 +1,6 @@
 // ListOptions: the query options of a list, as texts and checked numbers.
 //
-// It knows no table: ListPlan brings the two together.
+// It knows no table; ListPlan checks the options against one.
 
 package struct ListOptions: Sendable {
     package var filter: String?
@@ -12,7 +12,7 @@ package struct ListOptions: Sendable {
     package var skip = 0
     package var wantsCount = false
 
-    /// Reads the options; unknown, doubled and empty ones are 400.
+    /// Reads the options; unknown, repeated and empty ones are rejected with 400.
     package init(_ parameters: QueryParameters, generation: Generation) throws {
         var seen: Set<String> = []
         for parameter in parameters.all where parameter.name.utf8.first == UInt8(ascii: "$") {
@@ -62,7 +62,7 @@ package struct ListOptions: Sendable {
         return value
     }
 
-    /// Datasync callers count by the presence of the option, whatever its value, as with its
+    /// For datasync callers the presence of the option requests a count, whatever its value, as on the original
     /// servers (datasync-protocol.md 5.1).
     private static func count(_ value: String, _ generation: Generation) throws -> Bool {
         if generation == .datasync || ASCII.equal(value, "true") { return true }

@@ -4,11 +4,11 @@ import TidelineCore
 
 package struct ListPlan: Sendable {
     package var request = ListRequest()
-    /// The page size that the caller's preference led to.
+    /// The page size that results from the caller's preference.
     package private(set) var pageSizeApplied: Int?
     let generation: Generation
     let options: ListOptions
-    /// Whether the query asks for the time, so that its plan holds for one request.
+    /// Whether the query uses the current time, so that its plan is valid for one request only.
     private(set) var dependsOnTime = false
     /// The types of the sort keys, the id last.
     private var keyTypes: [ExpressionType] = [.string]
@@ -16,13 +16,13 @@ package struct ListPlan: Sendable {
     /// Whether the page begins with the first row.
     var isFirstPage: Bool { options.token == nil && options.skip == 0 }
 
-    /// Whether changes after the list can be tracked: rows must not come and go with time alone,
-    /// and neither the start of the list nor all of it may be left out.
+    /// Whether changes after the list can be tracked: rows must not enter or leave it just because time passes, and
+    /// neither its beginning nor all of its rows may be skipped.
     var canTrackChanges: Bool {
         generation == .datasync && !dependsOnTime && options.skip == 0 && options.top != 0
     }
 
-    /// Nil when a dynamic schema lacks a column that the query names: nothing can match.
+    /// Returns nil if a dynamic schema lacks a column that the query names, so that no row can match.
     package init?(
         _ options: ListOptions,
         table: Table,
@@ -66,7 +66,7 @@ package struct ListPlan: Sendable {
         }
     }
 
-    /// The most rows of a request if a table does not say: as in the original servers.
+    /// Returns the default maximum of rows for a request, which is that of the original servers.
     private static func topMax(_ table: Table, _ generation: Generation) -> Int {
         table.definition.maxTop ?? (generation == .classic ? classicTopMax : datasyncTopMax)
     }
@@ -74,7 +74,7 @@ package struct ListPlan: Sendable {
     private static let classicTopMax = 1000
     private static let datasyncTopMax = 128_000
 
-    /// The page size that a caller's preference leads to.
+    /// Returns the page size that results from a caller's preference.
     static func applied(_ wanted: Int?, _ table: Table, _ generation: Generation) -> Int? {
         guard generation == .datasync else { return nil }
         return wanted.map { min($0, topMax(table, generation)) }
@@ -109,8 +109,8 @@ package struct ListPlan: Sendable {
 
     /// The millisecond T in the queries of classic pulls.
     ///
-    /// They ask for `updatedAt ge T` in the order of `updatedAt`, and skip the rows of that
-    /// millisecond that they have.
+    /// These pulls request `updatedAt ge T` in the order of `updatedAt`, and skip the rows of that millisecond that
+    /// they already have.
     private var tie: Int64? {
         guard let filter = request.filter, request.order.first?.isAscending == true,
             request.order.first?.expression.kind == .field(SystemColumn.updatedAt)
@@ -119,7 +119,7 @@ package struct ListPlan: Sendable {
         return start / 1000
     }
 
-    /// The instants T of all `updatedAt ge T` that every row of the filter fulfils.
+    /// Returns the instants T of all `updatedAt ge T` that every row of the filter must satisfy.
     private static func starts(of filter: QueryExpression) -> [Int64] {
         switch filter.kind {
         case .all(let parts): return parts.flatMap(starts)
@@ -139,7 +139,7 @@ package struct ListPlan: Sendable {
         }
     }
 
-    /// An empty page of this kind of caller.
+    /// Returns an empty page for this generation of callers.
     package static func emptyPage(_ options: ListOptions, _ generation: Generation) -> ListPage {
         ListPage(
             bytes: Array(opening(generation, wantsCount: options.wantsCount).utf8),

@@ -1,25 +1,25 @@
-// ListPlans: the plans of queries that came before, by their text.
+// ListPlans: a cache of query plans by the text of the query.
 //
-// Devices ask the same first page, and small pages cost less than the reading of their options.
+// Devices often request the same first page, and parsing the options costs more than a small page.
 
 import Synchronization
 import TidelineCore
 
 final class ListPlans: Sendable {
     struct Query: Hashable, Sendable {
-        /// The table's definition: one with more columns is another object.
+        /// The table's definition; adding columns replaces the object.
         let table: ObjectIdentifier
         let text: String
         let generation: Generation
         let pageSizeWanted: Int?
         let includesDeleted: Bool
 
-        /// Swift takes texts for equal that are not the same bytes, but not in ASCII.
+        /// Swift considers some texts equal that have different bytes, but none in ASCII.
         var hasOneSpelling: Bool { text.utf8.allSatisfy { $0 < 0x80 } }
     }
 
     private struct Kept {
-        /// Keeps the object of the key from becoming another one.
+        /// Retains the object, so that no other object gets its identifier.
         let table: Table
         let plan: ListPlan
     }
@@ -35,8 +35,7 @@ final class ListPlans: Sendable {
         return plans.withLock { $0.value(query)?.plan }
     }
 
-    /// Caches the plan unless it is one of very many: each page after the first has a query of its
-    /// own.
+    /// Caches the plan of a first page, unless it depends on the time; each later page has a query of its own.
     func keep(_ plan: inout ListPlan, for query: Query, of table: Table) {
         guard query.text.utf8.count <= Self.textBytesMax, query.hasOneSpelling, plan.isFirstPage,
             !plan.dependsOnTime

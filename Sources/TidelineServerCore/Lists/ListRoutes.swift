@@ -1,4 +1,4 @@
-// ListRoutes: lists of a table, and the changes after one: request -> plan -> page -> links.
+// ListRoutes: lists of a table, and the changes after a list: request -> plan -> page -> links.
 //
 //     list          S := the table's clock, then the first page
 //     its pages     carry S in their links
@@ -21,10 +21,13 @@ private struct ChangeTracking {
     }
 }
 
-extension TableService {
+/// The routes of lists and of the changes after a list.
+struct ListRoutes {
+    let service: TableService
+
     func list(_ call: TableCall, _ name: String) async throws -> ServerResponse {
-        guard let table = catalog.table(named: name) else {
-            guard settings.dynamicSchema, TableDefinition.nameFault(name) == nil else {
+        guard let table = service.catalog.table(named: name) else {
+            guard service.settings.dynamicSchema, TableDefinition.nameFault(name) == nil else {
                 throw ServerError.noSuchTable
             }
             return try emptyList(call, name)
@@ -35,34 +38,37 @@ extension TableService {
             link != nil || call.generation == .datasync && call.head.preferences.tracksChanges
         guard var plan = try plan(call, table, isTracked: isTracked) else {
             // The column that the query names may exist by now.
-            if settings.dynamicSchema { _ = try await clock(of: table) }
+            if service.settings.dynamicSchema { _ = try await service.clock(of: table) }
             return try emptyList(call, name)
         }
         // Plans are kept by the text of the query, for all users.
-        let view = try await callerView(of: table, for: call.user, at: call.now)
+        let view = try await table.callerView(for: call.user, at: call.now)
         plan.request.view = view.condition
         plan.request.caller = call.caller
-        try await beforeRead(call, table, nil)
+        try await service.readHooks.before(call, table, nil)
         var tracking: ChangeTracking?
         if isTracked { tracking = try await self.tracking(link, table, plan, view) }
         if isTracked && tracking == nil {
             plan.request.includesDeleted = call.includesDeleted
             plan.request.kept = nil
         }
-        let (page, share) = try await makePage(of: plan.request.rowsMax, in: table) { room in
+        let (page, share) = try await service.pages.makePage(
+            of: plan.request.rowsMax,
+            in: table
+        ) { room in
             plan.request.room = room
-            return try await store.list(plan.request, in: table)
+            return try await service.store.list(plan.request, in: table)
         }
         table.pageSize.made(rows: page.rows, bytes: page.bytes.count)
-        await afterRead(call, table, nil, rows: page.rows)
+        await service.readHooks.after(call, table, nil, rows: page.rows)
         // Read after the page, so that tombstones that were purged before the page was read are accounted for.
         let clock =
             if let known = page.clock {
                 known
             } else {
-                try await self.clock(of: table)
+                try await service.clock(of: table)
             }
-        let epoch = epochs.learn(clock)
+        let epoch = service.epochs.learn(clock)
         if let tracking {
             if tracking.scope.epoch != epoch.fingerprint { throw ServerError.epochChanged }
             if clock.horizon > tracking.stamp { throw ServerError.deltaExpired(clock) }
@@ -76,20 +82,20 @@ extension TableService {
         if links.next == nil {
             links.delta = tracking.map { call.parameters.link($0.token(.changes)) }
         }
-        var answer = listAnswer(call, table.name, page, links, clock)
+        var answer = service.answers.list(call, table.name, page, links, clock)
         answer.share = share
         answer.applies(call, plan.pageSizeApplied, tracksChanges: tracking != nil)
         return answer
     }
 
-    /// The list of a table or with a column that a dynamic schema does not have yet.
+    /// Returns the list of a table, or with a column, that a dynamic schema does not have yet.
     private func emptyList(_ call: TableCall, _ name: String) throws -> ServerResponse {
         let options = try ListOptions(call.parameters, generation: call.generation)
         let page = ListPlan.emptyPage(options, call.generation)
-        return listAnswer(call, name, page, ListLinks(), nil)
+        return service.answers.list(call, name, page, ListLinks(), nil)
     }
 
-    /// Nil when nothing can match.
+    /// Returns nil if no row can match.
     private func plan(_ call: TableCall, _ table: Table, isTracked: Bool) throws -> ListPlan? {
         let query = ListPlans.Query(
             table: ObjectIdentifier(table),
@@ -99,25 +105,25 @@ extension TableService {
             // A device without rows needs no tombstones; later deletes are reported as removals.
             includesDeleted: call.includesDeleted && !isTracked
         )
-        if let known = plans.plan(query) { return known }
+        if let known = service.plans.plan(query) { return known }
         let plan = try ListPlan(
             try ListOptions(call.parameters, generation: call.generation),
             table: table,
             generation: call.generation,
             pageSizeWanted: query.pageSizeWanted,
-            limits: settings.limits,
-            isDynamic: settings.dynamicSchema,
+            limits: service.settings.limits,
+            isDynamic: service.settings.dynamicSchema,
             now: call.now
         )
         guard var plan else { return nil }
         plan.request.includesDeleted = query.includesDeleted
-        if !isTracked || plan.canTrackChanges { plans.keep(&plan, for: query, of: table) }
+        if !isTracked || plan.canTrackChanges { service.plans.keep(&plan, for: query, of: table) }
         return plan
     }
 
     // MARK: - Changes
 
-    /// The token of a link to changes, or of a page of a list that will have one; nil without one.
+    /// Returns the token of a link to changes, or of a page of a list that will end with one; nil without one.
     private func deltaToken(_ call: TableCall) throws -> DeltaToken? {
         guard call.generation == .datasync else { return nil }
         let texts = call.parameters.values("$deltatoken")
@@ -131,7 +137,7 @@ extension TableService {
     /// Returns the scope of links to the changes of a view.
     private func scope(_ table: Table, _ view: CallerView) -> DeltaScope {
         DeltaScope(
-            epoch: epochs.current.fingerprint,
+            epoch: service.epochs.current.fingerprint,
             schema: table.fingerprint,
             view: view.fingerprint
         )
@@ -147,7 +153,7 @@ extension TableService {
         let canTrackChanges = plan.canTrackChanges && !view.dependsOnTime
         guard let link else {
             guard canTrackChanges else { return nil }
-            let stamp = try await clock(of: table).stamp
+            let stamp = try await service.clock(of: table).stamp
             return ChangeTracking(scope: scope(table, view), stamp: stamp)
         }
         let scope = scope(table, view)
@@ -162,59 +168,65 @@ extension TableService {
         _ table: Table,
         _ link: DeltaToken
     ) async throws -> ServerResponse {
-        let view = try await callerView(of: table, for: call.user, at: call.now)
-        try await beforeRead(call, table, nil)
+        let view = try await table.callerView(for: call.user, at: call.now)
+        try await service.readHooks.before(call, table, nil)
         let scope = scope(table, view)
         if let refusal = scope.refusal(of: link.scope) { throw refusal }
-        // Before it is known whether anything is new: a wrong link does not begin to be one later.
+        // The plan is made before the server knows whether there are changes, so that an invalid link is always
+        // rejected.
         guard let plan = try plan(call, table, isTracked: true), plan.canTrackChanges,
             plan.options.token == nil
         else { throw ServerError.notADeltaLink }
-        let known = try await clock(of: table)
-        if epochs.current.fingerprint != scope.epoch { throw ServerError.epochChanged }
+        let known = try await service.clock(of: table)
+        if service.epochs.current.fingerprint != scope.epoch { throw ServerError.epochChanged }
         if known.stamp == link.stamp {
             return await nothingNew(call, table, plan, known)
         }
         var request = plan.changes(
             after: link.stamp,
             view: view.condition,
-            limits: settings.limits
+            limits: service.settings.limits
         )
         request.caller = call.caller
-        var (page, share) = try await makePage(of: request.rowsMax, in: table) { room in
+        var (page, share) = try await service.pages.makePage(
+            of: request.rowsMax,
+            in: table
+        ) { room in
             request.room = room
-            return try await store.changes(request, in: table)
+            return try await service.store.changes(request, in: table)
         }
         table.pageSize.made(rows: page.rows, bytes: page.bytes.count)
-        if epochs.learn(page.clock).fingerprint != scope.epoch { throw ServerError.epochChanged }
+        if service.epochs.learn(page.clock).fingerprint != scope.epoch {
+            throw ServerError.epochChanged
+        }
         guard page.clock.horizon <= link.stamp else {
             throw ServerError.deltaExpired(page.clock)
         }
-        await afterRead(call, table, nil, rows: page.rows)
+        await service.readHooks.after(call, table, nil, rows: page.rows)
         let links = links(behind: page, scope, call)
         let bytes = page.bytes
-        // The answer grows in the page's memory.
+        // The response reuses the page's memory.
         page.bytes = []
         let list = ListPage(bytes: bytes, rows: page.rows, count: page.count)
-        var answer = listAnswer(call, table.name, list, links, page.clock)
+        var answer = service.answers.list(call, table.name, list, links, page.clock)
         answer.share = share
         answer.applies(call, plan.pageSizeApplied, tracksChanges: true)
         return answer
     }
 
-    /// Returns the answer to a link without later writes, made without the database.
+    /// Returns the response to a link if nothing was written since, without asking the database.
     private func nothingNew(
         _ call: TableCall,
         _ table: Table,
         _ plan: ListPlan,
         _ clock: TableClock
     ) async -> ServerResponse {
-        await afterRead(call, table, nil, rows: 0)
+        await service.readHooks.after(call, table, nil, rows: 0)
         var links = ListLinks()
-        // The link that was followed leads on.
+        // The link that was followed stays valid.
         links.delta = call.parameters.linkAgain
         let page = ListPlan.emptyPage(plan.options, call.generation)
-        var answer = listAnswer(call, table.name, page, links, clock)
+        var answer = service.answers.list(call, table.name, page, links, clock)
         answer.applies(call, plan.pageSizeApplied, tracksChanges: true)
         return answer
     }
@@ -234,7 +246,7 @@ extension TableService {
 }
 
 extension ServerResponse {
-    /// Says which preferences were followed.
+    /// Adds the header that lists the applied preferences.
     fileprivate mutating func applies(
         _ call: TableCall,
         _ pageSize: Int?,

@@ -11,15 +11,17 @@ package enum PageToken: Hashable, Sendable {
     case keys([SQLValue])
     case mark(PageMark)
 
-    /// The most bytes of keys that a token carries, 1 KB in base64.
+    /// The most bytes of keys in a token, which is 1 KB in base64.
     private static let keysBytesMax = 768
-    /// The longest text or bytes that a mark carries whole, and how much of a longer one.
+    /// The size above which a page mark contains only a prefix of a key, and the size of that prefix, in bytes.
     private static let shortMax = 64
     private static let prefixMax = 128
-    /// The most keys that a mark carries.
+    /// The most keys of a page mark.
     private static let markKeysMax = 8
 
-    /// The token after a row; without its version only by the keys, however long they are.
+    /// Creates the token after a row.
+    ///
+    /// Without a version it contains the keys, however long they are.
     package init(_ keys: [SQLValue], version: Int64?) {
         self = .keys(keys)
         guard let version, case .text(let id)? = keys.last, json.count > Self.keysBytesMax else {
@@ -36,7 +38,7 @@ package enum PageToken: Hashable, Sendable {
         self = .mark(mark)
     }
 
-    /// Nil for a short key.
+    /// Returns the prefix of a long key; nil for a short key.
     private static func prefix(of key: SQLValue) -> SQLValue? {
         switch key {
         case .text(let text) where text.utf8.count > shortMax:
@@ -45,7 +47,7 @@ package enum PageToken: Hashable, Sendable {
                 offsetBy: prefixMax,
                 limitedBy: text.utf8.endIndex
             )
-            // Scalars stay whole.
+            // The prefix ends at the boundary of a scalar.
             while let place = end, place.samePosition(in: text.unicodeScalars) == nil {
                 end = text.utf8.index(before: place)
             }
@@ -57,7 +59,7 @@ package enum PageToken: Hashable, Sendable {
 
     // MARK: - Writing
 
-    /// The text in a link.
+    /// The text for a link.
     package var text: String { Base64URL.encode(json) }
 
     private var json: [UInt8] {
@@ -93,7 +95,7 @@ package enum PageToken: Hashable, Sendable {
         switch key {
         case .null, .program: writer.null()
         case .integer(let value): writer.integer(value)
-        // Too large a number is read as infinity.
+        // A number that is too large is read as infinity.
         case .real(let value):
             writer.raw(value.isFinite ? value.description : value > 0 ? "1e999" : "-1e999")
         case .text(let value): writer.string(value)
@@ -106,7 +108,7 @@ package enum PageToken: Hashable, Sendable {
 
     // MARK: - Reading
 
-    /// Returns the type of a sort key in the database: versions are numbers there.
+    /// Returns the type of a sort key in the database, where versions are numbers.
     package static func type(of key: SortKey, in schema: TableSchema) -> ExpressionType {
         key.expression.kind == .field(SystemColumn.version)
             ? .integer : key.expression.type(in: schema)
@@ -148,7 +150,7 @@ package enum PageToken: Hashable, Sendable {
         self = token
     }
 
-    /// Whether a row of ours can have the key.
+    /// Whether a row of this server can have the key.
     private static func fits(_ key: SQLValue, _ type: ExpressionType) -> Bool {
         switch key {
         case .null: return true

@@ -1,17 +1,17 @@
-// TableDigest: count and hash of the rows that a caller sees, so that two sides find where they
-// differ in a few small answers.
+// TableDigest: counts and hashes of the rows that a caller sees, by which two sides find their differences with a few
+// small responses.
 
 package import TidelineCore
 
-/// Which rows are hashed: those that are not deleted.
+/// A request for the hashes of a table's rows that are not deleted.
 package struct DigestRequest: Sendable {
     package var caller = ReadCaller.nobody
     /// The visibility filter of the caller; nil for all rows.
     package var view: QueryExpression?
     package var filter: QueryExpression?
-    /// Only ids after this one, in the order of their bytes.
+    /// Only rows with an id after this one count, in the order of their bytes.
     package var after: String?
-    /// Only ids up to this one.
+    /// Only rows with an id up to this one count.
     package var upTo: String?
     package var rangesMax = 16
 
@@ -19,20 +19,20 @@ package struct DigestRequest: Sendable {
 }
 
 package struct TableDigest: Hashable, Sendable {
-    /// Some of the rows, in the byte order of their ids.
+    /// A range of rows, in the byte order of their ids.
     package struct Range: Hashable, Sendable {
-        /// The id before the first; nil for none.
+        /// The id before the range; nil for no lower bound.
         package var after: String?
-        /// The last id; nil for no end.
+        /// The last id of the range; nil for no upper bound.
         package var upTo: String?
         package var count: Int64
-        /// In lower-case hexadecimal digits.
+        /// The hash in lower-case hexadecimal digits.
         package var digest: String
     }
 
     package var count: Int64
     package var digest: String
-    /// Consecutive ranges, without a gap; at least one.
+    /// The ranges, at least one, without gaps between them.
     package var ranges: [Range]
 
     func write(to writer: inout JSONWriter) {
@@ -59,7 +59,7 @@ package struct TableDigest: Hashable, Sendable {
     }
 }
 
-/// Hashes rows as they come, in the byte order of their ids: `id`, 0x00, `version`, 0x0A of each.
+/// Hashes rows one by one, in the byte order of their ids: `id`, 0x00, `version`, 0x0A of each.
 package struct DigestBuilder {
     private let request: DigestRequest
     private let total: Int64
@@ -71,7 +71,7 @@ package struct DigestBuilder {
     private var ranges: [TableDigest.Range] = []
     private var after: String?
 
-    /// `total` is the number of rows that will come.
+    /// `total` is the number of rows that will be added.
     package init(_ request: DigestRequest, total: Int64) {
         self.request = request
         self.total = total
@@ -81,7 +81,7 @@ package struct DigestBuilder {
 
     private static let linesMax = 8192
 
-    /// Takes the next row.
+    /// Adds the next row.
     package mutating func take(id: UnsafeBufferPointer<UInt8>, version: Int64) {
         lines.append(contentsOf: id)
         lines.append(0)
@@ -94,13 +94,13 @@ package struct DigestBuilder {
         count += 1
         partCount += 1
         if lines.count > Self.linesMax { mix() }
-        // The last range has no end but that of the request.
+        // The last range ends at the bound of the request.
         let parts = Int64(ranges.count + 1)
         guard parts < request.rangesMax, count < total, count >= bound(parts) else { return }
         endRange(upTo: String(decoding: id, as: UTF8.self))
     }
 
-    /// How many rows the first ranges have.
+    /// Returns how many rows the first ranges have together.
     private func bound(_ ranges: Int64) -> Int64 {
         let (whole, rest) = total.quotientAndRemainder(dividingBy: Int64(request.rangesMax))
         return max(ranges, whole * ranges + min(rest, ranges))
@@ -127,7 +127,7 @@ package struct DigestBuilder {
         after = id
     }
 
-    /// All rows have come.
+    /// Returns the digest after the last row.
     package mutating func finish() -> TableDigest {
         endRange(upTo: request.upTo)
         return TableDigest(count: count, digest: all.finishHex(), ranges: ranges)

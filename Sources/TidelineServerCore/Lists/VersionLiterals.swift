@@ -1,10 +1,10 @@
-// VersionLiterals: versions are texts on the wire and integers in a database.
+// VersionLiterals: converts the versions in a filter, which are texts on the wire, to a database's integers.
 
 package import TidelineCore
 
 /// Versions are texts on the wire and integers in the database.
 package enum VersionLiterals {
-    /// The filter with the literals that `version` is compared with as integers.
+    /// Returns the filter, with the literals that `version` is compared with as integers.
     package static func replace(in expression: QueryExpression) -> QueryExpression {
         var result = expression
         switch expression.kind {

@@ -1,8 +1,7 @@
-// EventBoard: the tables that changed, and when, for the listeners of all event loops.
+// EventBoard: the changed tables and their commit timestamps, for the listeners of all event loops.
 //
-// The store notifies it after each commit. It notifies each loop once, however many listeners that
-// has and however many commits follow until the loop reads them; the loop does the rest on its own
-// thread.
+// The store notifies it after each commit. It notifies each loop once, however many listeners the loop has and
+// however many commits follow until the loop reads them. The loop does the rest on its own thread.
 
 import Synchronization
 import TidelineCore
@@ -10,7 +9,7 @@ import TidelineCore
 /// A table that a commit changed.
 package struct TableStamp: Sendable, Equatable {
     package var table: String
-    /// The table's last stamp.
+    /// The last commit timestamp of the table.
     package var stamp: Int64
 
     package init(table: String, stamp: Int64) {
@@ -21,7 +20,7 @@ package struct TableStamp: Sendable, Equatable {
 
 package final class EventBoard: Sendable {
     private struct State {
-        /// By the names in lower case.
+        /// The indexes of the tables by their names in lower case.
         var places: [String: Int] = [:]
         var stamps: [Int64] = []
         var feeds: [EventFeed.Box] = []
@@ -39,7 +38,7 @@ package final class EventBoard: Sendable {
 
     package init() {}
 
-    /// Takes note of a commit.
+    /// Records a commit.
     package func changed(_ changes: [TableStamp]) {
         guard !changes.isEmpty else { return }
         let feeds = state.withLock { state in
@@ -53,19 +52,21 @@ package final class EventBoard: Sendable {
         for feed in feeds { feed.wakeOnce() }
     }
 
-    /// The last stamp of a table; 0 for one that nothing is known of.
+    /// Returns the last commit timestamp of a table; 0 for an unknown table.
     func stamp(of table: String) -> Int64 {
         state.withLock { state in
             state.places[table.lowercased()].map { state.stamps[$0] } ?? 0
         }
     }
 
-    /// The table as listeners watch it.
+    /// Returns the table as listeners watch it.
     func table(named name: String) -> EventListener.Table {
         EventListener.Table(place: state.withLock { $0.place(of: name) }, name: name)
     }
 
-    /// The side of one event loop; `wake` is called when there is news, by any thread.
+    /// Returns the feed of one event loop.
+    ///
+    /// `wake` is called when there are changes, on any thread.
     package func attach(wake: @escaping @Sendable () -> Void) -> EventFeed {
         state.withLock { state in
             let box = EventFeed.Box(wake: wake)
@@ -79,7 +80,7 @@ package final class EventBoard: Sendable {
     }
 }
 
-/// The view of one event loop of the tables; confined to its thread.
+/// The changed tables as one event loop sees them; confined to its thread.
 package struct EventFeed: Sendable {
     /// The pending changes for one loop.
     final class Box: Sendable {
@@ -115,8 +116,7 @@ package struct EventFeed: Sendable {
     }
 
     let box: Box
-    /// The last commit timestamps by the indexes of the tables, as far as this loop has reported
-    /// them.
+    /// The last commit timestamps by the indexes of the tables, as of the last refresh of this loop.
     package private(set) var stamps: [Int64]
 
     fileprivate init(_ box: Box, stamps: [Int64]) {
@@ -124,7 +124,7 @@ package struct EventFeed: Sendable {
         self.stamps = stamps
     }
 
-    /// Takes the news; flags by the places of the tables.
+    /// Reads the pending changes; returns flags by the indexes of the tables.
     package mutating func refresh() -> [Bool] {
         let news = box.take()
         guard let last = news.keys.max() else { return [] }
@@ -145,9 +145,9 @@ package final class EventStream: Sendable {
     private let tables: [EventListener.Table]
     private let epoch: UInt64
     private let lastID: String?
-    /// For how many microseconds the caller may listen; nil for no end.
+    /// How long the caller may listen, in microseconds; nil for no limit.
     package let lasts: Int64?
-    /// The caller that it counts for: a user or, without a token, an address.
+    /// The caller that the stream counts for: a user or, without a token, an address.
     package let caller: String
 
     init(

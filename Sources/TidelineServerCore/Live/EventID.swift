@@ -1,13 +1,15 @@
 // EventID: the state of the tables that a listener has received, as the `id` of its events. Pure.
 //
-// An id lists the tables without unreported changes, each with its last commit timestamp then. A
-// table that is not in it, or has another timestamp by now, has changed. So an id needs no memory
-// of the server: it is valid after a restart, and at another server of the same database.
+// An id lists the tables without unreported changes, each with its last commit timestamp then. A table that is
+// absent, or that has another timestamp by now, has changed. So an id needs no state on the server: it stays valid
+// after a restart, and on another server of the same database.
 
 import TidelineCore
 
 package struct EventID: Equatable, Sendable {
-    /// A table in an id; the names differ in length.
+    /// A table in an id, and its last commit timestamp.
+    ///
+    /// A number replaces the name, because names differ in length.
     package struct Mark: Equatable, Sendable {
         package var table: UInt64
         package var stamp: Int64
@@ -18,7 +20,7 @@ package struct EventID: Equatable, Sendable {
         }
     }
 
-    /// The state of the database, another one after a restore.
+    /// The epoch of the database, which changes with a restore.
     package var epoch: UInt64
     package var marks: [Mark]
 
@@ -38,7 +40,7 @@ package struct EventID: Equatable, Sendable {
         }
     }
 
-    /// Letters and digits, sixteen for each number.
+    /// The id as text: letters and digits, sixteen for each number.
     package var text: String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(16 + marks.count * 32)
@@ -57,7 +59,7 @@ package struct EventID: Equatable, Sendable {
         return hash
     }
 
-    /// More than the most tables of a listener make.
+    /// The most bytes of an id's text, more than the tables of a listener need.
     private static let textBytesMax = 4096
 
     private static func words(_ text: String) -> [UInt64]? {

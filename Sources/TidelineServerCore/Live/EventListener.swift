@@ -2,21 +2,21 @@
 //
 //     open -> { mark(changes) | next(stamps) }*
 //
-// A change sets a bit, and the event takes it away: however many changes come while the listener
-// does not read, each table waits once.
+// A change sets a bit, and sending the event clears it: however many changes happen while the listener does not read,
+// one event for each table is pending.
 
 import TidelineCore
 
 package struct EventListener: Sendable {
-    /// The most tables of a listener: one bit each.
+    /// The most tables of a listener, which has one bit for each.
     package static let tablesMax = 64
 
     /// A table as events name it.
     package struct Table: Sendable, Equatable {
-        /// Its place among the tables of the server.
+        /// The index among the tables of the server.
         package var place: Int
         package var name: String
-        /// The number that replaces its name in ids.
+        /// The number that replaces the name in ids.
         package var number: UInt64
 
         package init(place: Int, name: String) {
@@ -36,9 +36,8 @@ package struct EventListener: Sendable {
     /// - Parameters:
     ///   - tables: At most `tablesMax`.
     ///   - epoch: The epoch of the database.
-    ///   - lastID: The id of the last event that the listener had, if it names one. If it cannot be
-    ///     parsed,
-    ///     all tables may have changed.
+    ///   - lastID: The id of the last event that the listener received, if it sends one. If it cannot be parsed, all
+    ///     tables may have changed.
     ///   - stamps: The last commit timestamps by the indexes of the tables.
     package init(_ tables: [Table], epoch: UInt64, lastID: String?, stamps: [Int64]) {
         self.tables = Array(tables.prefix(Self.tablesMax))
@@ -58,14 +57,14 @@ package struct EventListener: Sendable {
     /// Whether there are unreported changes.
     package var isPending: Bool { pending != 0 }
 
-    /// Takes note of changed tables, given as flags by their places.
+    /// Records changed tables, given as flags by their indexes.
     package mutating func mark(_ changed: [Bool]) {
         for (index, table) in tables.enumerated() where table.place < changed.count {
             if changed[table.place] { pending |= 1 << UInt64(index) }
         }
     }
 
-    /// The beginning of the stream: sets the position of the listener, without an event.
+    /// Returns the beginning of the stream, which sets the listener's last id without an event.
     package func opening(_ stamps: [Int64]) -> [UInt8] {
         Array("retry: \(Self.retryMilliseconds)\nid: \(id(stamps).text)\n\n".utf8)
     }
@@ -73,12 +72,12 @@ package struct EventListener: Sendable {
     /// The approximate bytes of one write: each event has an id that names the tables.
     package static let eventsBytesMax = 16 << 10
 
-    /// Returns the pending events, up to about so many bytes; the rest stays pending.
+    /// Returns the pending events, up to about this many bytes; the rest stays pending.
     package mutating func next(_ stamps: [Int64], bytesMax: Int = eventsBytesMax) -> [UInt8] {
         var bytes: [UInt8] = []
         for (index, table) in tables.enumerated() where pending & 1 << UInt64(index) != 0 {
             if bytes.count >= bytesMax { break }
-            // The id counts its own event as sent, and the events after it not.
+            // The id counts its own event as sent, but none of the events after it.
             pending &= ~(1 << UInt64(index))
             bytes += "id: ".utf8
             bytes += id(stamps).text.utf8
@@ -97,7 +96,7 @@ package struct EventListener: Sendable {
         return EventID(epoch: epoch, marks: marks)
     }
 
-    /// A table that was never written to has no stamp.
+    /// Returns the last commit timestamp of a table; a table that was never written to has none.
     private static func stamp(_ table: Table, _ stamps: [Int64]) -> Int64 {
         stamps.indices.contains(table.place) ? stamps[table.place] : 0
     }
@@ -105,25 +104,25 @@ package struct EventListener: Sendable {
     /// An empty comment, which shows the client and the proxies that the connection is alive.
     package static let heartbeat = Array(":\n\n".utf8)
 
-    /// The end of the stream by the server: come again, after a moment.
+    /// The end of the stream by the server: the client reconnects after a moment.
     package static let farewell = Array("retry: \(retryMilliseconds)\n\n".utf8)
 
-    /// After how long a listener that lost its stream comes again.
+    /// After how many milliseconds a listener reconnects that lost its stream.
     private static let retryMilliseconds = 2000
 }
 
-/// The events of one state of the tables, built once for all listeners that receive the same.
+/// The events for one state of the tables, built once for all listeners that receive the same.
 package struct EventTexts: Sendable {
     private struct Text: Sendable {
         var tables: [EventListener.Table]
         var epoch: UInt64
-        /// The flags that were pending, and those that remained.
+        /// The flags that were pending before, and those that remained.
         var before: UInt64
         var after: UInt64
         var bytes: [UInt8]
     }
 
-    /// More kinds of listeners than these are not remembered at a time.
+    /// The most kinds of listeners whose events are cached at a time.
     private static let textsMax = 16
 
     private var texts: [Text] = []
@@ -137,7 +136,7 @@ package struct EventTexts: Sendable {
         oldest = 0
     }
 
-    /// The events that are due to a listener, as ``EventListener/next(_:bytesMax:)`` has them.
+    /// Returns the events that are due for a listener, as ``EventListener/next(_:bytesMax:)`` builds them.
     package mutating func next(
         for listener: inout EventListener,
         _ stamps: [Int64]

@@ -1,24 +1,30 @@
-// EventRoutes: `GET /$events`, from the request to the stream that the event loop sends.
+// EventRoutes: the route `GET /$events`, which returns a stream that the event loop sends.
 
 import TidelineCore
 
-extension TableService {
+/// The route of event streams.
+struct EventRoutes {
+    let service: TableService
+
     /// The answer that begins a stream of changes.
     ///
-    /// `isOperator` says whether the caller was found to be one.
+    /// `isOperator` is whether the caller is an operator.
     func events(
         _ request: ServerRequest,
         isOperator: Bool = false
     ) async throws -> ServerResponse {
-        let now = settings.environment.now()
-        var token = try await settings.authenticator?.currentToken(of: request.headers, now: now)
+        let now = service.settings.environment.now()
+        var token = try await service.settings.authenticator?.currentToken(
+            of: request.headers,
+            now: now
+        )
         token?.user.isOperator = isOperator
         let call = try TableCall(request, user: token?.user, now: now)
         var watched: [EventListener.Table] = []
         for name in try Self.names(call.parameters) {
             let table = try await tableToHear(name, call)
             if !watched.contains(where: { $0.name == table.name }) {
-                watched.append(settings.traffic.events.table(named: table.name))
+                watched.append(service.settings.traffic.events.table(named: table.name))
             }
         }
         var response = ServerResponse(
@@ -27,15 +33,15 @@ extension TableService {
         )
         response.stream = EventStream(
             tables: watched,
-            epoch: EventID.number(of: epoch),
+            epoch: EventID.number(of: service.epoch),
             lastID: request.headers["Last-Event-ID"],
             lasts: token.flatMap { Self.lasts($0, now) },
-            caller: Self.callerName(request, token?.user)
+            caller: CallerGate.name(of: request, token?.user)
         )
         return response
     }
 
-    /// For how many microseconds a token holds; nil for ever.
+    /// Returns for how many microseconds a token is still valid; nil for no limit.
     private static func lasts(_ token: CheckedToken, _ now: Int64) -> Int64? {
         guard token.validUntil != .max else { return nil }
         let (time, isBeyond) = token.validUntil.subtractingReportingOverflow(now)
@@ -57,15 +63,15 @@ extension TableService {
         return names
     }
 
-    /// The table, if the caller may read it.
+    /// Returns the table, if the caller may read it.
     private func tableToHear(_ name: String, _ call: TableCall) async throws -> Table {
         do {
-            try checkPermission(call, name, isRow: false)
+            try service.access.checkPermission(call, name, isRow: false)
         } catch let error as ServerError where error.status == 405 {
             throw ServerError.mayNotListen
         }
-        let table = try table(named: name)
-        try await beforeRead(call, table, nil)
+        let table = try service.table(named: name)
+        try await service.readHooks.before(call, table, nil)
         return table
     }
 }

@@ -1,8 +1,8 @@
 // ErrorCode: the codes of problem documents, which callers may read (PROTOCOL.md, "Errors").
 
-/// The `code` of an error, for programs.
+/// The `code` of an error, for callers that are programs.
 ///
-/// Names are public: renaming one breaks callers.
+/// The names are public: renaming one breaks callers.
 package enum ErrorCode: String, Sendable, CaseIterable {
     // Routes, rows and links.
     case noSuchPath

@@ -3,7 +3,7 @@
 import TidelineCore
 
 package enum PercentCoding {
-    /// The decoded text, or nil for a broken encoding or invalid UTF-8.
+    /// Returns the decoded text, or nil for an invalid encoding or invalid UTF-8.
     package static func decode(
         _ text: UnsafeBufferPointer<UInt8>,
         plusIsSpace: Bool = false
@@ -41,9 +41,9 @@ package enum PercentCoding {
         }
     }
 
-    /// The text with everything but unreserved characters encoded.
+    /// Returns the text with everything but unreserved characters encoded.
     ///
-    /// So a link has no `;`, at which classic clients cut it.
+    /// A link therefore contains no `;`, at which classic clients would cut it.
     package static func encode(_ text: String) -> String {
         var result: [UInt8] = []
         result.reserveCapacity(text.utf8.count + 16)

@@ -8,7 +8,9 @@ package struct QueryParameters: Sendable {
 
     package private(set) var all: [Parameter] = []
 
-    /// Decodes `query`; `+` is a space, a parameter without `=` has an empty value.
+    /// Decodes `query`.
+    ///
+    /// A `+` is a space, and a parameter without `=` has an empty value.
     package init(_ query: String) throws {
         guard !query.isEmpty else { return }
         var text = query
@@ -31,12 +33,12 @@ package struct QueryParameters: Sendable {
         PercentCoding.decode(UnsafeBufferPointer(rebasing: part), plusIsSpace: true)
     }
 
-    /// The values of a parameter; its name is compared without regard to ASCII case.
+    /// Returns the values of a parameter; the case of ASCII letters in its name does not matter.
     package func values(_ name: StaticString) -> [String] {
         all.compactMap { ASCII.equal($0.name, name) ? $0.value : nil }
     }
 
-    /// Whether `__includeDeleted=true` is there, in any letter case.
+    /// Whether the query has `__includeDeleted=true`, in any letter case.
     package var includesDeleted: Bool {
         !all.isEmpty
             && values("__includedeleted").contains { ASCII.equal($0, "true") }
@@ -45,7 +47,7 @@ package struct QueryParameters: Sendable {
 
 /// Comparison without regard to the case of ASCII letters.
 package enum ASCII {
-    /// Whether `text` is `lower`, which must be in lower case.
+    /// Whether `text` equals `lower`, which must be in lower case.
     package static func equal(_ text: String, _ lower: StaticString) -> Bool {
         var text = text
         return text.withUTF8 { bytes in
@@ -57,7 +59,7 @@ package enum ASCII {
         }
     }
 
-    /// Whether a part of a text is `lower`, which must be in lower case.
+    /// Whether a part of a text equals `lower`, which must be in lower case.
     package static func equal(_ text: Substring, _ lower: StaticString) -> Bool {
         let utf8 = text.utf8
         guard utf8.count == lower.utf8CodeUnitCount else { return false }

@@ -1,7 +1,7 @@
-// RequestHandler: the whole server as one function from request to answer.
+// RequestHandler: the whole server as one function from request to response.
 //
-// It is the in-process door of the test kit, and what the HTTP layer calls. It never throws:
-// refusals become problem documents, failures of the server are logged and become 500.
+// The HTTP layer calls it, and so does the test kit within its own process. It never throws: rejections become
+// problem documents, and failures of the server are logged and become 500.
 
 import TidelineCore
 
@@ -11,10 +11,12 @@ package struct RequestHandler: Sendable {
     private let clock = ContinuousClock()
     private let gzip = GzipThreads()
 
-    /// Names requests that have no name yet; the HTTP layer may use it, too.
+    /// Creates the ids of requests that have none yet; the HTTP layer may use it, too.
     package let ids: RequestIDs
 
-    /// The prefix distinguishes the requests of this start of the server from those of other starts.
+    /// Creates a handler.
+    ///
+    /// The prefix distinguishes its request ids from those of earlier runs of the server.
     package init(_ service: TableService, log: ServerLog = .silent, idPrefix: String = "request") {
         self.service = service
         self.log = log
@@ -23,8 +25,7 @@ package struct RequestHandler: Sendable {
 
     /// Answers a request.
     ///
-    /// The answer to a HEAD has the body of its GET: the HTTP layer announces its length and omits
-    /// the body.
+    /// The response to a HEAD request has the body of its GET: the HTTP layer sends its length and omits the body.
     package func handle(_ request: ServerRequest) async -> ServerResponse {
         let start = clock.now
         var request = request
@@ -35,7 +36,7 @@ package struct RequestHandler: Sendable {
         let (answered, operation) = await answer(asked, id)
         var response = answered
         makeRoom(for: &response, isRead: asked.method == "GET")
-        // Every answer forbids caches, rejections too, except for the files of the dashboard.
+        // Every response forbids caching, rejections too, except for the files of the dashboard.
         if response.headers["Cache-Control"] == nil {
             response.headers.append("Cache-Control", "no-store")
         }
@@ -44,7 +45,7 @@ package struct RequestHandler: Sendable {
         await response.compress(for: request, on: gzip)
         let elapsed = (clock.now - start).components
         let microseconds = elapsed.seconds * 1_000_000 + elapsed.attoseconds / 1_000_000_000_000
-        // The HTTP layer has sent another answer, or none, and has logged it (`note`).
+        // The HTTP layer has sent another response, or none, and has logged it (`note`).
         let isGivenUp = request.connection != 0 && Task.isCancelled
         if !isGivenUp {
             service.metrics.record(
@@ -71,21 +72,21 @@ package struct RequestHandler: Sendable {
     /// The server's time, in microseconds since 1970.
     package var now: Int64 { service.settings.environment.now() }
 
-    /// From now on the server is not ready, whatever still comes.
+    /// Reports the server as not ready from now on.
     package func beginDrain() { service.phase.beginDrain() }
 
-    /// Counts and logs an answer that was given before a request got here, or without one.
+    /// Counts and logs a response that was sent before a request got here, or without a request.
     package func note(_ request: ServerRequest, _ response: ServerResponse) {
         service.metrics.record(.refused, status: response.status, microseconds: 0)
         if log.writesRequests { log.request(request, response, id: request.id, microseconds: 0) }
     }
 
-    /// Counts a large answer.
+    /// Reserves memory for a large response.
     ///
     /// If there is not enough memory for it, a rejection replaces it, unless the request may have changed
     /// something that the answer reports.
     ///
-    /// Pages and rows have a share already: only an endpoint that reads is rejected.
+    /// Pages and rows already have a reservation, so only the response of an endpoint that reads can be rejected.
     private func makeRoom(for response: inout ServerResponse, isRead: Bool) {
         guard response.body.count > AnswerMemory.smallBytes else {
             response.share = nil
@@ -157,15 +158,15 @@ package struct RequestHandler: Sendable {
             )
         case .events:
             try Self.checkReads(request)
-            _ = try await service.admit(request)
-            return try await service.events(request)
+            _ = try await service.callers.admit(request)
+            return try await service.eventStreams.events(request)
         case .dashboard:
             try Self.checkReads(request)
             return try await page(request)
         case .admin(let path): return try await admin(path, request)
         case .table, .row, .endpoint, .batch:
-            let user = try await service.admit(request)
-            let answer = try await service.counting(request, user) {
+            let user = try await service.callers.admit(request)
+            let answer = try await service.callers.counting(request, user) {
                 try await dispatch(route, request, user: user)
             }
             service.settings.dashboard?.devices.saw(
@@ -206,14 +207,22 @@ package struct RequestHandler: Sendable {
         case .table(let table):
             let shape: TextNumbers.Shape = request.method == "GET" ? .list : .row
             return try await withTextNumbers(request, table, shape) {
-                try await service.answer(try call($0, user), table: table)
+                try await service.tables.answer(try call($0, user), table: table)
             }
         case .row(let table, let id):
             return try await withTextNumbers(request, table, .row) {
-                try await service.answer(try call($0, user), table: table, id: id)
+                try await service.tables.answer(
+                    try call($0, user),
+                    table: table,
+                    id: id
+                )
             }
         case .endpoint(let path):
-            return try await service.answer(request, user: user, endpoint: path) { inner in
+            return try await service.endpoints.answer(
+                request,
+                user: user,
+                endpoint: path
+            ) { inner in
                 await perform(inner, user: user)
             }
         case .batch: return try await batch(request, user: user)
@@ -222,19 +231,19 @@ package struct RequestHandler: Sendable {
         }
     }
 
-    /// Answers a request on a table whose numbers may be strings.
+    /// Answers a request on a table, converting numbers that the caller sends or wants as strings.
     func withTextNumbers(
         _ request: ServerRequest,
         _ table: String,
         _ shape: TextNumbers.Shape,
         _ answer: (ServerRequest) async throws -> ServerResponse
     ) async throws -> ServerResponse {
-        let response = try await answer(service.plainNumbers(request, table: table))
+        let response = try await answer(service.catalog.plainNumbers(request, table: table))
         let accept = request.headers["Accept"]
-        return service.textNumbers(response, to: accept, table: table, shape)
+        return service.catalog.textNumbers(response, to: accept, table: table, shape)
     }
 
-    /// A request of an endpoint or a batch, as its caller.
+    /// Executes a request of an endpoint or a batch as its caller.
     func perform(_ request: ServerRequest, user: User?) async -> ServerResponse {
         do {
             let route = try Route(path: request.path)
@@ -249,41 +258,41 @@ package struct RequestHandler: Sendable {
         }
     }
 
-    /// Says which tables, columns and permissions the server has, so that a device sends again what was
-    /// refused by others.
+    /// Adds a hash of the server's tables, columns and permissions, by which a device knows when to resend operations
+    /// that other schemas rejected.
     private func addSchema(to response: inout ServerResponse) {
         response.headers.append("Tideline-Schema", service.catalog.fingerprint)
     }
 
-    /// Routes about the whole server are for holders of the scraper's key and for operators.
+    /// Rejects callers of routes about the whole server that are neither operators nor have the scraper's key.
     ///
-    /// If neither is configured, they are for this machine and for callers with a token.
+    /// If neither is configured, the routes are for requests from this machine and for callers with a token.
     private func checkOperator(_ request: ServerRequest) async throws {
         let settings = service.settings
         if settings.scrapeKey.isShown(by: request.headers) { return }
         if settings.operators.areListed {
-            guard let user = try await service.countedUser(of: request) else {
+            guard let user = try await service.callers.countedUser(of: request) else {
                 throw ServerError.notSignedIn
             }
             guard settings.operators.contains(user) else { throw ServerError.notAnOperator }
             return
         }
         if settings.scrapeKey.isSet {
-            try service.checkRate(request, nil)
+            try service.callers.checkRate(request, nil)
             throw ServerError.metricsNeedTheirKey
         }
-        // A proxy on this machine hands on the name that it was called by.
+        // A proxy on this machine passes on the host name of its own request.
         let isAskedHere = request.headers["Host"].map { OperatorGate.isOfThisMachine($0) } ?? true
         if settings.exposesMetrics, request.isLocal, isAskedHere { return }
         guard settings.authenticator != nil else { throw ServerError.metricsAreLocal }
-        guard try await service.countedUser(of: request) != nil else {
+        guard try await service.callers.countedUser(of: request) != nil else {
             throw ServerError.notSignedIn
         }
     }
 
-    /// The verbs of a route.
+    /// Returns the response with the methods of a route.
     ///
-    /// A browser asks before it knows whether the path is there.
+    /// A browser sends this request before it knows whether the path exists.
     private func options(_ route: Route, _ request: ServerRequest) throws -> ServerResponse {
         let allowed: String
         switch route {
@@ -294,11 +303,13 @@ package struct RequestHandler: Sendable {
         case .admin: throw ServerError.noSuchPath
         case .batch: allowed = "POST"
         case .endpoint(let path):
-            allowed = HTTPMethods.listed(service.methods(ofEndpoint: path))
+            allowed = HTTPMethods.listed(service.endpoints.methods(ofEndpoint: path))
             guard !allowed.isEmpty || request.isPreflight else { throw ServerError.noSuchPath }
-        case .table(let table): allowed = service.allowedMethods(table, isRow: false, .classic)
-        case .row(let table, TableService.digestName): allowed = service.digestMethods(table)
-        case .row(let table, _): allowed = service.allowedMethods(table, isRow: true, .classic)
+        case .table(let table):
+            allowed = service.access.allowedMethods(table, isRow: false, .classic)
+        case .row(let table, DigestRoute.name): allowed = service.access.digestMethods(table)
+        case .row(let table, _):
+            allowed = service.access.allowedMethods(table, isRow: true, .classic)
         }
         return ServerResponse(status: 200, headers: ["Allow": allowed])
     }

@@ -1,4 +1,4 @@
-// RequestID: the name of a request in its answer and its log lines.
+// RequestID: the id of a request in its response and its log lines.
 
 import Synchronization
 package import TidelineCore
@@ -7,12 +7,12 @@ package final class RequestIDs: Sendable {
     private let prefix: String
     private let count = Atomic<UInt64>(0)
 
-    /// Names of the form `prefix-1`; the prefix tells the starts of a server apart.
+    /// Creates ids like `prefix-1`; the prefix distinguishes the runs of a server.
     package init(prefix: String) {
         self.prefix = prefix
     }
 
-    /// The caller's own name for the request when it is well formed, else a new one.
+    /// Returns the caller's own id for the request if it is well formed, otherwise a new one.
     package func id(_ headers: HTTPFields) -> String {
         for field in headers
         where field.name.utf8.count == 12 && ASCII.equal(field.name, "x-request-id") {
@@ -23,7 +23,7 @@ package final class RequestIDs: Sendable {
         return prefix + "-" + String(number, radix: 16)
     }
 
-    /// Up to 128 letters, digits and `-._:/+=@`: nothing that could end a line or a field.
+    /// Whether an id has up to 128 letters, digits and `-._:/+=@`, none of which can end a line or a field.
     package static func isWellFormed(_ id: String) -> Bool {
         (1...128).contains(id.utf8.count)
             && id.utf8.allSatisfy { byte in

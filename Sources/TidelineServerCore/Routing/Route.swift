@@ -1,18 +1,18 @@
-// Route: which resource a path names.
+// Route: the resource that a path names.
 
 package enum Route: Hashable, Sendable {
     case table(String)
     case row(table: String, id: String)
-    /// The process lives.
+    /// Whether the process runs.
     case health
-    /// Writes can be taken.
+    /// Whether the server accepts writes.
     case ready
     case metrics
     /// Many requests in one.
     case batch
     /// The stream of changes.
     case events
-    /// Something under `/api`; the whole path in lower case.
+    /// An endpoint under `/api`, with the whole path in lower case.
     case endpoint(String)
     /// The page for operators.
     case dashboard
@@ -20,7 +20,7 @@ package enum Route: Hashable, Sendable {
     case admin([String])
     case unknown
 
-    /// Whether it is about tables or their rows.
+    /// Whether the route names a table or a row.
     var isOfTables: Bool {
         switch self {
         case .table, .row, .batch: true
@@ -28,7 +28,7 @@ package enum Route: Hashable, Sendable {
         }
     }
 
-    /// Splits the path first and decodes each segment after, so that `%2F` stays in its segment.
+    /// Splits the path before it decodes each segment, so that `%2F` stays in its segment.
     package init(path: String) throws {
         var segments: [String] = []
         var text = path

@@ -1,6 +1,6 @@
-// ServerError: a rejection on its way to becoming a problem document (RFC 9457).
+// ServerError: a rejection of a request, which becomes a problem document (RFC 9457).
 //
-// Messages name members, options and limits, never contents.
+// Messages name JSON members, options and limits, never the contents of rows.
 
 package import TidelineCore
 
@@ -45,7 +45,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         code: .noSuchPath
     )
 
-    /// Its code keeps a client from taking its row for deleted.
+    /// The code prevents clients from taking a row of the table for deleted.
     package static let noSuchTable = ServerError(
         404,
         "There is no such table.",
@@ -65,7 +65,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         )
     }
 
-    /// Says which links are too old: those made before the horizon.
+    /// The message contains the horizon: links from before it are too old.
     package static func deltaExpired(_ clock: TableClock) -> ServerError {
         var error = linkIsOver("Deletes were forgotten", code: .deltaExpired)
         if let horizon = clock.horizonText { error.headers.append("Tideline-Horizon", horizon) }
@@ -106,7 +106,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         headers: ["WWW-Authenticate": "Bearer realm=\"tideline\""]
     )
 
-    /// The reason must hold nothing of the token, and neither '"' nor '\'.
+    /// The reason must contain no part of the token, and neither '"' nor '\'.
     package static func invalidToken(_ reason: String) -> ServerError {
         let shown = reason.filter { $0 != "\"" && $0 != "\\" && $0.isASCII }
         return ServerError(
@@ -208,7 +208,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         ServerError(503, message, headers: ["Retry-After": "1"])
     }
 
-    /// The caller has to wait.
+    /// The caller has exceeded a rate and has to wait.
     static func askedForTooMuch(_ refusal: CallerRates.Refusal) -> ServerError {
         ServerError(
             429,
@@ -250,7 +250,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         "Too many large answers wait for their callers (limits.answersBytes); try again shortly."
     )
 
-    /// For the log and the metrics only: the caller has left.
+    /// For the log and the metrics only: the caller has disconnected.
     package static let cancelled = busy("The request was given up; try again.")
 
     package static let notWritable = busy(
@@ -263,7 +263,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
             + "is slow."
     )
 
-    /// Another server has made it as its own configuration says.
+    /// Another server has changed the table according to its own configuration.
     package static let tableChanged = busy(
         "The table in the database differs from what this server read at its start: restart the server."
     )
@@ -277,7 +277,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         "The database does not answer; try again shortly."
     )
 
-    /// Whether it was done is known to the database alone.
+    /// Only the database knows whether the write was done.
     package static let outcomeUnknown = ServerError(
         503,
         "The database went away while the change was committed: it may have been done. Repeat the "
@@ -303,14 +303,14 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
 }
 
 extension ServerResponse {
-    /// Makes the problem document of a rejection.
+    /// Creates the problem document of a rejection.
     package init(_ error: ServerError) {
         var writer = JSONWriter()
         writer.raw("{\"title\":")
         writer.string(Self.title(error.status))
         writer.raw(",\"status\":")
         writer.integer(Int64(error.status))
-        // RFC 9457 has the name `detail`; clients of all generations look for `error`.
+        // RFC 9457 has the name `detail`; clients of all generations read `error`.
         writer.raw(",\"detail\":")
         writer.string(error.message)
         writer.raw(",\"error\":")

@@ -1,5 +1,5 @@
-// ServerRequest, ServerResponse: what the HTTP layer hands in and takes back. They know
-// nothing of it, so that it can be replaced and left out (the in-process door of the test kit).
+// ServerRequest, ServerResponse: the types that the HTTP layer passes to the server and gets back. They do not depend
+// on that layer, so that it can be replaced, or left out as in the test kit.
 
 public import TidelineCore
 
@@ -9,34 +9,34 @@ public struct ServerRequest: Sendable {
     public var method: String
     /// The path as sent, percent-encoded, without the query.
     public var path: String
-    /// The query as sent, percent-encoded, without the question mark; empty when there is none.
+    /// The query as sent, percent-encoded, without the question mark; empty if there is none.
     public var query: String
     /// The header fields.
     public var headers: HTTPFields
-    /// The body; empty when there is none.
+    /// The body; empty if there is none.
     public var body: [UInt8]
-    /// The name of the request in its answer and in the log; empty until it has one.
+    /// The id of the request in its response and in the log; empty until it has one.
     public var id = ""
-    /// Where it came from, an IP address; empty where that is not known.
+    /// The IP address that the request comes from; empty if it is not known.
     package var address = ""
-    /// Whether it comes from this machine.
+    /// Whether the request comes from this machine.
     ///
-    /// A request without a socket does; a request that came through a proxy does not, whatever the proxy
-    /// says about its caller.
+    /// This is true for a request without a socket. It is false for a request that came through a proxy, whatever the
+    /// proxy reports about the caller.
     package var isLocal: Bool {
         (address.isEmpty || IPAddress(address)?.isLoopback == true) && !isForwarded
     }
-    /// Whether a proxy has handed it on, as its head says.
+    /// Whether the header of the request shows that a proxy has forwarded it.
     package var isForwarded: Bool {
         headers.contains { field in
             ["forwarded", "via", "x-real-ip"].contains(where: field.isNamed)
                 || field.name.lowercased().hasPrefix("x-forwarded-")
         }
     }
-    /// The connection that it came on; 0 for none.
+    /// The connection that received the request; 0 for none.
     package var connection = 0
 
-    /// Makes a request.
+    /// Creates a request.
     public init(
         method: String,
         path: String,
@@ -52,20 +52,20 @@ public struct ServerRequest: Sendable {
     }
 }
 
-/// An answer.
+/// A response of the server.
 public struct ServerResponse: Sendable {
     /// The status code.
     public var status: Int
     /// The header fields, without those of framing.
     public var headers: HTTPFields
-    /// The body; empty when there is none.
+    /// The body; empty if there is none.
     public var body: [UInt8]
-    /// The stream that follows the head instead of a body; nil for an answer that ends.
+    /// The event stream that follows the header instead of a body; nil for a response that ends.
     package var stream: EventStream?
-    /// The answer's share of the memory for answers; nil for a small one.
+    /// The memory reservation of the response; nil for a small one.
     package var share: AnswerShare?
 
-    /// Makes an answer.
+    /// Creates a response.
     public init(status: Int, headers: HTTPFields = [:], body: [UInt8] = []) {
         self.status = status
         self.headers = headers

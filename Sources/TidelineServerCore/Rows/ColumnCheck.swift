@@ -1,7 +1,7 @@
-// ColumnCheck: the prepared rules of a column: length, range, pattern.
+// ColumnCheck: the compiled rules of a column: length, range, pattern.
 //
-// It checks stored values, so that every kind of write is checked alike. A rejection names the
-// member and the rule, never the value.
+// The checks use stored values, so that every kind of write is checked alike. A rejection names the JSON member and
+// the rule, never the value.
 
 import Foundation
 package import TidelineCore
@@ -26,7 +26,7 @@ package struct ColumnCheck: Sendable {
         }
     }
 
-    /// The longest text that a pattern is tried on, which bounds its time.
+    /// The longest text that is matched against a pattern, which bounds the time of the match.
     package static let patternScalarsMax = 10_000
 
     private let maxLength: Int?
@@ -36,7 +36,9 @@ package struct ColumnCheck: Sendable {
     private let minText: String
     private let maxText: String
 
-    /// Nil for a column without rules; a pattern that cannot be read lets nothing through.
+    /// Returns nil for a column without rules.
+    ///
+    /// A pattern that cannot be parsed matches no value.
     package init?(_ column: ColumnDefinition) {
         let rules = column.rules
         guard rules != ColumnRules() else { return nil }
@@ -54,7 +56,7 @@ package struct ColumnCheck: Sendable {
         return writer.text
     }
 
-    /// Rejects a value of the column that breaks a rule.
+    /// Rejects a value that breaks a rule of the column.
     package func check(_ value: SQLValue, of column: ColumnDefinition) throws(ServerError) {
         if value == .null { return }
         if let maxLength, Self.length(value) > maxLength {
@@ -96,7 +98,7 @@ package struct ColumnCheck: Sendable {
         case (.real(let one), .real(let two)): one < two
         case (.text(let one), .text(let two)) where type == .decimal:
             DecimalText.compare(one.utf8, two.utf8) < 0
-        // Days and times have one spelling, whose order is that of the bytes.
+        // Dates and times have one spelling each, whose byte order is the order of the values.
         case (.text(let one), .text(let two)): one.utf8.lexicographicallyPrecedes(two.utf8)
         default: false
         }

@@ -1,8 +1,7 @@
-// JSONPatch: RFC 6902 on the members of one flat row.
+// JSONPatch: a JSON Patch (RFC 6902) of one flat row.
 //
-// Reading needs the table only; applying is pure and needs the stored row, so a backend does it
-// inside its transaction. A path names a member, in any letter case; nothing lies below it, also
-// in a column of type json.
+// Parsing needs only the table. Applying is pure and needs the stored row, so a backend does it inside its
+// transaction. A path names a JSON member, in any letter case, and cannot go deeper, also in a column of type json.
 
 package import TidelineCore
 
@@ -11,24 +10,26 @@ package struct JSONPatch: Sendable {
         case set(Int, Setting)
         case reset(Int)
         case copy(from: Int, to: Int)
-        /// Nil for a value that the column can never hold.
+        /// The value is nil if the column can never contain it.
         case test(Int, SQLValue?)
     }
 
     /// The new content of a JSON member.
     private enum Setting: Sendable {
         case value(SQLValue)
-        /// The column cannot hold it, which matters when it is the last one only.
+        /// A value that the column cannot contain; the patch is rejected if it is the last value of the column.
         case refused(ServerError)
     }
 
-    /// The system members in the patch, by name, checked like the members of a merge.
+    /// The system members in the patch, by name.
+    ///
+    /// They are checked like the members of a merge.
     private(set) var claims = RowBody(values: [])
     private var steps: [Step] = []
     private let table: Table
 
-    /// Whether what becomes of it depends on values of the row: it compares them, or copies them to where
-    /// other rules hold.
+    /// Whether the result depends on values of the row: the patch compares them, or copies them to columns that may
+    /// have other rules.
     var readsValues: Bool {
         steps.contains { step in
             switch step {
@@ -38,7 +39,7 @@ package struct JSONPatch: Sendable {
         }
     }
 
-    /// The columns that get their defaults on the way.
+    /// The columns that a step resets to their defaults.
     package var resets: Set<Int> {
         Set(
             steps.compactMap { step in
@@ -115,7 +116,7 @@ package struct JSONPatch: Sendable {
         }
     }
 
-    /// The rules of the column are for the last value only.
+    /// Converts a value; the rules of the column apply to its last value only.
     private func setting(
         _ column: ColumnDefinition,
         _ reader: inout JSONReader
@@ -133,16 +134,16 @@ package struct JSONPatch: Sendable {
         }
     }
 
-    /// The place of the member that a JSON Pointer names.
+    /// Returns the index of the member that a JSON Pointer names.
     private func place(_ pointer: String?, _ operation: Operation) throws -> Int {
         guard let pointer else { throw operation.fault("'path' or 'from' is missing") }
-        // By bytes: '/' followed by a combining character is another Character.
+        // Compares bytes, because '/' followed by a combining character is another Character.
         let slash = UInt8(ascii: "/")
         let name = pointer.utf8.dropFirst()
         guard pointer.utf8.first == slash, !name.contains(slash) else {
             throw operation.fault("a path is '/' and the name of a member of the row")
         }
-        // No column has '~' or '/' in its name, so no escape leads to one.
+        // No column has '~' or '/' in its name, so an escaped pointer names none.
         guard let place = table.member(named: String(decoding: name, as: UTF8.self)) else {
             throw operation.fault("a path names a member that the table has no column for")
         }
@@ -164,10 +165,10 @@ package struct JSONPatch: Sendable {
 // MARK: - Applying
 
 extension JSONPatch {
-    /// The columns that change, nil for the others; nil when a test fails.
+    /// Returns the new values of the columns that change, nil for the others; nil if a test fails.
     ///
-    /// `stored` has the columns in their order, then the system columns. A column is checked once,
-    /// at the end, however often it changed on the way.
+    /// `stored` has the columns in their order, then the system columns. Each column is checked once, at the end,
+    /// however many steps change it.
     package func apply(
         to stored: [SQLValue],
         defaults: [Int: SQLValue] = [:]
@@ -194,7 +195,7 @@ extension JSONPatch {
                 changed[place] = true
                 refusals[place] = refusals[source]
             case .test(let place, let value):
-                // The row cannot contain the value that such a member is compared with.
+                // The row cannot contain the value that this test compares the member with.
                 if let refusal = refusals[place] { throw refusal }
                 guard let value else { return nil }
                 try Self.spend(&bytesToTest, on: row[place], value)
@@ -213,7 +214,7 @@ extension JSONPatch {
         return table.columns.indices.map { changed[$0] ? row[$0] : nil }
     }
 
-    /// The most bytes that the tests of a patch compare: documents are read for that.
+    /// The most bytes that the tests of a patch may compare, because a comparison parses documents.
     private static let testedBytesMax = 16 << 20
 
     private static func spend(
@@ -231,7 +232,7 @@ extension JSONPatch {
     }
 }
 
-/// One operation as it stands in the body.
+/// A parsed operation of the body.
 private struct Operation {
     var name = ""
     var path: String?
@@ -239,7 +240,7 @@ private struct Operation {
     private var span: Range<Int>?
     private let position: Int
 
-    /// Reads the next element; members that mean nothing here are ignored, as the standard says.
+    /// Reads the next element; unknown members are ignored, as the standard requires.
     init(_ reader: inout JSONReader) throws {
         guard case .object = try reader.value() else {
             throw ServerError.badRequest("An operation of a JSON Patch must be an object.")

@@ -1,4 +1,4 @@
-// MemberReader: one JSON value -> one stored value, by the column's type.
+// MemberReader: converts a JSON value to the stored value of a column, by the column's type.
 //
 // A rejection names the member and the expected type, never the value.
 
@@ -6,7 +6,7 @@ import Foundation
 package import TidelineCore
 
 extension ColumnDefinition {
-    /// Reads the next value as one of this column.
+    /// Reads the next value as one of this column's type.
     package func read(_ reader: inout JSONReader) throws -> SQLValue {
         if case .json = type { return try readDocument(&reader) }
         switch try reader.value() {
@@ -75,7 +75,7 @@ extension ColumnDefinition {
             return .text(day)
         case .time:
             guard let time = TimeText.microseconds(text) else { throw fault() }
-            // The wire has milliseconds, cut.
+            // The wire has milliseconds; the rest is cut off.
             return .text(TimeText.text(time / 1000 * 1000))
         case .guid:
             guard let guid = GuidText.canonical(text) else { throw fault() }
@@ -99,7 +99,7 @@ extension ColumnDefinition {
 }
 
 extension JSONReader {
-    /// Whether this number is a fraction, or comes back from the double with the same digits.
+    /// Whether the number is a fraction, or keeps its digits as a double.
     func isKept(_ range: Range<Int>, by value: Double) -> Bool {
         let sent = text(range)
         guard sent.utf8.allSatisfy({ $0 == UInt8(ascii: "-") || DecimalText.isDigit($0) }) else {
@@ -110,7 +110,7 @@ extension JSONReader {
 }
 
 extension ColumnType {
-    /// The expected JSON of a member of this type, for messages.
+    /// The JSON that a member of this type expects, for messages.
     var expectation: String {
         switch self {
         case .string: "a string"

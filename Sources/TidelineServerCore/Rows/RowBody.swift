@@ -1,4 +1,4 @@
-// RowBody: the JSON object of a write, read against the table's columns without a tree.
+// RowBody: the JSON object of a write, parsed against the table's columns without a tree.
 
 package import TidelineCore
 
@@ -6,20 +6,20 @@ package struct RowBody: Sendable {
     /// A member that the table has no column for.
     package struct Unknown: Hashable, Sendable {
         package var name: String
-        /// The type of the column that a dynamic schema makes; nil for null.
+        /// The type of the column that a dynamic schema would add; nil for null.
         package var type: ColumnType?
     }
 
     package var id: String?
-    /// By column; nil for an absent member.
+    /// The values by column; nil for an absent member.
     package var values: [SQLValue?]
     package var version: String?
     package var deleted: Bool?
-    /// As sent; only a datasync PATCH reads it.
+    /// The text as sent; only a datasync PATCH uses it.
     package var updatedAt: String?
-    /// The names of `createdAt`, `updatedAt` and `deleted` that the body has, null or not.
+    /// The names among `createdAt`, `updatedAt` and `deleted` that the body contains, null or not.
     package var reserved: [String] = []
-    /// Whether `id` or `version` is there, and null.
+    /// Whether `id` or `version` is present and null.
     package var hasNullClaim = false
     package var unknown: [Unknown] = []
 
@@ -129,7 +129,7 @@ package struct RowBody: Sendable {
         }
     }
 
-    /// A double, unless it would change the number and an integer would not.
+    /// Returns a double, unless only an integer represents the number exactly.
     private static func type(of range: Range<Int>, in reader: JSONReader) -> ColumnType {
         let isKept = Double(reader.text(range)).map { reader.isKept(range, by: $0) } ?? true
         return isKept || reader.integer(range) == nil ? .number : .integer
@@ -143,7 +143,7 @@ private struct MemberSet {
     private var low: UInt64 = 0
     private var high: Set<Int> = []
 
-    /// Whether `index` was not there yet.
+    /// Inserts an index; returns whether it was new.
     mutating func insert(_ index: Int) -> Bool {
         guard index < 64 else { return high.insert(index).inserted }
         let bit: UInt64 = 1 << UInt64(index)

@@ -3,10 +3,10 @@
 import Foundation
 package import TidelineCore
 
-/// All values of a row; times in microseconds.
+/// All values of a row, with times in microseconds.
 package struct RowImage: Hashable, Sendable {
     package var id: String
-    /// By column.
+    /// The values by column.
     package var values: [SQLValue]
     package var createdAt: Int64
     package var updatedAt: Int64
@@ -37,7 +37,7 @@ package struct RowImage: Hashable, Sendable {
         ]
     }
 
-    /// How many bytes its texts and blobs have.
+    /// The size of its texts and blobs in bytes.
     package var bytes: Int {
         values.reduce(id.utf8.count) { $0 + $1.bytes }
     }
@@ -47,7 +47,7 @@ package struct RowImage: Hashable, Sendable {
         RowState(version: version, updatedAt: updatedAt, isDeleted: isDeleted)
     }
 
-    /// Whether the row is in a view; nil is the view of all.
+    /// Whether the row is in a view; nil is the view of all rows.
     package func isVisible(in view: QueryExpression?, of table: Table) -> Bool {
         guard let view else { return true }
         let all = allValues
@@ -58,7 +58,7 @@ package struct RowImage: Hashable, Sendable {
         }
     }
 
-    /// The row as the wire has it.
+    /// Returns the row in its wire form.
     package func stored(in table: Table) -> StoredRow {
         StoredRow(
             json: json(in: table),
@@ -66,7 +66,7 @@ package struct RowImage: Hashable, Sendable {
         )
     }
 
-    /// The same bytes as a list has for the row.
+    /// Returns the JSON of the row, with the same bytes as in a list.
     private func json(in table: Table) -> [UInt8] {
         var writer = JSONWriter(capacity: 512)
         writer.raw("{\"id\":")
@@ -89,7 +89,7 @@ package struct RowImage: Hashable, Sendable {
 }
 
 extension RowImage {
-    /// The row with these members only, by their places among columns and system columns.
+    /// Returns the JSON of the row with these members only, by their indexes among columns and system columns.
     package func json(in table: Table, places: [Int]) -> [UInt8] {
         var writer = JSONWriter(capacity: 256)
         let all = allValues
@@ -115,7 +115,7 @@ extension RowImage {
 }
 
 extension JSONWriter {
-    /// A stored value of a column of this type.
+    /// Writes a stored value of a column of this type.
     mutating func stored(_ value: SQLValue, of type: ColumnType) {
         switch value {
         case .null, .program: null()
@@ -131,7 +131,7 @@ extension JSONWriter {
 }
 
 extension SQLValue {
-    /// How many bytes a text or blob has; 0 for others.
+    /// The size of a text or blob in bytes; 0 for other values.
     var bytes: Int {
         switch self {
         case .text(let text): text.utf8.count
@@ -140,6 +140,6 @@ extension SQLValue {
         }
     }
 
-    /// The value as it comes back from a database, which knows one zero.
+    /// The value as a database returns it, which knows no negative zero.
     var kept: SQLValue { if case .real(0) = self { .real(0) } else { self } }
 }

@@ -1,4 +1,4 @@
-// RowVersion: the opaque version of a row on the wire: base64 of the eight bytes of its stamp.
+// RowVersion: the opaque version of a row on the wire: base64 of the eight bytes of its commit timestamp.
 
 import TidelineCore
 
@@ -6,7 +6,7 @@ package enum RowVersion {
     private static let alphabetText: StaticString =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-    /// Returns the value of a character of the alphabet.
+    /// Returns the value of a base64 character.
     private static func digit(_ character: UInt8) -> UInt64? {
         switch character {
         case UInt8(ascii: "A")...UInt8(ascii: "Z"): UInt64(character - UInt8(ascii: "A"))
@@ -18,14 +18,14 @@ package enum RowVersion {
         }
     }
 
-    /// How many characters a version has.
+    /// The number of characters in a version.
     static let size = 12
 
     /// Writes the twelve characters of a version.
     package static func write(_ stamp: Int64, to target: UnsafeMutablePointer<UInt8>) {
         let bits = UInt64(bitPattern: stamp)
         let digits = alphabetText.utf8Start
-        // 64 bits are ten digits of six bits and one of four, padded.
+        // 64 bits are ten digits of six bits and one of four, with padding.
         var shift: UInt64 = 58
         for place in 0..<10 {
             target[place] = digits[Int(bits >> shift & 63)]
@@ -42,7 +42,7 @@ package enum RowVersion {
         }
     }
 
-    /// The stamp of a version's text, or nil when it is none of ours.
+    /// Returns the commit timestamp of a version's text, or nil if this server did not create the text.
     package static func stamp(_ text: String) -> Int64? {
         let bytes = Array(text.utf8)
         guard bytes.count == 12, bytes[11] == UInt8(ascii: "=") else { return nil }
@@ -55,6 +55,6 @@ package enum RowVersion {
         return self.text(stamp) == text ? stamp : nil
     }
 
-    /// The entity tag of a version.
+    /// Returns the entity tag of a version.
     package static func tag(_ stamp: Int64) -> String { "\"" + text(stamp) + "\"" }
 }

@@ -1,4 +1,4 @@
-// StoredDefault: a column's default as a database keeps it.
+// StoredDefault: a column's default as a database stores it.
 //
 // Text: string, decimal (canonical), date, time, guid, json, enum. Integer: integer, boolean (0
 // and 1), dateTime (microseconds since 1970). Real: number. Blob: binary.
@@ -6,7 +6,7 @@
 package import TidelineCore
 
 extension SQLValue {
-    /// The stored form of a checked value of a column of this type.
+    /// Converts a checked value of a column of this type to its stored form.
     package init(_ value: Value, type: ColumnType) {
         switch value {
         case .null: self = .null

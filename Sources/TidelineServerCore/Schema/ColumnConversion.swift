@@ -1,8 +1,7 @@
-// ColumnConversion: a stored value as one of another type, exactly or not at all.
+// ColumnConversion: converts a stored value to another type, exactly or not at all.
 //
-// The value is written as the wire has it and read as the new column reads its members. A text is
-// also parsed as another type, and any other value is also converted to text: "5" becomes 5, 5
-// becomes "5".
+// The value is written in its wire form and parsed as the new column parses its members. A text is also parsed as a
+// value of the new type, and any other value is also converted to text: "5" becomes 5, and 5 becomes "5".
 
 import Foundation
 package import TidelineCore
@@ -16,7 +15,7 @@ package struct ColumnConversion {
         self.new = ColumnDefinition(new.name, new.type, nullable: false)
     }
 
-    /// Whether some value may not fit, or changes on the wire.
+    /// Whether a value might not fit, or would change on the wire.
     package static func isNeeded(_ old: ColumnType, _ new: ColumnType) -> Bool {
         guard case .enumeration(let before) = old, case .enumeration(let after) = new else {
             return old != new
@@ -24,7 +23,7 @@ package struct ColumnConversion {
         return !Set(before).isSubset(of: after)
     }
 
-    /// Nil when the value cannot be one of the new type.
+    /// Returns nil if the value does not fit the new type.
     package func convert(_ value: SQLValue) -> SQLValue? {
         if case .integer(let flag) = value {
             if old == .boolean, new.type == .integer { return value }
@@ -51,7 +50,7 @@ package struct ColumnConversion {
         return read(text)
     }
 
-    /// Whether the wire has the same text for both.
+    /// Whether both values have the same text on the wire.
     package func isSame(_ value: SQLValue, _ converted: SQLValue?) -> Bool {
         let texts: [ColumnType] = [.string, .date, .time, .guid]
         func isText(_ type: ColumnType) -> Bool {
@@ -69,7 +68,7 @@ package struct ColumnConversion {
         }
     }
 
-    /// The value as a member of a row.
+    /// Returns the value as the JSON of a member.
     private func wire(_ value: SQLValue) -> String {
         var writer = JSONWriter()
         switch (value, old) {

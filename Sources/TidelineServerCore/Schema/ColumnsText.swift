@@ -1,11 +1,11 @@
-// ColumnsText: a table's columns as JSON text in the server's own table.
+// ColumnsText: a table's columns as JSON text in the server's own system table.
 
 package import TidelineCore
 
 package enum ColumnsText {
     /// A JSON array: `[{"name":"rating","type":"enum","nullable":true,"members":["G","PG"]}]`.
     ///
-    /// `defaults` has the expressions of the database by column.
+    /// `defaults` contains the default expressions of the database by column.
     package static func write(
         _ columns: [ColumnDefinition],
         defaults: [String: String] = [:]
@@ -38,7 +38,7 @@ package enum ColumnsText {
         return writer.text
     }
 
-    /// The expressions of the database by column.
+    /// Reads the default expressions of the database by column.
     package static func readDefaults(_ text: String) throws -> [String: String] {
         try Array(text.utf8).withUnsafeBufferPointer { bytes in
             var reader = JSONReader(bytes)

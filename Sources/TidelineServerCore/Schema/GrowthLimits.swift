@@ -1,16 +1,16 @@
-// GrowthLimits: how far a dynamic schema grows.
+// GrowthLimits: the limits for the tables and columns that a dynamic schema adds.
 
 import TidelineCore
 
 extension ServerError {
-    /// Why a write makes no table or columns; nil if it may.
+    /// Returns why a write may not add tables or columns; nil if it may.
     ///
     /// - Parameters:
-    ///   - table: The table with the columns that it would have.
+    ///   - table: The table with the columns that it would have after the write.
     ///   - isNew: Whether the database lacks the table.
     ///   - tables: How many tables the database has.
     ///   - limits: The bounds.
-    /// - Returns: The refusal.
+    /// - Returns: The rejection, or nil.
     package static func growth(
         of table: TableDefinition,
         isNew: Bool,

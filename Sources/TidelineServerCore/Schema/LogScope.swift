@@ -1,5 +1,5 @@
-// LogScope: the changes that a table's change log records for rows that may have left a caller's view, as
-// the database remembers it from one start to the next.
+// LogScope: the kinds of changes that a table's change log records, for rows that may have left a caller's view. The
+// database stores it from one start to the next.
 //
 // A server without the row filter, such as the plain command on the database of an app, does not log
 // the changes that the app's callers need. The horizon rises when the filter is configured again.
@@ -7,9 +7,9 @@
 import TidelineCore
 
 package enum LogScope: Equatable {
-    /// Rows that are deleted for good, by their ids alone.
+    /// Only rows that are deleted permanently, by their ids.
     case nothing
-    /// Those that change their owner, too, by this column.
+    /// Also rows whose owner changes, which this column contains.
     case owner(String)
     /// Every change, with all columns.
     case all
@@ -22,7 +22,7 @@ package enum LogScope: Equatable {
         }
     }
 
-    /// As it is stored; nil for what no server of this version wrote.
+    /// Parses the stored text; nil if no server of this version wrote it.
     package init?(_ text: String) {
         if text == Self.nothing.text {
             self = .nothing
@@ -44,7 +44,7 @@ package enum LogScope: Equatable {
         }
     }
 
-    /// Whether a log that took this has all that another one takes.
+    /// Whether a log with this scope contains everything that a log with the other scope does.
     package func covers(_ other: LogScope) -> Bool {
         self == .all || other == .nothing || self == other
     }

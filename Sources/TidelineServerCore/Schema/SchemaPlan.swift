@@ -1,11 +1,10 @@
-// SchemaPlan: the changes that the tables of a database need; reads the database and changes
-// nothing.
+// SchemaPlan: the changes that the tables of a database need. It reads the database and changes nothing.
 
 package import TidelineCore
 
 /// The queries that a plan sends to a database.
 package protocol SchemaFacts {
-    /// Whether there is a table of this name, whoever made it.
+    /// Whether any table of this name exists.
     func hasTable(_ name: String) throws -> Bool
     func countLive(in table: String) throws -> Int64
     func countValues(of column: String, in table: String) throws -> Int64
@@ -20,7 +19,7 @@ package protocol SchemaFacts {
 
 package struct SchemaPlan {
     private let database: any SchemaFacts
-    /// The tables as they are in the database.
+    /// The tables of the database.
     private let stored: [TableDefinition]
 
     package init(_ stored: [TableDefinition], in database: any SchemaFacts) {
@@ -28,8 +27,7 @@ package struct SchemaPlan {
         self.database = database
     }
 
-    /// Returns the differences, table by table; with `isComplete`, undeclared columns are not
-    /// wanted.
+    /// Returns the differences, table by table; with `isComplete`, undeclared columns are unwanted.
     package func steps(to declared: [TableDefinition], isComplete: Bool) throws -> [SchemaStep] {
         try Self.checkNames(declared)
         var steps: [SchemaStep] = []
@@ -69,7 +67,7 @@ package struct SchemaPlan {
         one.lowercased() == other.lowercased()
     }
 
-    /// Two declarations of one name would be two answers to what it is.
+    /// Rejects two declarations of one name, which could contradict each other.
     private static func checkNames(_ tables: [TableDefinition]) throws {
         var names: Set<String> = []
         for table in tables {
@@ -130,7 +128,7 @@ package struct SchemaPlan {
         if ColumnConversion.isNeeded(old.type, new.type) {
             let (values, lost) = try conversion(old, new, table)
             let isNarrower = old.type.name == new.type.name
-            // Members of an enumeration that no row holds may go.
+            // Members of an enumeration that no row contains may be removed.
             if !isNarrower || lost > 0 {
                 kinds.append(.convert(old, to: new, values: values, lost: lost))
             }
@@ -142,7 +140,7 @@ package struct SchemaPlan {
         return kinds
     }
 
-    /// How many values there are, and how many of them do not fit.
+    /// Returns how many values there are, and how many of them do not fit.
     private func conversion(
         _ old: ColumnDefinition,
         _ new: ColumnDefinition,
@@ -158,9 +156,9 @@ package struct SchemaPlan {
         return (values, lost)
     }
 
-    /// Whether a device that lacks the column reads something else than this default in it.
+    /// Whether a device that lacks the column reads another value in it than this default.
     ///
-    /// Null and absent members read as zero there, in the types that have one.
+    /// Such a device reads zero for null and absent members, in the types that have a zero.
     private static func isUnknownDefault(_ column: ColumnDefinition) -> Bool {
         let value = column.storedDefault
         guard value != .null else { return false }

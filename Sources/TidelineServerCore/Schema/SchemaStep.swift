@@ -1,4 +1,4 @@
-// SchemaStep: one difference between the tables of a database and the declared ones.
+// SchemaStep: one difference between the tables of a database and the declared tables.
 
 package import TidelineCore
 
@@ -8,25 +8,26 @@ package struct SchemaStep: Sendable, Hashable {
         case createTable
         /// Adopts a table that another program created: the changes to it, as sentences.
         case adoptTable(changes: [String])
-        /// `rows`: those that get a new version, since devices do not know the default.
+        /// Adds a column. `rows` get a new version, because devices do not know the default.
         case addColumn(ColumnDefinition, rows: Int64)
-        /// `values`: those that go with it.
+        /// Drops a column with its `values`.
         case dropColumn(ColumnDefinition, values: Int64)
-        /// `values`: those that are converted; `lost`: those of them that cannot be.
+        /// Converts `values`; `lost` of them cannot be converted.
         case convert(ColumnDefinition, to: ColumnDefinition, values: Int64, lost: Int64)
-        /// `rows`: those that hold null in a column that is not to have it any more.
+        /// Replaces null in `rows` of a column that no longer allows it.
         case fillNulls(ColumnDefinition, rows: Int64)
-        /// The table's clock replaces the clocks of its owners, which earlier versions had.
+        /// Replaces the clocks of a table's owners, which earlier versions had, by the table's clock.
         case removeOwnerClocks
-        /// Somebody else has dropped or renamed the table.
+        /// Restores a declared table that another program has dropped or renamed.
         case restoreTable
-        /// The same of one that is not declared.
+        /// Forgets an undeclared table that another program has dropped or renamed.
         case forgetTable
-        /// Somebody else has dropped or renamed the column.
+        /// Restores a column that another program has dropped or renamed.
         case restoreColumn(ColumnDefinition)
-        /// An external program dropped or disabled the triggers that notify the server of external writes.
+        /// Restores the triggers that notify the server of external writes, if another program dropped or disabled
+        /// them.
         case restoreTriggers
-        /// The table is not declared any more.
+        /// Keeps a table that is no longer declared.
         case keepTable
     }
 
@@ -38,7 +39,7 @@ package struct SchemaStep: Sendable, Hashable {
         self.kind = kind
     }
 
-    /// Whether something that is stored changes or goes, so that an operator has to say so.
+    /// Whether stored data changes or is lost, so that an operator must confirm it.
     package var needsConsent: Bool {
         switch kind {
         case .createTable, .addColumn, .removeOwnerClocks, .restoreTriggers, .keepTable: false
@@ -49,7 +50,7 @@ package struct SchemaStep: Sendable, Hashable {
         }
     }
 
-    /// Whether an operator should hear of it.
+    /// Whether the server reports the step to an operator.
     package var isNotable: Bool {
         switch kind {
         case .createTable: false
@@ -65,7 +66,7 @@ package struct SchemaStep: Sendable, Hashable {
 }
 
 extension SchemaStep: CustomStringConvertible {
-    /// A sentence for the plan.
+    /// A sentence for the list of steps.
     package var description: String {
         switch kind {
         case .createTable: "Table '\(table)' is made."
@@ -101,7 +102,7 @@ extension SchemaStep: CustomStringConvertible {
         }
     }
 
-    /// A sentence for a server that does not start.
+    /// The message of a server that does not start because of the step.
     package var refusal: String {
         switch kind {
         case .dropColumn(let column, let values):

@@ -1,4 +1,4 @@
-// DatabaseError: why a server's database cannot be used, in words for its operator.
+// DatabaseError: the reason why a server's database cannot be used, as a message for its operator.
 
 import TidelineCore
 
@@ -22,25 +22,25 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
         private let kind: Kind
         private init(_ kind: Kind) { self.kind = kind }
 
-        /// The file or its folder is not there.
+        /// The file or its folder does not exist.
         public static let missing = Self(.missing)
         /// The process may not read or write the file.
         public static let notPermitted = Self(.notPermitted)
-        /// Another server or program has the file.
+        /// Another server or program uses the file.
         public static let inUse = Self(.inUse)
         /// The file is not a database, or not one that this server created.
         public static let foreign = Self(.foreign)
-        /// A newer server made the file.
+        /// A newer server created the file.
         public static let newerFormat = Self(.newerFormat)
         /// The log next to the file belongs to another file.
         public static let staleLog = Self(.staleLog)
         /// The disk is full.
         public static let full = Self(.full)
-        /// What is in the file is damaged.
+        /// The contents of the file are damaged.
         public static let damaged = Self(.damaged)
-        /// The file that is to be made is there already.
+        /// The file that is to be created exists already.
         public static let exists = Self(.exists)
-        /// The declared tables would lose data of those that are there.
+        /// The declared tables would lose data of the stored ones.
         public static let schemaChange = Self(.schemaChange)
         /// Anything else.
         public static let unavailable = Self(.unavailable)
@@ -63,7 +63,7 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     }
 }
 extension DatabaseError {
-    /// The wall clock says that much more time has passed than the database knows of.
+    /// The wall clock is implausibly far ahead of the last time that the database has stored.
     package static func doubtedClock(_ place: String, now: Int64, known: Int64) -> DatabaseError {
         let days = (now - known) / 86_400_000_000
         return DatabaseError(

@@ -1,4 +1,4 @@
-// OutdatedTable: another server has changed a table since this one learned of it.
+// OutdatedTable: a table that another server has changed since this one read its definition.
 //
 // A database that servers share numbers the schema versions of each table, and every read and write compares
 // the number. If it differs, the table's definition is reloaded and the request restarts.
@@ -7,7 +7,7 @@ import TidelineCore
 
 /// Nothing was done: the table has another schema version in the database than the one in the request.
 package struct OutdatedTable: Error, Sendable {
-    /// The table as the database has it.
+    /// The table's definition in the database.
     package let definition: TableDefinition
 
     package init(_ definition: TableDefinition) { self.definition = definition }
@@ -17,7 +17,7 @@ package struct OutdatedTable: Error, Sendable {
 }
 
 extension TableService {
-    /// Performs work that can be restarted, with the current tables each time.
+    /// Performs work that may be restarted, with the current tables each time.
     func current<Result>(_ body: () async throws -> Result) async throws -> Result {
         for _ in 1..<OutdatedTable.attemptsMax {
             do {
@@ -29,9 +29,9 @@ extension TableService {
         return try await body()
     }
 
-    /// Takes a table as another server has made it.
+    /// Loads the definition of a table that another server has changed.
     ///
-    /// - Throws: ``ServerError/tableChanged`` when this server's own columns are not in it.
+    /// - Throws: ``ServerError/tableChanged`` if columns of this server's own configuration are missing in it.
     func learn(_ outdated: OutdatedTable) throws {
         let found = outdated.definition
         guard let known = catalog.table(named: found.name)?.definition else {
@@ -57,7 +57,7 @@ extension TableService {
 
     /// Loads a table that another server may have created.
     ///
-    /// Without a dynamic schema there is no such table.
+    /// Only a dynamic schema has such tables.
     func lookUp(_ name: String) async throws {
         guard settings.dynamicSchema, catalog.table(named: name) == nil,
             TableDefinition.nameFault(name) == nil
@@ -67,7 +67,7 @@ extension TableService {
 }
 
 extension ColumnDefinition {
-    /// Whether the same values are stored under the same name.
+    /// Whether both columns have the same name and store the same values.
     fileprivate func isSameForm(as other: ColumnDefinition) -> Bool {
         name == other.name && !ColumnConversion.isNeeded(type, other.type)
             && !ColumnConversion.isNeeded(other.type, type)
@@ -75,7 +75,7 @@ extension ColumnDefinition {
 }
 
 extension TableDefinition {
-    /// The defaults of the database for columns that are declared without one.
+    /// Returns the defaults of the database for columns that are declared without one.
     func databaseDefaults(for columns: [ColumnDefinition]) -> [String: String] {
         databaseDefaults.filter { name, _ in
             columns.contains { $0.name == name && $0.defaultValue == nil }

@@ -1,4 +1,4 @@
-// PurgeSchedule: the times and the order of the searches for expired data.
+// PurgeSchedule: decides when and in which order the purge searches for expired data.
 
 /// A kind of data that a round of the purge examines.
 package enum PurgeStep: Hashable, Sendable {
@@ -6,18 +6,41 @@ package enum PurgeStep: Hashable, Sendable {
     case changes(of: String, days: Int)
     case ledger
     case audit
-    /// Notes how far table clocks had come that are ahead of the wall clock.
+    /// Records the table clocks that are ahead of the wall clock.
     case clocks
 }
 
-/// Which step of which round is next, and when.
+/// The steps of a round of the purge: those for the database, and those for each table.
+package struct PurgeRound: Sendable {
+    /// The steps; empty until the tables are known, because the database may not exist before.
+    package private(set) var steps: [PurgeStep] = []
+    /// The tables that keep replaced rows for merges.
+    package private(set) var merging: Set<String> = []
+    /// The tables that are examined, in lower case.
+    private var names: Set<String> = []
+
+    /// Adds tables to those that the purge examines.
+    mutating func watch(_ tables: [TableDefinition], changeDays: Int) {
+        if steps.isEmpty { steps = [.clocks, .ledger, .audit] }
+        for table in tables where names.insert(table.name.lowercased()).inserted {
+            if table.conflict == .merge { merging.insert(table.name) }
+            if table.softDelete, let days = table.tombstoneDays {
+                steps.append(.tombstones(of: table.name, days: days))
+            }
+            let days = table.tombstoneDays ?? changeDays
+            steps.append(.changes(of: table.name, days: days))
+        }
+    }
+}
+
+/// Decides which step of the purge is next, and when.
 ///
-/// Pure: time comes in as uptime in nanoseconds.
+/// Pure: its input is the uptime in nanoseconds.
 package struct PurgeSchedule: Sendable {
     /// The most rows that a step removes.
     package static let rowsMax = 200
 
-    /// Steps that remove nothing are small: so many of them make one turn.
+    /// How many steps that remove nothing make one turn; they are small.
     private static let stepsOfTurn = 16
 
     /// The remaining steps of the round, the next step last.
@@ -31,9 +54,9 @@ package struct PurgeSchedule: Sendable {
     ///
     /// - Parameters:
     ///   - now: The uptime.
-    ///   - round: All steps, asked for when a round begins.
+    ///   - round: Returns all steps; called when a round begins.
     ///   - next: The uptime at which the next round begins when this one ends.
-    ///   - run: Takes a step; returns whether it removed nothing, some, or as much as it may.
+    ///   - run: Performs a step; returns whether it removed nothing, some, or as much as it may.
     package mutating func turn(
         at now: UInt64,
         round: () -> [PurgeStep],
@@ -61,7 +84,7 @@ package struct PurgeSchedule: Sendable {
     package enum Removed: Hashable, Sendable {
         case nothing
         case some
-        /// As much as a step may: more may be left.
+        /// As much as a step may remove, so that more may be left.
         case all
 
         package init(_ count: Int) {

@@ -1,4 +1,4 @@
-// RandomWords: random bits for new ids, fetched from the system for many of them at once.
+// RandomWords: random bits for new ids, which it fetches from the system for many ids at once.
 
 import Foundation
 import Synchronization
@@ -18,7 +18,7 @@ final class RandomWords: Sendable {
         }
     }
 
-    /// None when the system gives none so.
+    /// Returns no words if the system call fails.
     private static func fetch() -> [UInt64] {
         var words = [UInt64](repeating: 0, count: bytesAtOnce / MemoryLayout<UInt64>.size)
         let result = words.withUnsafeMutableBytes { getentropy($0.baseAddress, $0.count) }

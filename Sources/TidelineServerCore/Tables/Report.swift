@@ -1,4 +1,4 @@
-// Report: the result of a command, once for people and once for scripts. Pure.
+// Report: the result of a command, for people and for scripts. Pure.
 
 import TidelineCore
 
@@ -11,12 +11,12 @@ package struct Report: Hashable, Sendable {
         case none
         case report(Report)
         case texts([String])
-        /// All with the same names: the rows of a table.
+        /// The rows of a table, which all have the same names.
         case list([Report])
 
         package init(_ text: String?) { self = text.map(Item.text) ?? .none }
 
-        /// A time in microseconds since 1970; none for 0, which stands for no time.
+        /// A time in microseconds since 1970; nothing for 0, which stands for no time.
         package static func time(_ microseconds: Int64) -> Item {
             microseconds == 0 ? .none : .text(Timestamp(microseconds: microseconds).text)
         }
@@ -50,7 +50,7 @@ package struct Report: Hashable, Sendable {
 
     // MARK: - For scripts
 
-    /// One JSON object on one line.
+    /// The report as one JSON object on one line.
     package var json: String {
         var writer = JSONWriter()
         write(&writer)
@@ -90,7 +90,7 @@ package struct Report: Hashable, Sendable {
 
     // MARK: - For people
 
-    /// A line for each name, and a table for each list.
+    /// The report as text: a line for each name, and a table for each list.
     package var text: String { lines.joined(separator: "\n") }
 
     private var lines: [String] {
@@ -124,7 +124,7 @@ package struct Report: Hashable, Sendable {
 }
 
 extension Report.Entry {
-    /// Whether it is a line of its own.
+    /// Whether the item fits a line of its own.
     fileprivate var isBrief: Bool {
         switch item {
         case .report: false
@@ -135,7 +135,7 @@ extension Report.Entry {
 }
 
 extension Report.Item {
-    /// On one line, without what a terminal would take for a command.
+    /// Returns a text on one line, without control characters for a terminal.
     fileprivate var shown: String {
         switch self {
         case .text(let text): Self.plain(text)

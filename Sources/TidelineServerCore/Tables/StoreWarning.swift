@@ -1,9 +1,9 @@
-// StoreWarning: a check on the database that does not work, with the reason, for its operator.
+// StoreWarning: a failing check of the database, with the reason, for its operator.
 
 package struct StoreWarning: Hashable, Sendable {
-    /// Stays as it is, for scripts.
+    /// A stable identifier for scripts.
     package var code: String
-    /// The failure, its reason, and the remedy.
+    /// The failure, its reason, and how to fix it.
     package var text: String
 
     package init(_ code: String, _ text: String) {

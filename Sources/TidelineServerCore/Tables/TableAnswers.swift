@@ -1,10 +1,11 @@
-// TableAnswers: rows, pages and links as a caller of either generation reads them.
+// TableAnswers: the responses with rows, pages and links, for either generation of callers.
 
 import TidelineCore
 
 extension StoredRow {
-    /// Returns the part of a changed row that a caller without read permission needs: otherwise a
-    /// PATCH without changes would be a way to read.
+    /// Returns the part of a changed row that a caller without read permission gets.
+    ///
+    /// Otherwise a PATCH without changes would be a way to read the row.
     func stub(_ id: String) -> StoredRow {
         var writer = JSONWriter()
         writer.raw("{\"id\":")
@@ -20,14 +21,17 @@ extension StoredRow {
     }
 }
 
-extension TableService {
+/// A builder of responses that carry rows, pages and links.
+struct TableAnswers {
+    let service: TableService
+
     private static let json = "application/json; charset=utf-8"
 
-    /// Room for the fields of an answer with those that are added on its way.
+    /// The usual number of header fields, including those that are added later.
     private static let headersUsual = 8
 
     /// An answer that carries one row, with its tag and time.
-    func rowAnswer(_ status: Int, _ row: StoredRow?) -> ServerResponse {
+    func row(_ status: Int, _ row: StoredRow?) -> ServerResponse {
         guard let row else { return ServerResponse(status: status) }
         var headers = HTTPFields()
         headers.reserveCapacity(Self.headersUsual)
@@ -42,21 +46,21 @@ extension TableService {
         var headers = HTTPFields()
         headers.reserveCapacity(Self.headersUsual)
         headers.append("Content-Type", Self.json)
-        headers.append("Tideline-Epoch", epoch)
+        headers.append("Tideline-Epoch", service.epoch)
         return headers
     }
 
     /// A page with its count and its way on.
-    func listAnswer(
+    func list(
         _ call: TableCall,
         _ table: String,
         _ page: consuming ListPage,
         _ links: ListLinks,
         _ clock: TableClock?
     ) -> ServerResponse {
-        metrics.sent(rows: page.rows)
+        service.metrics.sent(rows: page.rows)
         var writer = JSONWriter(capacity: 0)
-        // Moved, not copied: the page has spare capacity for its end.
+        // The bytes are moved, not copied: the page has spare capacity for its end.
         writer.bytes = page.bytes
         page.bytes = []
         var headers = listHeaders
@@ -95,7 +99,7 @@ extension TableService {
         return ServerResponse(status: 200, headers: headers, body: writer.bytes)
     }
 
-    /// Where a new row is.
+    /// Returns the address of a new row.
     func location(_ call: TableCall, _ table: String, _ id: String) -> String {
         let base = base(call)
         var text: [UInt8] = []
@@ -108,15 +112,15 @@ extension TableService {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// Scheme and host of the server as the caller sees it.
+    /// Returns scheme and host of the server as the caller sees it.
     ///
     /// Forwarded headers are not trusted: behind a proxy the operator sets `publicURL`.
     private func base(_ call: TableCall) -> String {
-        if let url = settings.publicURL { return url }
+        if let url = service.settings.publicURL { return url }
         guard let host = call.head.host, !host.isEmpty, host.utf8.allSatisfy(Self.isHostByte) else {
             return ""
         }
-        return settings.scheme + "://" + host
+        return service.settings.scheme + "://" + host
     }
 
     private static func isHostByte(_ byte: UInt8) -> Bool {

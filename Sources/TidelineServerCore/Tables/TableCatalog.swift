@@ -6,9 +6,9 @@ import TidelineCore
 package final class TableCatalog: Sendable {
     private struct State {
         var tables: [String: Table] = [:]
-        /// The fingerprints of all tables, added up.
+        /// The sum of the fingerprints of all tables.
         ///
-        /// A sum, so that a new table costs the same however many there are.
+        /// With a sum, adding a table costs the same however many tables there are.
         var fingerprint: UInt64 = 0
     }
 
@@ -16,7 +16,7 @@ package final class TableCatalog: Sendable {
     /// The default for permissions that a table does not declare.
     private let defaultAccess: TablePermissions.Access
 
-    /// The code of the tables, by their names in lower case.
+    /// The hooks of the tables, by their names in lower case.
     private let hooks: [String: TableHooks]
 
     package init(
@@ -27,7 +27,7 @@ package final class TableCatalog: Sendable {
         self.hooks = Dictionary(hooks.map { ($0.lowercased(), $1) }) { $1 }
     }
 
-    /// The table with this name: exactly, else without regard to case.
+    /// Returns the table with this name: the one with the same letter case, otherwise one with another.
     package func table(named name: String) -> Table? {
         state.withLock { $0.tables[name] ?? $0.tables[name.lowercased()] }
     }
@@ -42,7 +42,7 @@ package final class TableCatalog: Sendable {
             .sorted { $0.name < $1.name }
     }
 
-    /// The value of `Tideline-Schema`: another text for other tables, columns or permissions.
+    /// The value of `Tideline-Schema`, which differs for other tables, columns or permissions.
     ///
     /// It is the same on every server with the same tables, also after a restart.
     package var fingerprint: String {
@@ -55,7 +55,7 @@ package final class TableCatalog: Sendable {
         return Fingerprint([text]).bits
     }
 
-    /// A table that a write will make, or make wider; it is not added.
+    /// Returns a table that a write will create or extend; it is not added to the catalog.
     func table(of definition: TableDefinition, from stored: Table?) -> Table {
         Table(
             completed(definition),
@@ -72,8 +72,8 @@ package final class TableCatalog: Sendable {
 
     /// Adds a table, or replaces it with a definition that has more columns.
     ///
-    /// Columns are only ever added while a server runs, so the definition with fewer is the older one. But
-    /// for a database that external writers change, too, the definition that was read last counts.
+    /// Columns are only added while a server runs, so the definition with fewer columns is the older one. But if
+    /// external writers change the database as well, the definition that was read last counts.
     package func put(_ definition: TableDefinition) {
         let table = Table(completed(definition), hooks: hooks[definition.name.lowercased()])
         let fingerprint = Self.fingerprint(of: table)

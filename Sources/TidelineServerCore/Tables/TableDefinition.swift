@@ -1,4 +1,4 @@
-// TableDefinition: a table as the configuration declares it; Table: the same, made ready.
+// TableDefinition: a table as the configuration declares it. Table: the same, prepared for requests.
 
 import Synchronization
 public import TidelineCore
@@ -7,11 +7,11 @@ public import TidelineCore
 public struct TableDefinition: Hashable, Sendable {
     /// The table's name and columns.
     public var schema: TableSchema
-    /// Whether a delete leaves a tombstone, so that other devices learn of it.
+    /// Whether a delete leaves a tombstone, which other devices pull.
     public var softDelete: Bool
-    /// The most rows of a page; nil for 50 for 2.x callers and 100 otherwise.
+    /// The most rows of a page; nil for 50 (2.x callers) or 100 (other callers).
     public var pageSize: Int?
-    /// The largest `$top`; nil for 1000 for 2.x callers and 128000 otherwise.
+    /// The largest `$top`; nil for 1000 (2.x callers) or 128000 (other callers).
     public var maxTop: Int?
     /// Further indexes, each a list of columns.
     public var indexes: [[String]]
@@ -21,18 +21,18 @@ public struct TableDefinition: Hashable, Sendable {
     ///
     /// A text column, created if it is not declared. The server fills it; callers cannot change it.
     public var owner: String?
-    /// The winner of a conflict, when a write carries another version than the stored one.
+    /// The rule for a write that carries another version than the stored one.
     public var conflict: ConflictRule
-    /// How many days a tombstone is kept; nil for ever.
+    /// How many days a tombstone is kept; nil for no limit.
     public var tombstoneDays: Int?
-    /// What is kept of a deleted row.
+    /// The rule for the values that a tombstone keeps.
     public var tombstones: TombstoneRule
     /// Whether changes are recorded with user, row and columns, for `limits.auditDays`.
     public var audit: Bool
     /// The schema version of the table in a database whose tables other servers may change.
     package var form: Int64?
-    /// Expressions of the database by column: the defaults of an adopted table, for columns that are
-    /// declared without one.
+    /// Default expressions of the database by column, for columns of an adopted table that are declared without a
+    /// default.
     package var databaseDefaults: [String: String] = [:]
 
     /// Declares a table.
@@ -68,7 +68,7 @@ public struct TableDefinition: Hashable, Sendable {
 }
 
 extension TableDefinition {
-    /// Why `name` cannot name a table or a column, as the end of a sentence; nil when it can.
+    /// Returns why `name` cannot name a table or a column, as the end of a sentence; nil if it can.
     package static func nameFault(_ name: String) -> String? {
         let bytes = name.utf8
         guard (1...128).contains(bytes.count) else { return "it must have 1 to 128 characters" }
@@ -87,26 +87,26 @@ extension TableDefinition {
         return nil
     }
 
-    /// Why `name` cannot name a column, as the end of a sentence; nil when it can.
+    /// Returns why `name` cannot name a column, as the end of a sentence; nil if it can.
     package static func columnFault(_ name: String) -> String? {
         if let fault = nameFault(name) { return fault }
         guard databaseNames.contains(name.lowercased()) else { return nil }
         return "'\(name)' is a name that databases keep for themselves"
     }
 
-    /// Why `name` cannot name a column that a write makes, as the end of a sentence; nil when it can.
+    /// Returns why `name` cannot name a column that a write adds, as the end of a sentence; nil if it can.
     package static func newColumnFault(_ name: String) -> String? {
         if let fault = columnFault(name) { return fault }
         guard queryWords.contains(name.lowercased()) else { return nil }
         return "'\(name)' is a word of the query language (OData)"
     }
 
-    /// What SQLite and PostgreSQL call things that every table has.
+    /// Names that SQLite and PostgreSQL use in every table.
     private static let databaseNames: Set<String> = [
         "rowid", "_rowid_", "oid", "ctid", "xmin", "xmax", "cmin", "cmax", "tableoid",
     ]
 
-    /// Words that a filter or an order cannot tell from a column.
+    /// Words that a filter or an order cannot distinguish from a column.
     private static let queryWords: Set<String> = [
         "null", "true", "false", "nan", "inf", "not", "and", "or", "eq", "ne", "gt", "ge", "lt",
         "le",
@@ -114,36 +114,38 @@ extension TableDefinition {
     ]
 }
 
-/// A table made ready for requests: immutable; a change of the schema makes another one.
+/// A table that is prepared for requests.
+///
+/// It is immutable; a change of the schema replaces it.
 package final class Table: Sendable {
     package let definition: TableDefinition
-    /// The columns' names as bytes, then those of the system columns.
+    /// The names of the columns as bytes, followed by those of the system columns.
     package let memberNames: [[UInt8]]
     /// `,"name":` of each column.
     let jsonNames: [[UInt8]]
-    /// The owner's place among the columns.
+    /// The index of the owner's column.
     package let ownerPlace: Int?
-    /// Code around the operations on the table.
+    /// The hooks of the table.
     package let hooks: TableHooks?
     /// The part of the table that the database already has.
     private let made: Made
     let pageSize = PageSize()
-    /// Made when it is first asked for.
+    /// The fingerprint, once it has been computed.
     private let schemaFingerprint = Mutex<Fingerprint?>(nil)
 
     /// The part of a table that a database has.
     package enum Made: Sendable {
         /// All of it.
         case whole
-        /// A form with fewer columns.
+        /// An earlier schema version with fewer columns.
         case part(Table)
-        /// Nothing.
+        /// No part of it.
         case nothing
     }
 
-    /// The rules of the columns that have some, by column.
+    /// The rules by column; nil for a column without rules.
     private let checks: [ColumnCheck?]
-    /// The columns whose default their own rules refuse: such a member must not be absent.
+    /// The columns whose default breaks their own rules, so that the body of a new row must contain them.
     private let needed: [Int]
 
     package init(
@@ -179,7 +181,9 @@ package final class Table: Sendable {
     package var name: String { definition.name }
     package var columns: [ColumnDefinition] { definition.schema.columns }
 
-    /// Another one for other columns: what a device holds of them is something else then.
+    /// A hash of the columns.
+    ///
+    /// If it changes, the rows on a device may have other columns than the server's.
     var fingerprint: Fingerprint {
         schemaFingerprint.withLock { kept in
             if let kept { return kept }
@@ -190,10 +194,10 @@ package final class Table: Sendable {
         }
     }
 
-    /// Whether something of it has to be made before it can be written to.
+    /// Whether the table or some of its columns must be created before a write.
     package var needsGrowth: Bool { if case .whole = made { false } else { true } }
 
-    /// The table as the database has it; nil when it has none.
+    /// The table as the database has it; nil if it does not exist there.
     package var storedForm: Table? {
         switch made {
         case .whole: self
@@ -202,7 +206,7 @@ package final class Table: Sendable {
         }
     }
 
-    /// Reads the next value as one of a column, by type and rules.
+    /// Reads the next value as one of a column, and checks the column's rules.
     func read(_ place: Int, _ reader: inout JSONReader) throws -> SQLValue {
         let value = try definition.schema.columns[place].read(&reader)
         if let check = checks[place] { try check.check(value, of: columns[place]) }
@@ -226,7 +230,7 @@ package final class Table: Sendable {
         place < columns.count ? columns[place] : SystemColumn.definitions[place - columns.count]
     }
 
-    /// The place of a member by exactly its name.
+    /// Returns the index of a member by its exact name.
     package func place(of name: String) -> Int? {
         memberNames.firstIndex { name.utf8.elementsEqual($0) }
     }

@@ -1,10 +1,11 @@
-// TableRoutes: the verbs on tables and rows; those that read: request -> store -> answer.
+// TableRoutes: dispatches requests on tables and rows, and answers those that read.
 
 import TidelineCore
 
 /// The context of a table request, without its body.
 ///
-/// A class, because it is passed along with its write many times, which would copy all its fields.
+/// A class, because it is passed along with its write many times, and each copy of a struct would copy all its
+/// fields.
 final class TableCall: Sendable {
     let request: ServerRequest
     /// The user who sent it; nil for a caller without a token.
@@ -15,10 +16,10 @@ final class TableCall: Sendable {
     let includesDeleted: Bool
     /// The moment of the request, in microseconds since 1970.
     let now: Int64
-    /// Whether it came through the dashboard.
+    /// Whether the request came through the dashboard.
     let isDashboard: Bool
 
-    /// Whether it changes nothing.
+    /// Whether the request changes nothing.
     var isRead: Bool { request.method == "GET" }
 
     init(
@@ -43,7 +44,7 @@ final class TableCall: Sendable {
         includesDeleted = parameters.includesDeleted || head.includesDeleted
     }
 
-    /// Among whom this one takes turns.
+    /// The caller for which the request takes its turn.
     var caller: ReadCaller {
         if let user { return .user(user.id) }
         return request.address.isEmpty
@@ -51,29 +52,27 @@ final class TableCall: Sendable {
     }
 }
 
-extension TableService {
+/// The routes of tables and rows.
+struct TableRoutes {
+    let service: TableService
+
     /// Answers a request on a table, or with an id on a row of it.
     func answer(
         _ call: TableCall,
         table name: String,
         id: String? = nil
     ) async throws -> ServerResponse {
-        if !call.isRead, id != Self.digestName { return try await write(call, table: name, id: id) }
-        try await lookUp(name)
-        if let id, id == Self.digestName { return try await digest(call, name) }
-        if let id { try Self.check(id: id) }
-        try checkPermission(call, name, isRow: id != nil)
-        guard let id else { return try await list(call, name) }
-        return try await read(call, try table(named: name), id)
-    }
-
-    static func check(id: String) throws {
-        if let fault = ItemID.fault(in: id) {
-            throw ServerError.badRequest("The id cannot be used: \(fault).")
+        if !call.isRead, id != DigestRoute.name {
+            return try await service.writes.write(call, table: name, id: id)
         }
-        guard id != digestName else {
-            throw ServerError.badRequest("The id cannot be used: '\(digestName)' is no row.")
+        try await service.lookUp(name)
+        if let id, id == DigestRoute.name {
+            return try await service.digests.digest(call, name)
         }
+        if let id { try ItemID.check(id) }
+        try service.access.checkPermission(call, name, isRow: id != nil)
+        guard let id else { return try await service.lists.list(call, name) }
+        return try await read(call, try service.table(named: name), id)
     }
 
     // MARK: - Reading
@@ -86,14 +85,19 @@ extension TableService {
         -> ServerResponse
     {
         let conditions = try Preconditions(call.head.conditions)
-        let view = try await view(of: table, for: call.user, at: call.now)
-        try await beforeRead(call, table, id)
-        let answer = try await makeRowAnswer {
-            try await store.read(id, view: view, in: table, room: $0)
+        let view = try await table.view(for: call.user, at: call.now)
+        try await service.readHooks.before(call, table, id)
+        let answer = try await service.pages.makeRowAnswer {
+            try await service.store.read(id, view: view, in: table, room: $0)
         } _: {
             try self.answer(call, conditions, $0)
         }
-        await afterRead(call, table, id, rows: answer.status == 304 ? 0 : 1)
+        await service.readHooks.after(
+            call,
+            table,
+            id,
+            rows: answer.status == 304 ? 0 : 1
+        )
         return answer
     }
 
@@ -103,24 +107,37 @@ extension TableService {
         _ row: StoredRow?
     ) throws -> ServerResponse {
         guard let row else { throw ServerError.noSuchRow }
-        if row.state.isDeleted && !call.includesDeleted { throw tombstone(call) }
+        if row.state.isDeleted && !call.includesDeleted { throw call.tombstone }
         let result = conditions.evaluate(
             version: row.state.version,
             updatedAt: row.state.updatedAt,
             isRead: true
         )
         switch result {
-        case .holds: return rowAnswer(200, row)
-        case .failed: return rowAnswer(412, row)
+        case .holds: return service.answers.row(200, row)
+        case .failed: return service.answers.row(412, row)
         case .notModified:
-            var answer = rowAnswer(304, row)
+            var answer = service.answers.row(304, row)
             answer.body = []
             answer.headers["Content-Type"] = nil
             return answer
         }
     }
+}
 
-    func tombstone(_ call: TableCall) -> ServerError {
-        call.generation == .classic ? .noSuchRow : .gone
+extension ItemID {
+    /// Rejects an id that no row can have.
+    static func check(_ id: String) throws {
+        if let fault = fault(in: id) {
+            throw ServerError.badRequest("The id cannot be used: \(fault).")
+        }
+        guard id != DigestRoute.name else {
+            throw ServerError.badRequest("The id cannot be used: '\(DigestRoute.name)' is no row.")
+        }
     }
+}
+
+extension TableCall {
+    /// The error for a row that was deleted.
+    var tombstone: ServerError { generation == .classic ? .noSuchRow : .gone }
 }

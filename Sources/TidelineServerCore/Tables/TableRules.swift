@@ -1,14 +1,14 @@
-// TableRules: the permissions of a table, its conflict rule, and what it keeps of deleted rows.
+// TableRules: the permissions of a table, its conflict rule, and the values that its tombstones keep.
 
 /// The access level for each operation on a table.
 public struct TablePermissions: Hashable, Sendable {
     /// The callers who may do one operation.
     public enum Access: String, Hashable, Sendable, CaseIterable {
-        /// Everybody.
+        /// Every caller.
         case anonymous
         /// Every caller with a valid token.
         case authenticated
-        /// No caller: the operation does not exist, 405.
+        /// No caller. The operation is rejected with 405.
         case disabled
     }
 
@@ -16,7 +16,7 @@ public struct TablePermissions: Hashable, Sendable {
     public var read: Access?
     /// New rows.
     public var insert: Access?
-    /// Changes of rows, undelete too.
+    /// Changes of rows, including undelete.
     public var update: Access?
     /// Deletes.
     public var delete: Access?
@@ -42,7 +42,7 @@ public enum ConflictRule: String, Hashable, Sendable, CaseIterable {
     case reject
     /// The write is dropped, and the answer is the stored row as if it had been written; a delete is rejected.
     case serverWins
-    /// It is done as if it had carried no version.
+    /// The write is done as if it had carried no version.
     case clientWins
     /// Columns that only one side changed are taken from that side; if both changed one to
     /// different values, the write is rejected with the stored row.
@@ -68,12 +68,12 @@ extension TablePermissions {
         )
     }
 
-    /// By the name of the operation.
+    /// The access levels, each with the name of its operation.
     var all: [(name: String, access: Access?)] {
         [("read", read), ("insert", insert), ("update", update), ("delete", delete)]
     }
 
-    /// The access that a request on the table or, with an id, on a row needs; nil for no verb of it.
+    /// Returns the access that a request on the table or, with an id, on a row needs; nil for an unsupported verb.
     func access(_ method: String, isRow: Bool) -> Access? {
         switch (method, isRow) {
         case ("GET", _): read
@@ -84,7 +84,7 @@ extension TablePermissions {
         }
     }
 
-    /// The verbs among these that are not disabled, for `Allow`.
+    /// Returns the verbs that are not disabled, for `Allow`.
     func allowed(_ methods: [String], isRow: Bool) -> String {
         HTTPMethods.listed(methods.filter { access($0, isRow: isRow) != .disabled })
     }

@@ -2,7 +2,7 @@
 
 import TidelineCore
 
-/// How a server treats requests on tables.
+/// The settings for requests on tables.
 package struct ServerSettings: Sendable {
     package var tables: [TableDefinition] = []
     /// Whether tables and columns are created from incoming rows.
@@ -13,23 +13,23 @@ package struct ServerSettings: Sendable {
     package var scheme = "http"
     /// Whether `/metrics` answers callers without a token.
     package var exposesMetrics = true
-    /// The users for whom `/metrics` is, whatever the address.
+    /// The users who may read `/metrics` from any address.
     package var operators = Operators()
-    /// The key for `/metrics`; if it is set, metrics are for holders of the key and for operators.
+    /// The key for `/metrics`; if it is set, only operators and callers with the key may read the metrics.
     package var scrapeKey = ScrapeKey()
-    /// When the server's certificate expires, in seconds since 1970; nil if that is not known.
+    /// Returns when the server's certificate expires, in seconds since 1970; nil if that is not known.
     package var certificateEnd: @Sendable () -> Int? = { nil }
-    /// When the last backup was made, likewise.
+    /// Returns when the last backup was made, in seconds since 1970; nil if that is not known.
     package var lastBackup: @Sendable () -> Int? = { nil }
     /// Measures memory, processor time, descriptors and disk.
     package var processUse: @Sendable () -> ProcessUse = { ProcessUse() }
-    /// Limits that the metrics repeat, for alerts.
+    /// Limits that the metrics contain, for alerts.
     package var bounds = ServerMetrics.Bounds()
     /// Checks tokens; nil if callers have none.
     package var authenticator: Authenticator?
-    /// Which web pages may call; nil for none.
+    /// The web pages that may call the server; nil for none.
     package var crossOrigin: CrossOrigin?
-    /// Code around the operations on tables, by table.
+    /// The hooks by table.
     package var hooks: [String: TableHooks] = [:]
     /// The routes under `/api`.
     package var endpoints: [Endpoint] = []
@@ -46,20 +46,19 @@ package struct ServerSettings: Sendable {
     }
 }
 
-package struct TableService: Sendable {
+/// The tables of a server, with their store and settings; routes answer requests with it.
+package final class TableService: Sendable {
     package let settings: ServerSettings
     package let store: any TableStore
     package let catalog: TableCatalog
     package let metrics = ServerMetrics()
     let plans = ListPlans()
     let phase = ServerPhase()
-    /// Nil if the rates of callers are not limited.
-    let rates: CallerRates?
-    /// Nil if the queries of a caller are not limited.
-    let queries: CallerQueries?
+    let callers: CallerGate
+    let access: AccessRules
     let epochs: EpochMemory
 
-    /// Prepares the tables in the store.
+    /// Prepares the tables in the store, and creates the service.
     ///
     /// - Throws: ``SchemaError``, also for access rules that the server cannot check.
     package init(_ settings: ServerSettings, store: any TableStore) async throws {
@@ -79,13 +78,17 @@ package struct TableService: Sendable {
                 )
             }
         }
-        rates = CallerRates(settings.limits)
-        queries = CallerQueries(settings.limits)
+        callers = CallerGate(settings)
         self.settings = settings
         self.store = store
         catalog = TableCatalog(
             defaultAccess: hasAuthentication ? .authenticated : .anonymous,
             hooks: settings.hooks
+        )
+        access = AccessRules(
+            catalog: catalog,
+            accessOfNewTables: settings.dynamicSchema && hasAuthentication
+                ? .authenticated : .anonymous
         )
         let filtered = Set(
             settings.hooks.filter { $1.rowFilter != nil }.keys.map { $0.lowercased() }
@@ -110,7 +113,7 @@ package struct TableService: Sendable {
         }
     }
 
-    /// Sent with every list.
+    /// The epoch of the database, which every list carries.
     package var epoch: String { epochs.current.name }
 
     /// Returns the clock of the table, and remembers the epoch that comes with it.
@@ -118,19 +121,6 @@ package struct TableService: Sendable {
         let clock = try await store.clock(of: table)
         epochs.learn(clock)
         return clock
-    }
-
-    /// Returns the sender of the request; nil without a token, and if tokens are not configured.
-    func user(of request: ServerRequest) async throws -> User? {
-        guard let authenticator = settings.authenticator else { return nil }
-        do {
-            let now = settings.environment.now()
-            return try await authenticator.currentToken(of: request.headers, now: now)?.user
-        } catch {
-            settings.traffic.tokensRefused.add()
-            noteRefusal(.tokens, "address " + request.address)
-            throw error
-        }
     }
 
     /// Returns the answer for a request that failed; an error that is not a rejection is logged.
@@ -158,6 +148,12 @@ package struct TableService: Sendable {
         return ServerResponse(.failed)
     }
 
+    /// Rejects with 503 when a write would not be accepted.
+    func checkReady() async throws {
+        if phase.isDraining { throw ServerError.stopping }
+        try await store.checkWritable()
+    }
+
     /// The table, or 404.
     func table(named name: String, _ grown: GrownTables = GrownTables()) throws -> Table {
         guard let table = grown.table(named: name) ?? catalog.table(named: name) else {
@@ -166,7 +162,7 @@ package struct TableService: Sendable {
         return table
     }
 
-    /// The table; one that the insert will make when it is not there and the schema is dynamic.
+    /// Returns the table; if it does not exist and the schema is dynamic, the one that the insert will create.
     func tableForInsert(named name: String, _ grown: GrownTables) throws -> Table {
         if let table = grown.table(named: name) ?? catalog.table(named: name) { return table }
         guard settings.dynamicSchema else { throw ServerError.noSuchTable }
@@ -184,8 +180,10 @@ package struct TableService: Sendable {
         return try JSONPatch(bytes, for: table, stepsMax: settings.limits.patchSteps)
     }
 
-    /// Reads a body; unknown members are 400, or with a dynamic schema columns of the table that is
-    /// returned, which the write will make.
+    /// Reads a body.
+    ///
+    /// Unknown members are rejected with 400; with a dynamic schema, they become columns of the returned table, which
+    /// the write will add.
     func body(_ bytes: [UInt8], for table: Table) throws -> (RowBody, Table) {
         guard bytes.count <= settings.limits.rowBytes else {
             throw ServerError.rowTooLarge(settings.limits.rowBytes)
@@ -197,7 +195,7 @@ package struct TableService: Sendable {
         guard !added.isEmpty else { return (body, table) }
         var definition = table.definition
         definition.schema.columns += added
-        // Before a table of so many columns is made in memory.
+        // The limits are checked before a table with this many columns is built in memory.
         let refusal = ServerError.growth(
             of: definition,
             isNew: false,
@@ -227,4 +225,16 @@ package struct TableService: Sendable {
         }
         return ColumnDefinition(member.name, type)
     }
+
+    // MARK: - Routes
+
+    var tables: TableRoutes { TableRoutes(service: self) }
+    var lists: ListRoutes { ListRoutes(service: self) }
+    var digests: DigestRoute { DigestRoute(service: self) }
+    var writes: WriteRoutes { WriteRoutes(service: self) }
+    var eventStreams: EventRoutes { EventRoutes(service: self) }
+    var endpoints: EndpointRoutes { EndpointRoutes(service: self) }
+    var readHooks: ReadHooks { ReadHooks(log: settings.log) }
+    var answers: TableAnswers { TableAnswers(service: self) }
+    var pages: AnswerPages { AnswerPages(service: self) }
 }

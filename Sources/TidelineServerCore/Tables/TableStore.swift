@@ -1,53 +1,54 @@
-// TableStore: the seam between the routes and a database; SQLite implements it in
-// TidelineServerSQLite.
+// TableStore: the protocol between the routes and a database; TidelineServerSQLite and TidelineServerPostgres
+// implement it.
 
 import Synchronization
 package import TidelineCore
 
 /// A database that holds tables.
 ///
-/// Failures that the caller can do nothing about are thrown unchanged; rejections as
-/// ``ServerError``. A write that returns is durable; a read that begins after it sees it.
+/// Rejections are thrown as ``ServerError``, and failures that the caller can do nothing about unchanged. A write
+/// that has returned is durable, and a read that begins after it sees it.
 package protocol TableStore: Sendable {
-    /// Makes the tables, and the columns and indexes that they lack.
+    /// Creates the tables that are missing, and missing columns and indexes.
     ///
     /// - Parameters:
     ///   - tables: The declared tables.
-    ///   - filtered: The tables, in lower case, whose visible rows are decided by code. If a table's log has to
+    ///   - filtered: The tables, in lower case, whose visible rows a hook decides. If a table's log has to record
+    ///     more than before, the horizon rises to its last commit timestamp.
     ///     record more than before, the horizon rises to its last commit timestamp.
     ///   - isComplete: Whether a stored column that is not declared is rejected.
-    /// - Returns: every table of the database that was prepared once, with all its columns.
-    /// - Throws: ``SchemaError`` for what would lose data; nothing is changed then.
+    /// - Returns: Every table of the database that was ever prepared, with all its columns.
+    /// - Throws: ``SchemaError`` if a change would lose data; nothing is changed then.
     func prepare(
         _ tables: [TableDefinition],
         filtered: Set<String>,
         isComplete: Bool
     ) async throws -> [TableDefinition]
 
-    /// One page.
+    /// Returns one page of a list.
     func list(_ request: ListRequest, in table: Table) async throws -> ListPage
 
     /// Returns the table as it is in a database that other servers may change; nil if it does not exist, or
     /// if no other server changes tables.
     func stored(_ name: String) async throws -> TableDefinition?
 
-    /// How far the table has come: at least to every write that has returned.
+    /// Returns the table's clock, which includes every write that has returned.
     ///
-    /// It costs next to nothing if external writers cannot change the database.
+    /// This costs next to nothing if external writers cannot change the database.
     func clock(of table: Table) async throws -> TableClock
 
-    /// Returns the changes after a time, in the order of the commits, from one state of the database.
+    /// Returns the changes after a time, in the order of their commits, from one snapshot of the database.
     ///
-    /// A row in the view is returned itself if it fits the filter and is not deleted, otherwise as
-    /// removed. A row that was in the view and is not any more is returned as removed.
+    /// A row in the view is returned with its values if it matches the filter and is not deleted, otherwise as
+    /// removed. A row that has left the view is returned as removed.
     ///
-    /// - Throws: ``ServerError/epochChanged`` for a time that has not been yet.
+    /// - Throws: ``ServerError/epochChanged`` for a time that lies in the future.
     func changes(_ request: ChangeRequest, in table: Table) async throws -> ChangePage
 
-    /// Count and hash of rows, from one state of the database.
+    /// Returns counts and hashes of rows, from one snapshot of the database.
     func digest(_ request: DigestRequest, in table: Table) async throws -> TableDigest
 
-    /// The row with this id, tombstones too, or nil; also nil when it is outside the view.
+    /// Returns the row with this id, also a tombstone; nil if it does not exist or is outside the view.
     ///
     /// - Throws: ``RowRoom/Lacking`` if `room` has too little memory for the row, before it is built.
     func read(
@@ -57,30 +58,31 @@ package protocol TableStore: Sendable {
         room: RowRoom?
     ) async throws -> StoredRow?
 
-    /// The same row with all that the database keeps of it.
+    /// Returns the same row with all values that the database stores for it.
     func image(_ id: String, view: QueryExpression?, in table: Table) async throws -> RowImage?
 
-    /// Plans with ``WritePlanner`` and writes, in one transaction; many batches may share one.
+    /// Plans the writes with ``WritePlanner`` and performs them in one transaction, which may have other batches,
+    /// too.
     ///
-    /// Tables and columns that the database lacks are created in that transaction, if something is written. The
-    /// write is rejected if the database has something else with that name. A write is rejected with
-    /// ``ServerError/noRoomInBatch``, before any of it is done, if ``AnswerBudget/hasRoom(for:)`` finds too
+    /// Tables and columns that the database lacks are created in that transaction, if something is written. The write
+    /// is rejected if the database has another object with that name. It is rejected with
+    /// ``ServerError/noRoomInBatch``, before any part of it is done, if ``AnswerBudget/hasRoom(for:)`` finds too
     /// little memory for its answer.
     ///
     /// - Returns: The outcome of each group, in their order.
     /// - Throws: An error if nothing of the batch was done.
     func write(_ batch: WriteBatch) async throws -> [GroupOutcome]
 
-    /// Whether a write with this key is still to be done, as far as is committed by now.
+    /// Returns whether a write with this key is still to be executed, by the committed state of the ledger.
     ///
-    /// When it is not, ``write(_:)`` answers it without doing it, unless the time has made it new since:
-    /// ``WriteBatch/Write/isRepeatOnly`` keeps it from that.
+    /// If the result is false, ``write(_:)`` answers the write without executing it, unless the key has become new in
+    /// the meantime. ``WriteBatch/Write/isRepeatOnly`` rejects the write in that case.
     func isNew(_ key: RepeatKey) async throws -> Bool
 
-    /// The name of the state of the database, another one after a restore from a backup.
+    /// Returns the epoch of the database, which changes when it is restored from a backup.
     func epoch() async throws -> String
 
-    /// Reports the last stamps of all tables, and from then on those that each commit moved.
+    /// Reports the last commit timestamps of all tables, and from then on those that each commit changes.
     ///
     /// A commit is reported before its writes return.
     func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws
@@ -90,23 +92,23 @@ package protocol TableStore: Sendable {
     /// - Throws: ``ServerError`` with status 503 and the reason.
     func checkWritable() async throws
 
-    /// How many writes wait.
+    /// How many writes are waiting.
     var writeQueueLength: Int { get }
 
-    /// The size on the disk of the write-ahead log.
+    /// The size of the write-ahead log on disk.
     var logBytes: Int { get }
 
-    /// Returns the sizes on the disk, for people.
+    /// Returns the sizes on disk, for people.
     func sizes() async throws -> [StoreSize]
 
-    /// The checks on the database that do not work now.
+    /// The checks of the database that currently fail.
     var warnings: [StoreWarning] { get }
 
     /// Finishes the running work and closes the database; later calls are rejected.
     func stop() async
 }
 
-/// How much a part of a database takes.
+/// The size of a part of a database.
 package struct StoreSize: Sendable, Hashable {
     package var part: String
     package var bytes: Int64
@@ -132,7 +134,7 @@ extension TableStore {
     package var warnings: [StoreWarning] { [] }
 }
 
-/// A schema that does not fit the tables that are there.
+/// An error for declared tables that do not fit the stored ones.
 package struct SchemaError: Error, Sendable, CustomStringConvertible {
     package var description: String
 
@@ -141,7 +143,7 @@ package struct SchemaError: Error, Sendable, CustomStringConvertible {
     }
 }
 
-/// A row as the wire has it.
+/// A row in its wire form.
 package struct StoredRow: Sendable {
     /// The JSON object.
     package var json: [UInt8]
@@ -155,11 +157,13 @@ package struct StoredRow: Sendable {
 
 package struct WriteOutcome: Sendable {
     package var decision: WriteDecision
-    /// The row after the write, or the row that stood against it.
+    /// The row after the write, or the row that caused its rejection.
     package var row: StoredRow?
-    /// Whether a conflict handler wrote a row instead of the delete.
+    /// Whether a conflict handler wrote a row in response to a delete.
     package var isInPlaceOfDelete = false
-    /// Whether the write named another version than the stored one, and the table's conflict policy or a handler
+    /// Whether the write carried another version than the stored one, and the table's conflict rule or a handler
+    /// resolved the conflict.
+    ///
     /// resolved that.
     package var isResolved = false
     /// The id of the row if an earlier request did the write; nil if this one did it.
@@ -171,7 +175,7 @@ package struct WriteOutcome: Sendable {
         self.row = row
     }
 
-    /// The fields that few outcomes have, separate from the common ones, which are copied.
+    /// The fields that few outcomes have, stored separately so that copies of other outcomes stay cheap.
     private final class Rare: Sendable {
         let refusal: ServerError?
         let grown: TableDefinition?
@@ -188,22 +192,22 @@ package struct WriteOutcome: Sendable {
         }
     }
 
-    /// The reason for the rejection of the values that it would have written.
+    /// The reason why the values that the write would have stored are rejected.
     package var refusal: ServerError? { rare?.refusal }
 
-    /// The table as the database has it now, when the write made it or columns of it.
+    /// The table as the database has it now, if the write created it or added columns.
     package var grown: TableDefinition? {
         get { rare?.grown }
         set { rare = Rare(refusal: refusal, grown: newValue, hiddenRow: hiddenRow) }
     }
 
-    /// The whole row, if `row` is a stub for a caller who may not read: for hooks only.
+    /// The whole row, if `row` is a stub for a caller without read permission; for hooks only.
     package var hiddenRow: StoredRow? {
         get { rare?.hiddenRow }
         set { rare = Rare(refusal: refusal, grown: grown, hiddenRow: newValue) }
     }
 
-    /// Whether this request wrote something.
+    /// Whether this request changed the row.
     package var changesRow: Bool { decision.changesRow && repeatedID == nil }
 
     package static func refused(_ error: ServerError) -> WriteOutcome {
@@ -213,33 +217,35 @@ package struct WriteOutcome: Sendable {
     }
 }
 
-/// The caller of a read, so that callers can take turns.
+/// The caller of a read, by which callers take turns.
 package enum ReadCaller: Hashable, Sendable {
     case nobody
-    /// By the id.
+    /// A user, by its id.
     case user(String)
-    /// Without a token: by the network of the address.
+    /// A caller without a token, by the network of its address.
     case address(String)
 }
 
-/// The query of a list, as a store gets it.
+/// The query of a list.
 package struct ListRequest: Sendable {
     package var caller = ReadCaller.nobody
     /// The visibility filter of the caller; nil for all rows.
     package var view: QueryExpression?
     package var filter: QueryExpression?
-    /// Keys of the order; nothing follows the key `id`, and it is added where it is missing.
+    /// The keys of the order.
+    ///
+    /// No key follows `id`, which is added if it is missing.
     package var order: [SortKey] = []
-    /// Places among columns and system columns; nil for all.
+    /// Indexes among columns and system columns; nil for all.
     package var select: [Int]?
     /// The keys of the row after which the page begins: one for each of `order`, followed by the id
     /// unless it is already the last of them.
     package var after: [SQLValue]?
-    /// That row, if its keys are too long for a link; replaces `after`.
+    /// The mark of that row, if its keys are too long for a link; it replaces `after`.
     package var mark: PageMark?
     package var offset = 0
-    /// The millisecond of the first rows, in the lists of clients that go on from the millisecond of
-    /// their last row by counting the rows of it: what they have of it is what `offset` passes over.
+    /// The millisecond of the first rows, for clients that continue from the millisecond of their last row: `offset`
+    /// skips the rows of that millisecond that they have.
     package var tie: Int64?
     package var rowsMax = 50
     package var bytesMax = 4 << 20
@@ -247,10 +253,10 @@ package struct ListRequest: Sendable {
     package var wantsCount = false
     /// The bytes before the first row, such as `[`.
     package var opening: [UInt8] = []
-    /// Where a database keeps what it makes of this request, when the same one may come again: it
-    /// is the same in everything but the state of the database.
+    /// A cache for the rendering of this request, if the same request may be repeated; only the state of the database
+    /// differs then.
     package var kept: KeptRendering?
-    /// The memory reservation of the page, which grows with it; nil if all that it may need is reserved.
+    /// The memory reservation of the page, which grows with it; nil if the most that it may need is already reserved.
     package var room: PageRoom?
 
     package init() {}
@@ -258,14 +264,14 @@ package struct ListRequest: Sendable {
 
 /// The row after which a page begins, without the values of its long keys.
 ///
-/// They are read again from the row. If the row has changed, the page begins at the first row
-/// that may follow its old position: rows may come twice, and none is left out.
+/// The long keys are read again from the row. If the row has changed, the page begins at the first row that may
+/// follow its old position: rows may be repeated, but none is skipped.
 package struct PageMark: Hashable, Sendable {
     package var id: String
     package var version: Int64
     /// The keys before the first long one.
     package var keys: [SQLValue]
-    /// How the long key begins; nil when `keys` ends for its number.
+    /// The prefix of the long key; nil if `keys` ends because there are too many.
     package var prefix: SQLValue?
 
     package init(id: String, version: Int64, keys: [SQLValue], prefix: SQLValue?) {
@@ -289,16 +295,16 @@ package final class KeptRendering: Sendable {
 }
 
 package struct ListPage: Sendable {
-    /// The opening and the rows, separated by commas; without an end.
+    /// The opening and the rows, separated by commas; without a closing bracket.
     package var bytes: [UInt8]
     package var rows: Int
-    /// The number of rows of the filter, when asked for.
+    /// The number of rows that match the filter, if requested.
     package var count: Int64?
-    /// The keys of the last row when more rows follow.
+    /// The keys of the last row, if more rows follow.
     package var next: [SQLValue]?
-    /// The version of that row, where its keys may be long.
+    /// The version of that row, if its keys may be long.
     package var nextVersion: Int64?
-    /// The time of the last row in microseconds, where `tie` was asked for.
+    /// The time of the last row in microseconds, if the request has a `tie`.
     package var lastUpdatedAt: Int64?
     /// The clock in the state that the page was read from; nil if it has to be read after the page.
     package var clock: TableClock?

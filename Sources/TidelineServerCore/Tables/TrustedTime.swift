@@ -1,14 +1,14 @@
-// TrustedTime: decides whether the wall clock may be believed before rows are removed for their age.
+// TrustedTime: decides whether the wall clock can be trusted before expired rows are removed.
 //
-// A removal cannot be undone, and a wall clock can be wrong by years for a few seconds. So one reading
-// of it removes nothing: the reading has to lie near the time that the database remembers, or the wall
-// clock has to have run along with the steady clock of this process for an hour.
+// A removal cannot be undone, and a wall clock can be wrong by years for a few seconds. So a single reading removes
+// nothing: it has to be near the time that the database has stored, or the wall clock must have agreed with the
+// steady clock of this process for an hour.
 
-/// A state machine over readings of the wall clock, the steady clock, and the database's memory.
+/// A state machine over readings of the wall clock and the steady clock, and the time record of the database.
 ///
-/// Pure: readings come in, and the record that the database stores goes out.
+/// Pure: its input is readings, and its output the time record that the database stores.
 package struct TrustedTime: Sendable {
-    /// Two clocks, read at the same moment, in microseconds.
+    /// The wall clock and the steady clock at the same moment, in microseconds.
     package struct Reading: Hashable, Sendable {
         /// Microseconds since 1970.
         package var wall: Int64
@@ -29,8 +29,8 @@ package struct TrustedTime: Sendable {
         package var latest: Int64
         /// Whether the wall clock agreed with a steady clock for an hour.
         package var isProven: Bool
-        /// Rows and entries from before this time count as received at this time: the wall clock that
-        /// dated them was behind, or may have been.
+        /// Rows and entries from before this time count as received at this time, because the wall clock that dated
+        /// them was behind, or may have been.
         package var agesFrom: Int64
 
         package init(time: Int64, latest: Int64, isProven: Bool, agesFrom: Int64) {
@@ -43,7 +43,7 @@ package struct TrustedTime: Sendable {
         /// The value of the key `time` of a database's state.
         package var text: String { "\(time) \(latest) \(isProven ? 1 : 0) \(agesFrom)" }
 
-        /// Nil if the text is not one of ``text``.
+        /// Returns nil if the text is not a ``text``.
         package init?(text: String) {
             let parts = text.split(separator: " ").map { Int64($0) }
             guard parts.count == 4, let time = parts[0], let latest = parts[1],
@@ -55,31 +55,32 @@ package struct TrustedTime: Sendable {
 
     /// The result of a reading.
     package enum Finding: Hashable, Sendable {
-        /// The time counts; `memory` is to be stored unless it is nil.
+        /// The wall clock is trusted; `memory` must be stored unless it is nil.
         case trusted(RemovalTime, memory: Memory?)
-        /// Nothing is removed for its age; the wall clock is so far ahead, or behind if it is negative.
+        /// No expired row is removed; the wall clock is `ahead` by this much, or behind if it is negative.
         case doubted(ahead: Int64, memory: Memory?)
     }
 
-    /// The key of the memory in the state of a database.
+    /// The key of the time record in the state of a database.
     package static let key = "time"
 
-    /// How far the wall clock may be from the time that is expected: as long as a server may be
-    /// stopped, and as early as a wrong clock may remove something.
+    /// How far the wall clock may be from the expected time.
+    ///
+    /// It bounds how long a server may be stopped, and how early a wrong clock may remove something.
     package static let nearness: Int64 = 86_400_000_000
 
-    /// How long the wall clock has to run along with the steady clock where it is not near.
+    /// How long the wall clock has to agree with the steady clock if it is not near the expected time.
     package static let proof: Int64 = 3_600_000_000
 
-    /// How far both may drift apart in that time.
+    /// How far both clocks may drift apart in that time.
     package static let drift: Int64 = 60_000_000
 
-    /// The least change of the time that is worth a write.
+    /// The least change of the time that is stored.
     private static let pause: Int64 = 60_000_000
 
-    /// Since when the wall clock runs along with the steady clock.
+    /// Since when the wall clock agrees with the steady clock.
     private var run: Reading?
-    /// The last time from the memory, and the steady clock at that moment.
+    /// The last stored time, and the steady clock at that moment.
     private var last: (time: Int64, steady: Int64)?
 
     package init() {}
@@ -115,14 +116,14 @@ package struct TrustedTime: Sendable {
             guard isSteady else {
                 return .doubted(ahead: ahead, memory: memory == nil ? known : nil)
             }
-            // A server that was stopped looks the same as one whose clock was behind, unless it ran for
-            // an hour before.
+            // A server that was stopped looks the same as one whose clock was behind, unless it had run for an hour
+            // before.
             if !known.isProven || known.latest > known.time { next.agesFrom = reading.wall }
         } else if ahead < -Self.nearness {
             guard isSteady || !known.isProven else {
                 return .doubted(ahead: ahead, memory: memory == nil ? known : nil)
             }
-            // What was believed lately is doubtful as well: the way back up needs a proof.
+            // The time that was trusted lately is doubtful as well, so returning to it needs a proof.
             next.isProven = isSteady
         }
         let isSame = memory.map { old in
@@ -139,7 +140,7 @@ package struct TrustedTime: Sendable {
         return .trusted(time, memory: stored == memory ? nil : stored)
     }
 
-    /// Whether the wall clock has run along with the steady clock for long enough.
+    /// Whether the wall clock has agreed with the steady clock for long enough.
     private mutating func hasRun(_ reading: Reading) -> Bool {
         guard let run else {
             self.run = reading
@@ -161,7 +162,7 @@ package struct TrustedTime: Sendable {
         return known.time &+ max(0, Self.difference(reading.steady, last.steady))
     }
 
-    /// A difference that cannot overflow, for a clock may say anything.
+    /// Returns a difference without overflow, because a clock may have any value.
     private static func difference(_ one: Int64, _ other: Int64) -> Int64 {
         let (value, overflow) = one.subtractingReportingOverflow(other)
         guard overflow else { return max(value, -Int64.max) }
@@ -184,7 +185,7 @@ package struct RemovalTime: Hashable, Sendable {
         self.isProven = isProven
     }
 
-    /// What was received earlier is older than so many days; nil if nothing is known to be.
+    /// Returns the time before which rows are older than this many days; nil if no row is known to be.
     package func end(days: Int) -> Int64? {
         let age = Int64(days).multipliedReportingOverflow(by: 86_400_000_000)
         guard !age.overflow else { return nil }
@@ -194,31 +195,31 @@ package struct RemovalTime: Hashable, Sendable {
     }
 }
 
-/// How table clocks are compared with the wall clock.
+/// The comparison of table clocks with the wall clock.
 package enum ClockAhead {
-    /// Table clocks run somewhat ahead while many rows are written in a moment.
+    /// The difference that is not reported: table clocks run somewhat ahead while many rows are written in a moment.
     package static let tolerance: Int64 = 60_000_000
 
-    /// How often it is noted how far such a table clock had come, in microseconds.
+    /// How often the difference of such a table clock is stored, in microseconds.
     package static let notePause: Int64 = 3_600_000_000
 
-    /// The keys of what else is ordered by its receipt: entries of the audit and of the ledger.
+    /// The keys of the clocks that order entries of the audit log and of the ledger.
     ///
     /// No table can have such a name.
     package static let auditKey = "audit."
     package static let ledgerKey = "ledger."
 
-    /// How many seconds a table clock is ahead, 0 if it is not.
+    /// Returns how many seconds a table clock is ahead; 0 if it is not.
     package static func seconds(_ stamp: Int64, now: Int64) -> Int64 {
         let ahead = stamp.subtractingReportingOverflow(now)
         guard !ahead.overflow, ahead.partialValue > tolerance else { return 0 }
         return ahead.partialValue / 1_000_000
     }
 
-    /// The most tables that a start names.
+    /// The most tables that are named in the log at startup.
     private static let reportedMax = 20
 
-    /// Says which table clocks are ahead of the wall clock.
+    /// Logs the table clocks that are ahead of the wall clock.
     package static func report(
         _ stamps: [TableStamp],
         now: Int64,
@@ -243,55 +244,6 @@ package enum ClockAhead {
                 "more clocks of tables are ahead of the wall clock",
                 ["tables": "\(ahead.count - reportedMax)"]
             )
-        }
-    }
-}
-
-/// Keeps a ``TrustedTime`` and reports when it begins and ends to doubt.
-package struct TimeKeeper: Sendable {
-    private var time = TrustedTime()
-    private var isDoubting = false
-    private let log: ServerLog
-    private let metrics: StoreMetrics
-
-    package init(log: ServerLog, metrics: StoreMetrics) {
-        self.log = log
-        self.metrics = metrics
-    }
-
-    /// Takes a reading; `store` writes what the database is to remember.
-    ///
-    /// - Returns: The time by which rows may be removed; nil if nothing may be removed now.
-    package mutating func take(
-        _ reading: TrustedTime.Reading,
-        memory: TrustedTime.Memory?,
-        newest: Int64? = nil,
-        store: (TrustedTime.Memory) throws -> Void
-    ) throws -> RemovalTime? {
-        switch time.take(reading, memory: memory, newest: newest) {
-        case .trusted(let time, let memory):
-            if let memory { try store(memory) }
-            if isDoubting {
-                log.write(.warning, "the wall clock is trusted: old rows are removed again")
-            }
-            isDoubting = false
-            metrics.clockDoubted.set(0)
-            return time
-        case .doubted(let ahead, let memory):
-            if let memory { try store(memory) }
-            if !isDoubting {
-                log.write(
-                    .warning,
-                    """
-                    the wall clock is doubted: nothing is removed for its age until it is right, or has \
-                    run steadily for an hour
-                    """,
-                    ["aheadSeconds": "\(ahead / 1_000_000)"]
-                )
-            }
-            isDoubting = true
-            metrics.clockDoubted.set(1)
-            return nil
         }
     }
 }

@@ -1,21 +1,21 @@
-// WritableLook: a probe for whether a database takes writes, run at most once a second.
+// WritableLook: a probe of whether a database accepts writes, which runs at most once a second.
 
 import Synchronization
 
 package final class WritableLook: Sendable {
-    /// Whether the database could be written when it was last tried.
+    /// The result of the last probe.
     private struct State {
-        /// Microseconds since 1970.
+        /// The time of the probe, in microseconds since 1970.
         var time = Int64.min / 2
         var refusal: ServerError?
-        /// Whether a try is under way.
+        /// Whether a probe is running.
         var isUnderWay = false
     }
 
-    /// How long a caller waits for a try.
+    /// How long a caller waits for a probe.
     private static let waitMax: Duration = .seconds(1)
 
-    /// How many microseconds a try counts.
+    /// How many microseconds a result is valid.
     private static let lasts: Int64 = 1_000_000
 
     private let state = Mutex(State())
@@ -27,13 +27,13 @@ package final class WritableLook: Sendable {
         self.log = log
     }
 
-    /// Throws the result of the last try; tries again if that is too old.
+    /// Throws the result of the last probe; probes again if it is too old.
     ///
     /// - Parameter write: Writes a row that is never read.
     /// - Throws: The error that prevents a write.
     package func check(_ write: @escaping @Sendable () async throws -> Void) async throws {
         let time = now()
-        // Anybody may ask, and each try is a flush of the disk.
+        // Every caller may request this, and each probe flushes the disk.
         let isOld = state.withLock { state in
             guard !state.isUnderWay, time < state.time || time - state.time >= Self.lasts else {
                 return false
@@ -46,7 +46,7 @@ package final class WritableLook: Sendable {
         if let refusal = state.withLock({ $0.refusal }) { throw refusal }
     }
 
-    /// Waits for a try, but not for as long as the writer may wait for a lock.
+    /// Waits for a probe, but not for as long as the writer may wait for a lock.
     private func tryForAWhile(_ write: @escaping @Sendable () async throws -> Void) async {
         let (ends, ended) = AsyncStream.makeStream(
             of: Void.self,
@@ -65,7 +65,7 @@ package final class WritableLook: Sendable {
         timer.cancel()
     }
 
-    /// Writes, and remembers how it went.
+    /// Writes, and stores the result.
     private func tryOnce(_ write: @Sendable () async throws -> Void) async {
         var refusal: ServerError?
         do {

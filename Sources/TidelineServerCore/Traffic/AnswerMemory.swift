@@ -1,18 +1,17 @@
-// AnswerMemory: the bytes of all answers that were made and not yet taken by their callers.
+// AnswerMemory: the bytes of all answers that are built and not yet taken by their callers.
 //
-// An answer counts from the moment its building begins until the system has its last byte, on
-// all event loops together. If too little memory is left, the building of a large answer waits: no
-// caller is rejected because others are slow, as long as the event loops disconnect callers who do
-// not read. But the large answer of an endpoint that reads is rejected: it is built already, and
-// keeping many such answers waiting would take the memory that is bounded here. Memory that becomes
-// free goes by turns to the oldest and to the newest waiter: otherwise a caller who reads would wait
-// until all earlier callers who do not read are disconnected.
+// An answer counts from the moment its building begins until the system has its last byte, on all event loops
+// together. If too little memory is left, the building of a large answer waits. No caller is rejected because others
+// are slow, as long as the event loops disconnect callers that do not read. Only the large answer of an endpoint that
+// reads is rejected: it is already built, and keeping many such answers would take the memory that is bounded here.
+// Memory that becomes free goes in turns to the oldest and to the newest waiter: otherwise a caller that reads would
+// wait until all earlier callers that do not read are disconnected.
 
 import Synchronization
 
 package final class AnswerMemory: Sendable {
-    /// Smaller answers do not wait for memory: there are at most as many of them as connections, and
-    /// the system takes them at once.
+    /// Smaller answers do not wait for memory: there is at most one for each connection, and the system takes it at
+    /// once.
     package static let smallBytes = 64 << 10
 
     private struct Waiter {
@@ -23,9 +22,9 @@ package final class AnswerMemory: Sendable {
 
     private struct State {
         var held = 0
-        /// In the order of their coming.
+        /// The waiting requests in the order of their arrival.
         var waiters: [Waiter] = []
-        /// Whether it is the turn of the newest waiter.
+        /// Whether the newest waiter is next.
         var isTurnOfLast = false
         var nextID: UInt64 = 0
     }
@@ -37,13 +36,13 @@ package final class AnswerMemory: Sendable {
         self.bytesMax = bytesMax
     }
 
-    /// How many bytes are held now.
+    /// How many bytes are reserved.
     package var held: Int { state.withLock { $0.held } }
 
     /// How many requests wait for memory.
     package var waiting: Int { state.withLock { $0.waiters.count } }
 
-    /// Whether so much memory is used that slow readers have to be disconnected.
+    /// Whether memory is so short that slow readers must be disconnected.
     package var isShort: Bool { state.withLock { $0.held >= bytesMax / 2 || !$0.waiters.isEmpty } }
 
     /// Whether a request waits for memory.
@@ -52,10 +51,10 @@ package final class AnswerMemory: Sendable {
     /// The most requests that wait for memory; more are rejected.
     private static let waitersMax = 1000
 
-    /// Waits until there is memory for an answer of about so many bytes, and reserves it.
+    /// Waits until there is memory for an answer of about this many bytes, and reserves it.
     ///
-    /// - Throws: ``ServerError/noRoomForAnswers`` if too many wait, `CancellationError` if the
-    ///   caller's time is over.
+    /// - Throws: ``ServerError/noRoomForAnswers`` if too many requests wait, and `CancellationError` if the caller's
+    ///   time is over.
     package func room(for bytes: Int) async throws -> AnswerShare {
         if let share = roomNow(for: bytes) { return share }
         let id = state.withLock { state in
@@ -72,7 +71,7 @@ package final class AnswerMemory: Sendable {
             }
             guard let waiter else { return }
             waiter.continuation.resume(returning: nil)
-            // There may be enough memory for the waiters after it.
+            // There may be enough memory for the waiters after this one.
             change(by: 0)
         }
         if let share { return share }
@@ -82,7 +81,7 @@ package final class AnswerMemory: Sendable {
 
     private func enqueue(_ waiter: Waiter) {
         let (isRefused, share) = state.withLock { state -> (Bool, AnswerShare?) in
-            // A caller that is cancelled later finds the waiter here.
+            // A caller that is cancelled later finds its waiter here.
             if Task.isCancelled || state.waiters.count >= Self.waitersMax { return (true, nil) }
             guard !state.waiters.isEmpty || !fits(waiter.bytes, state) else {
                 state.held += waiter.bytes
@@ -94,9 +93,9 @@ package final class AnswerMemory: Sendable {
         if isRefused || share != nil { waiter.continuation.resume(returning: share) }
     }
 
-    /// Reserves memory for an answer that is built already, if there is some.
+    /// Reserves memory for an answer that is already built, if enough is free.
     ///
-    /// An answer that is larger than the whole memory gets it alone.
+    /// An answer that is larger than the limit is accepted if no other one is reserved.
     package func roomNow(for bytes: Int) -> AnswerShare? {
         let hasRoom = state.withLock { state in
             guard state.waiters.isEmpty, fits(bytes, state) else { return false }
@@ -106,7 +105,7 @@ package final class AnswerMemory: Sendable {
         return hasRoom ? AnswerShare(self, bytes) : nil
     }
 
-    /// Counts the bytes even if they exceed the limit.
+    /// Reserves the bytes even if they exceed the limit.
     package func count(_ bytes: Int) -> AnswerShare {
         state.withLock { $0.held += bytes }
         return AnswerShare(self, bytes)
@@ -114,7 +113,7 @@ package final class AnswerMemory: Sendable {
 
     /// Enlarges a reservation if there is free memory.
     ///
-    /// The waiters do not go first, because the reservation is returned when its answer is built.
+    /// It does not wait for the waiters' turns, because the reservation is returned when its answer is built.
     fileprivate func grow(by bytes: Int, from before: Int) -> Bool {
         state.withLock { state in
             guard state.held == before || state.held + bytes <= bytesMax else { return false }
@@ -127,7 +126,7 @@ package final class AnswerMemory: Sendable {
         state.held == 0 || state.held + bytes <= bytesMax
     }
 
-    /// Changes the used bytes, and gives memory that became free to the waiters.
+    /// Changes the number of reserved bytes, and gives memory that became free to the waiters.
     fileprivate func change(by bytes: Int) {
         let ready = state.withLock { state in
             state.held += bytes
@@ -148,7 +147,7 @@ package final class AnswerMemory: Sendable {
     }
 }
 
-/// A share of the memory for answers, returned when its last reference is gone.
+/// A share of the memory for answers, which is returned with its last reference.
 package final class AnswerShare: Sendable {
     package let memory: AnswerMemory
     private let bytes: Atomic<Int>

@@ -1,21 +1,21 @@
 // AnswerRoom: the memory reservation for the answer to one request while it is built.
 //
-// A batch has one for all its answers, a write by itself one for its row. A request that keeps memory and
-// waits for more could wait forever. So only a request without a reservation waits, and a batch that has
-// built some of its answers skips the rest if there is too little memory for them.
+// A batch has one reservation for all its answers, a single write one for its row. A request that keeps memory while
+// it waits for more could wait forever. So only a request without a reservation waits, and a batch that has built
+// some of its answers skips the rest if there is too little memory for them.
 
 import Synchronization
 
 package final class AnswerRoom: Sendable {
     private struct State {
-        /// The bytes of the answers that are made.
+        /// The bytes of the finished answers.
         var settled = 0
         /// The least reservation, for answers that are not built yet.
         var reserved = 0
         var share: AnswerShare?
-        /// The bytes of the share.
+        /// The size of the share in bytes.
         var held = 0
-        /// The bytes to wait for.
+        /// How many bytes to wait for.
         var wanted = 0
         var isLacking = false
 
@@ -36,22 +36,22 @@ package final class AnswerRoom: Sendable {
         self.memory = memory
     }
 
-    /// The share of the memory; nil for small answers.
+    /// The reservation in the memory for answers; nil for small answers.
     var share: AnswerShare? { state.withLock { $0.share } }
 
-    /// The bytes of the answers that are made.
+    /// The bytes of the finished answers.
     var settled: Int { state.withLock { $0.settled } }
 
-    /// Whether memory was lacking since a request last waited for it.
+    /// Whether a reservation has failed since a request last waited for memory.
     package var isLacking: Bool { state.withLock { $0.isLacking } }
 
-    /// Whether it may wait: the answers that are made, if any, are small.
+    /// Whether the request may wait for memory: its finished answers, if any, are small.
     var mayWait: Bool { state.withLock { $0.settled <= AnswerMemory.smallBytes } }
 
-    /// Reserves memory for all answers together, if there is enough now.
+    /// Reserves memory for all answers together, if enough is free.
     package func take(total: Int) -> Bool { state.withLock { take(total, &$0) } }
 
-    /// Takes memory for an answer in addition to the finished ones, if there is enough now.
+    /// Reserves memory for an answer in addition to the finished ones, if enough is free.
     func take(beside bytes: Int) -> Bool {
         state.withLock { state in
             let total = state.settled.addingReportingOverflow(bytes)
@@ -86,7 +86,7 @@ package final class AnswerRoom: Sendable {
         }
     }
 
-    /// Records that so many bytes of answers are built.
+    /// Records the size of the finished answers.
     func settle(_ total: Int) {
         state.withLock { state in
             state.settled = total
@@ -104,7 +104,7 @@ package final class AnswerRoom: Sendable {
     /// Returns the memory that exceeds the finished answers.
     func giveBackRest() { settle(settled) }
 
-    /// Waits for the memory that was lacking, without a reservation meanwhile.
+    /// Waits for the missing memory, and keeps no reservation in the meantime.
     ///
     /// - Throws: The errors of ``AnswerMemory/room(for:)``.
     func wait() async throws {

@@ -1,4 +1,4 @@
-// Histogram: how often something was how large, as Prometheus reads it.
+// Histogram: the distribution of a measured quantity, in the form that Prometheus reads.
 //
 // Adding takes no lock: two atomic additions and the search for the bucket. Buckets are read one after
 // another, so a reading may be inconsistent by one addition.
@@ -8,9 +8,9 @@ import TidelineCore
 package final class Histogram: Sendable {
     package typealias Counter = ServerTraffic.Counter
 
-    /// What was counted, for adding up and writing.
+    /// The counts at one moment, for sums and output.
     package struct Reading: Sendable {
-        /// One for each bound and one beyond the last.
+        /// One count for each bound, and one beyond the last.
         package var counts: [Int]
         package var sum: Int
 
@@ -58,14 +58,14 @@ package final class Histogram: Sendable {
 }
 
 extension Histogram.Reading {
-    /// Nothing counted.
+    /// A reading without any counts.
     static func empty(_ bounds: [Int]) -> Histogram.Reading {
         Histogram.Reading(counts: Array(repeating: 0, count: bounds.count + 1), sum: 0)
     }
 
-    /// The lines of one series: `label` is `name="value"`, or empty.
+    /// Writes the lines of one series: `label` is `name="value"`, or empty.
     ///
-    /// Times are kept as microseconds and written as seconds.
+    /// Times are stored as microseconds and written as seconds.
     func write(
         _ writer: inout JSONWriter,
         _ name: String,

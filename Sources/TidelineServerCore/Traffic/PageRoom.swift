@@ -1,32 +1,32 @@
 // PageRoom: the memory reservation for a page while it is built.
 //
-// A query may work long and find nothing. So a page reserves memory only when it has rows, and queries
-// without rows yet do not delay others. If there is too little memory at that moment, the page is
-// discarded, waits without a reader, and is then built from the start.
+// A query may run long and find no rows. So a page reserves memory only when it has rows, and queries without rows do
+// not delay others. If there is too little memory at that moment, the page is discarded, waits without a reader, and
+// is then built from the start.
 
 import Synchronization
 
 package final class PageRoom: Sendable {
-    /// The error for too little memory: the page is built from the start when there is enough.
+    /// The error for too little memory; the page is built from the start when there is enough.
     package struct Lacking: Error {}
 
-    /// The bytes that a page may have without asking: with its end and its links it is a small answer.
+    /// How many bytes a page may have before it reserves memory: with its end and its links it is a small answer.
     private static let freeBytes = AnswerMemory.smallBytes / 2
 
     private struct State {
         var isTaken = false
-        /// Whether the memory was waited for: then it is kept when the page is rebuilt.
+        /// Whether the page has waited for the memory, which is then kept when the page is rebuilt.
         var isWaitedFor = false
         var wanted = 0
     }
 
-    /// The reservation of the answer that the page is, or is part of.
+    /// The reservation of the answer that consists of the page or contains it.
     private let room: AnswerRoom
     private let likelyBytes: Int
     private let bytesMax: Int
     private let state = Mutex(State())
 
-    /// Creates a reservation for a page that likely has so many bytes.
+    /// Creates a reservation for a page of likely this many bytes.
     init(in room: AnswerRoom, likelyBytes: Int, bytesMax: Int) {
         self.room = room
         self.likelyBytes = min(likelyBytes, bytesMax)
@@ -35,9 +35,9 @@ package final class PageRoom: Sendable {
 
     /// Begins the page, for the first time or after a restart.
     ///
-    /// The reservation of an earlier try is returned, because a query that restarts may wait for its turn.
+    /// The reservation of an earlier attempt is returned, because a query that restarts may wait for its turn.
     ///
-    /// - Returns: How many bytes the page may have before it asks for more.
+    /// - Returns: How many bytes the page may have before it reserves more.
     package func begin() -> Int {
         state.withLock { state in
             if state.isWaitedFor { return state.wanted }
@@ -47,14 +47,14 @@ package final class PageRoom: Sendable {
         }
     }
 
-    /// Reserves memory for a page that has so many bytes already.
+    /// Reserves memory for a page that already has this many bytes.
     ///
-    /// - Returns: How many bytes the page may have before it asks again.
+    /// - Returns: How many bytes the page may have before it reserves more.
     /// - Throws: ``Lacking`` if there is too little memory.
     package func more(for bytes: Int) throws -> Int {
         try state.withLock { state in
             if state.isTaken || state.isWaitedFor {
-                // It is larger than was likely; few pages are made at a time.
+                // The page is larger than was likely; few pages are built at a time.
                 room.count(beside: max(bytesMax, bytes))
                 return .max
             }
@@ -65,57 +65,29 @@ package final class PageRoom: Sendable {
         }
     }
 
-    /// Waits for the memory that was lacking.
+    /// Waits for the missing memory.
     func wait() async throws {
         try await room.wait()
         state.withLock { $0.isWaitedFor = true }
     }
 }
 
-extension TableService {
-    /// Builds a page, with its share of the memory for answers.
-    ///
-    /// If no page of the table was read yet, each row is assumed to have the largest size.
-    func makePage<Page>(
-        of rows: Int,
-        in table: Table,
-        _ read: (PageRoom?) async throws -> Page
-    ) async throws -> (page: Page, share: AnswerShare?) {
-        let limits = settings.limits
-        let batch = AnswerRoom.ofBatch
-        let answer = batch ?? AnswerRoom(in: settings.traffic.answers)
-        let room = PageRoom(
-            in: answer,
-            likelyBytes: table.pageSize.likelyBytes(ofRows: rows)
-                ?? PageSize.product(rows, limits.rowBytes),
-            bytesMax: limits.pageBytes
-        )
-        do {
-            return (try await read(room), batch == nil ? answer.share : nil)
-        } catch is PageRoom.Lacking {
-            guard answer.mayWait else { throw ServerError.noRoomInBatch }
-            try await room.wait()
-            return (try await read(room), batch == nil ? answer.share : nil)
-        }
-    }
-}
-
 /// How large the rows of a table's pages are.
 ///
-/// Other requests wait for the memory that a page reserves: so it is what the page will need, and not the most
-/// that it could be.
+/// Other requests wait for the memory that a page reserves, so it reserves what it will need, and not the most that
+/// it could need.
 final class PageSize: Sendable {
-    /// Zero while no page with rows was read.
+    /// Zero until a page with rows was read.
     private let rowBytes = Atomic<Int>(0)
 
-    /// Returns the likely size of a page of so many rows, with a quarter to spare; nil if no page was read.
+    /// Returns the likely size of a page with this many rows, plus a quarter; nil if no page was read.
     func likelyBytes(ofRows rows: Int) -> Int? {
         let each = rowBytes.load(ordering: .relaxed)
         guard each > 0 else { return nil }
         return Self.product(rows, each + each / 4 + 1)
     }
 
-    /// Takes note of a page; large rows are remembered for some more pages.
+    /// Records the size of a page; large rows count for some more pages.
     func made(rows: Int, bytes: Int) {
         guard rows > 0 else { return }
         let before = rowBytes.load(ordering: .relaxed)

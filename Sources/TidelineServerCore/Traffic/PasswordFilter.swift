@@ -2,9 +2,9 @@
 
 import TidelineCore
 
-/// Removes the passwords of addresses and of connection options from a text.
+/// Removes passwords from the addresses and connection options in a text.
 package enum PasswordFilter {
-    /// Replaces a password.
+    /// The text that replaces a password.
     package static let mask = "***"
 
     /// Returns the text without the user information of addresses (`scheme://user:password@`) and
@@ -27,7 +27,7 @@ package enum PasswordFilter {
     private static let scheme = Array("://".utf8)
     private static let option = Array("password".utf8)
 
-    /// The bytes that end an address whose password is encoded as it has to be.
+    /// The bytes that end an address whose password is encoded correctly.
     private static let ends = Set(" \t\"'/?#<>".utf8)
 
     private static func withoutUserInformation(_ line: ArraySlice<UInt8>) -> [UInt8] {
@@ -49,7 +49,7 @@ package enum PasswordFilter {
         return result + rest
     }
 
-    /// Values are quoted with `'`, or end before a blank, `&`, a quote or the end.
+    /// Removes the values of options, which are quoted with `'`, or end before a blank, `&`, a quote or the end.
     private static func withoutOptions(_ line: ArraySlice<UInt8>) -> [UInt8] {
         var result: [UInt8] = []
         var rest = line
@@ -68,7 +68,7 @@ package enum PasswordFilter {
         return result + rest
     }
 
-    /// Where the value of the first `password=` with a value begins, in any letter case.
+    /// Returns where the value of the first `password=` with a value begins, in any letter case.
     private static func firstOption(in bytes: ArraySlice<UInt8>) -> Int? {
         var rest = bytes
         while let sign = rest.firstIndex(of: equals) {

@@ -8,16 +8,16 @@ package struct ProcessUse: Sendable {
     package var processorSeconds: Double?
     package var descriptors: Int?
     package var descriptorsMax: Int?
-    /// Of the file system that has the database's file.
+    /// The free bytes of the file system with the database's file.
     package var diskFreeBytes: Int?
     package var diskBytes: Int?
 
     package init() {}
 
-    /// Asks the system.
+    /// Reads the values from the system.
     ///
     /// - Parameter path: The file of the database; nil without one.
-    /// - Returns: The answers.
+    /// - Returns: The values.
     package static func now(disk path: String?) -> ProcessUse {
         var use = ProcessUse()
         let pages = text("/proc/self/statm").split(separator: " ").dropFirst().first
@@ -26,7 +26,7 @@ package struct ProcessUse: Sendable {
         if clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) == 0 {
             use.processorSeconds = Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
         }
-        // One of them reads the folder.
+        // One of the descriptors is open for reading the folder.
         let open = try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
         use.descriptors = open.map { max(0, $0.count - 1) }
         let most = text("/proc/self/limits").split(separator: "\n")

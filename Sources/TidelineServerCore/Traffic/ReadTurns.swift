@@ -1,8 +1,8 @@
-// ReadTurns: which read a reader takes next. Pure.
+// ReadTurns: decides which read a reader takes next. Pure.
 //
-// A read that is not known to be brief waits among the first tries. One that has had its share while
-// other callers wait is interrupted, and waits among the restarted ones: some readers never take those,
-// so whatever other callers ask for, a first try has its turn soon.
+// A read that may be long waits among the first attempts. If it uses up its share of time while other callers wait,
+// it is interrupted and waits among the restarted reads. Some readers never take restarted reads, so a first attempt
+// is soon executed, whatever other callers request.
 
 /// The reads that wait for a reader, and the readers that wait for a read.
 package struct ReadTurns<Element> {
@@ -10,13 +10,13 @@ package struct ReadTurns<Element> {
     package enum Reader: Hashable, Sendable, CaseIterable {
         /// Brief reads only.
         case brief
-        /// First tries, and brief reads.
+        /// First attempts and brief reads.
         case first
-        /// Everything.
+        /// All reads.
         case all
     }
 
-    /// How far a read has come.
+    /// The progress of a read.
     package enum Line: Hashable, Sendable {
         case brief
         case first
@@ -30,18 +30,18 @@ package struct ReadTurns<Element> {
     private var idle: [Reader: Int] = [:]
     /// The restarted reads that run, by caller.
     private var running: [ReadCaller: Int] = [:]
-    /// How many readers take everything.
+    /// How many readers take all reads.
     private let readersOfAll: Int
-    /// Whether a reader of everything takes a restarted read next.
+    /// Whether a reader that takes all reads takes a restarted one next.
     private var isRestartedNext = false
-    /// At the end every reader takes everything.
+    /// At the end every reader takes all reads.
     package var isEnding = false
 
     package init(readersOfAll: Int) { self.readersOfAll = readersOfAll }
 
     /// Adds a read.
     ///
-    /// - Returns: The reader to wake; nil if each that takes it is at work.
+    /// - Returns: The reader to wake; nil if each reader that takes the read is busy.
     package mutating func append(
         _ element: Element,
         of caller: ReadCaller,
@@ -66,7 +66,7 @@ package struct ReadTurns<Element> {
         return nil
     }
 
-    /// Takes the next read; nil if there is none, and the reader waits then.
+    /// Takes the next read; nil if there is none, in which case the reader waits.
     package mutating func take(as reader: Reader) -> (element: Element, line: Line)? {
         let next = next(as: isEnding ? .all : reader)
         if next == nil, !isEnding { idle[reader, default: 0] += 1 }
@@ -86,7 +86,9 @@ package struct ReadTurns<Element> {
         return brief.take().map { ($0, .brief) }
     }
 
-    /// A caller has not all the readers that take everything, if there are several.
+    /// Takes a restarted read.
+    ///
+    /// One caller cannot occupy all the readers that take such reads, if there are several.
     private mutating func takeRestarted() -> Element? {
         let most = isEnding ? Int.max : max(1, readersOfAll - 1)
         let running = running
@@ -96,13 +98,13 @@ package struct ReadTurns<Element> {
         return read
     }
 
-    /// A restarted read has ended, or waits again.
+    /// Records that a restarted read has ended, or waits again.
     package mutating func ended(of caller: ReadCaller, _ line: Line) {
         guard line == .restarted, let count = running[caller] else { return }
         running[caller] = count > 1 ? count - 1 : nil
     }
 
-    /// Whether another caller waits for what a reader takes.
+    /// Returns whether another caller waits for a reader.
     package func othersWait(than caller: ReadCaller, for reader: Reader) -> Bool {
         switch reader {
         case .brief: brief.hasOthers(than: caller)
@@ -112,17 +114,17 @@ package struct ReadTurns<Element> {
     }
 }
 
-/// How long a read goes on while other callers wait.
+/// How long a read continues while other callers wait.
 package enum ReadShare {
-    /// The share of a first try, in nanoseconds.
+    /// The share of a first attempt, in nanoseconds.
     package static let first: UInt64 = 200_000_000
 
-    /// How often a read starts over; then it goes on to its end.
+    /// How often a read restarts; after that it runs to its end.
     package static let restartsMax = 4
 
-    /// The share of a read that was restarted so often; nil for one that is not interrupted any more.
+    /// Returns the share of a read after this many restarts; nil if it is not interrupted any more.
     ///
-    /// Each is twice the last one, so that a long read comes to its end.
+    /// Each share is twice the last one, so that a long read reaches its end.
     package static func nanoseconds(restarts: Int) -> UInt64? {
         restarts < restartsMax ? first << UInt64(restarts) : nil
     }

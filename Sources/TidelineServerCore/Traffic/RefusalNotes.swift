@@ -1,8 +1,8 @@
-// RefusalNotes: the callers of rejected requests, in one line of the log a minute for each kind.
+// RefusalNotes: counts the rejected requests of each caller, for one log line a minute and kind.
 
 import Synchronization
 
-/// Counts rejected requests by their callers, and says when a line is due.
+/// Counts rejected requests by caller, and decides when a log line is due.
 package final class RefusalNotes: Sendable {
     /// The reason for a rejection.
     package enum Kind: Hashable, Sendable, CaseIterable {
@@ -10,7 +10,7 @@ package final class RefusalNotes: Sendable {
         case limits
     }
 
-    /// The contents of a line: the requests since the last line, and the caller with most of them.
+    /// The contents of a line: the number of requests since the last line, and the caller with most of them.
     package struct Line: Hashable, Sendable {
         package var caller: String
         package var count: Int
@@ -37,7 +37,7 @@ package final class RefusalNotes: Sendable {
 
     package init() {}
 
-    /// Counts a refused request.
+    /// Counts a rejected request.
     ///
     /// - Parameters:
     ///   - kind: The reason for the rejection.
@@ -61,21 +61,6 @@ package final class RefusalNotes: Sendable {
             )
             state = State(last: now)
             return line
-        }
-    }
-}
-
-extension TableService {
-    /// Notes a rejected request, and writes the line that is due.
-    func noteRefusal(_ kind: RefusalNotes.Kind, _ caller: String) {
-        let now = settings.environment.now()
-        guard let line = settings.traffic.refusals.note(kind, caller, now: now) else { return }
-        let fields: KeyValuePairs = [
-            "caller": line.caller, "requests": "\(line.ofCaller)", "ofAll": "\(line.count)",
-        ]
-        switch kind {
-        case .tokens: settings.log.write(.warning, "tokens are refused", fields)
-        case .limits: settings.log.write(.warning, "callers pass their limits", fields)
         }
     }
 }

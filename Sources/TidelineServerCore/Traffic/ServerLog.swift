@@ -1,6 +1,6 @@
-// ServerLog: a log of single lines, each a fixed sentence with the variable parts as fields.
+// ServerLog: a log of single lines, each of which has a fixed sentence and the variable parts as fields.
 //
-// Never a body, never the value of a query option, never a token or a password.
+// A line never contains a body, the value of a query option, a token or a password.
 
 import Synchronization
 import TidelineCore
@@ -38,13 +38,17 @@ package struct ServerLog: Sendable {
     private let levels: Levels
     package let format: Format
 
-    /// Lines above this level are not written; one for all copies.
+    /// The level of the log; lines above it are not written.
+    ///
+    /// All copies share it.
     package var level: Level {
         get { Level(rank: levels.most.load(ordering: .relaxed)) }
         nonmutating set { levels.most.store(newValue.rank, ordering: .relaxed) }
     }
 
-    /// At which level requests are logged; one for all copies.
+    /// The level at which requests are logged.
+    ///
+    /// All copies share it.
     package var requests: Level {
         get { Level(rank: levels.requests.load(ordering: .relaxed)) }
         nonmutating set { levels.requests.store(newValue.rank, ordering: .relaxed) }
@@ -74,7 +78,7 @@ package struct ServerLog: Sendable {
 
     var writesRequests: Bool { requests <= level }
 
-    /// Writes a line when its level is wanted.
+    /// Writes a line if its level is enabled.
     package func write(
         _ level: Level,
         _ message: StaticString,
@@ -84,7 +88,7 @@ package struct ServerLog: Sendable {
         sink(line(level, message, fields))
     }
 
-    /// The text of a line, whatever its level.
+    /// Returns the text of a line, whatever its level.
     package func line(
         _ level: Level,
         _ message: StaticString,
@@ -110,7 +114,7 @@ package struct ServerLog: Sendable {
         sink(ended(&writer))
     }
 
-    /// A line about a request that took long, with the names of what it asked for and no values.
+    /// Logs a slow request with the names of its table and parameters, without values.
     func slow(
         _ request: ServerRequest,
         _ response: ServerResponse,
@@ -146,7 +150,7 @@ package struct ServerLog: Sendable {
         field(&writer, "bytes") { $0.integer(Int64(response.body.count)) }
     }
 
-    /// Returns the known options of a query; everything else is the caller's own text.
+    /// Returns the known options of a query; all other text is the caller's own.
     private static func optionNames(_ query: String) -> String {
         let known = [
             "$filter", "$orderby", "$select", "$top", "$skip", "$count", "$inlinecount",
@@ -177,8 +181,9 @@ package struct ServerLog: Sendable {
         }
     }
 
-    /// Text fields are quoted as JSON in both formats, and what does not show itself is escaped, so
-    /// that no value makes a second line or looks like another one.
+    /// Text fields are quoted as JSON in both formats.
+    ///
+    /// Invisible characters are escaped, so that no value adds a second line or looks like another value.
     private func field(
         _ writer: inout JSONWriter,
         _ name: String,
@@ -204,7 +209,7 @@ package struct ServerLog: Sendable {
 }
 
 extension JSONWriter {
-    /// Writes a string with every character escaped that is neither visible nor a space.
+    /// Writes a string and escapes every character that is neither visible nor a space.
     fileprivate mutating func visible(_ text: String) {
         guard text.unicodeScalars.contains(where: Self.isHidden) else { return string(text) }
         byte("\"")
@@ -223,7 +228,7 @@ extension JSONWriter {
         byte("\"")
     }
 
-    /// Controls, ends of lines and paragraphs, and formats such as those that turn the direction.
+    /// Whether the character is a control, ends a line or paragraph, or is a format such as a change of direction.
     private static func isHidden(_ scalar: Unicode.Scalar) -> Bool {
         if scalar.value >= 0x20 && scalar.value < 0x7F { return false }
         return switch scalar.properties.generalCategory {

@@ -1,15 +1,15 @@
-// ServerMetrics+Text: the metrics as Prometheus reads them, each with its help line.
+// ServerMetrics+Text: the metrics in the text format of Prometheus, each with its help line.
 
 import TidelineCore
 
 extension ServerMetrics {
     private typealias Number = (name: String, type: String, help: String, value: Int)
 
-    /// What is asked for when the metrics are.
+    /// Values that are read when the metrics are requested.
     package struct Now: Sendable {
         package var writeQueue: Int
         package var logBytes: Int
-        /// Seconds since 1970, as the next one; nil if not known.
+        /// The expiry of the certificate in seconds since 1970, like the next value; nil if it is not known.
         package var certificateEnd: Int?
         package var lastBackup: Int?
         package var use: ProcessUse
@@ -41,7 +41,7 @@ extension ServerMetrics {
         package init() {}
     }
 
-    /// The text format of Prometheus, version 0.0.4.
+    /// Returns the metrics in the text format of Prometheus, version 0.0.4.
     package func text(_ now: Now, traffic: ServerTraffic) -> [UInt8] {
         var writer = JSONWriter(capacity: 32 << 10)
         Self.head(&writer, "tideline_build_info", "gauge", "The version of the server.")
@@ -110,7 +110,7 @@ extension ServerMetrics {
         }
     }
 
-    /// With the names that Prometheus has for what all processes have.
+    /// Returns metrics of the process, with Prometheus' standard names.
     private static func uses(_ now: Now) -> [Number] {
         let uses: [(String, String, Int?)] = [
             (

@@ -1,7 +1,7 @@
-// ServerMetrics: the work of a server since its start, for `GET /metrics`.
+// ServerMetrics: counts the requests of a server since its start, for `GET /metrics`.
 //
-// Counters are atomic and relaxed: a request takes no lock for them. They are read one after the
-// other, so a reading may be a request apart in itself.
+// Counters are atomic and relaxed, so that requests take no lock for them. They are read one after the other, so a
+// reading may include a request in one counter only.
 
 import TidelineCore
 
@@ -23,7 +23,7 @@ package final class ServerMetrics: Sendable {
         case events
         case dashboard
         case other
-        /// Rejected before routing.
+        /// Requests that were rejected before routing.
         case refused
 
         init(_ route: Route?, method: String) {
@@ -31,7 +31,7 @@ package final class ServerMetrics: Sendable {
             case (.table, "GET"): self = .list
             case (.table, "POST"): self = .insert
             case (.table, "PATCH"), (.row, "PATCH"): self = .update
-            case (.row(_, TableService.digestName), "GET"): self = .digest
+            case (.row(_, DigestRoute.name), "GET"): self = .digest
             case (.row, "GET"): self = .read
             case (.row, "PUT"): self = .replace
             case (.row, "DELETE"): self = .delete
@@ -89,7 +89,7 @@ package final class ServerMetrics: Sendable {
         latencies[operation.rawValue].reading
     }
 
-    /// How many answers there were of each status.
+    /// Returns how many answers had each status.
     func counts(of operation: Operation) -> [(status: String, count: Int)] {
         (0...Self.statuses.count).map { index in
             let status = index < Self.statuses.count ? String(Self.statuses[index]) : "other"
@@ -98,7 +98,7 @@ package final class ServerMetrics: Sendable {
         }
     }
 
-    /// The same as members of a JSON object, for the dashboard; each begins with a comma.
+    /// Writes the same counts as members of a JSON object, for the dashboard; each begins with a comma.
     func write(to writer: inout JSONWriter) {
         writer.raw(",\"rowsSent\":")
         writer.integer(Int64(rowsSent.current))

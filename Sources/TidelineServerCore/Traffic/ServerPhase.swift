@@ -1,4 +1,4 @@
-// ServerPhase: whether the server still takes requests, for its load balancers.
+// ServerPhase: whether the server still accepts requests, for its load balancers.
 
 import Synchronization
 
@@ -8,12 +8,4 @@ package final class ServerPhase: Sendable {
     var isDraining: Bool { stops.load(ordering: .relaxed) }
 
     func beginDrain() { stops.store(true, ordering: .relaxed) }
-}
-
-extension TableService {
-    /// Rejects with 503 when a write would not be accepted.
-    func checkReady() async throws {
-        if phase.isDraining { throw ServerError.stopping }
-        try await store.checkWritable()
-    }
 }

@@ -3,51 +3,53 @@
 import Synchronization
 
 package final class ServerTraffic: Sendable {
-    /// The answers that were made and not yet taken: to reads by themselves, and of endpoints.
+    /// The memory for answers to single reads, and to endpoints.
     package let answers: AnswerMemory
-    /// Those of batches that read, which hold their first answers while the last ones are made.
+    /// The memory for the answers to batches that read, which keep their first answers until the last ones are built.
     package let batchReads: AnswerMemory
-    /// Those of writes, and of batches that only write: they wait for no reads.
+    /// The memory for the answers to writes, and to batches that only write; they do not wait for reads.
     package let writeAnswers: AnswerMemory
     /// The memory for decompressed batches while they are processed.
     package let codedBatches: AnswerMemory
-    /// The bytes of all requests under way, but for what a usual head has.
+    /// The bytes of all requests in progress, beyond those of a usual header.
     package let requestBytes = Counter()
-    /// Which tables changed, for those who listen.
+    /// The tables that changed, for the event streams.
     package let events = EventBoard()
-    /// Connections that are open, streams of events among them.
+    /// The open connections, including event streams.
     package let connections = Counter()
-    /// The same by address.
+    /// The open connections by address.
     package let callerConnections = CallerCounts()
-    /// Streams of events by caller.
+    /// The event streams by caller.
     package let callerListeners = CallerCounts()
-    /// The bytes of requests under way by address.
+    /// The bytes of requests in progress by address.
     package let callerBytes = CallerCounts()
-    /// Connections that were closed to make room for new ones.
+    /// Connections that were closed so that new ones could be accepted.
     package let connectionsEvicted = Counter()
     /// Connections and streams that were rejected because their callers had too many.
     package let connectionsLimited = Counter()
-    /// Says which limits are reached, and by whom.
+    /// Logs the limits that are reached, and the callers that reach them.
     package let warnings = LimitWarnings()
-    /// Requests that were rejected because their callers asked for too much.
+    /// Requests that were rejected because their callers exceeded a limit.
     package let tooMany = Counter()
-    /// Requests that were rejected for their tokens.
+    /// Requests that were rejected because of their tokens.
     package let tokensRefused = Counter()
     /// The callers of rejected requests.
     package let refusals = RefusalNotes()
     /// The metrics of the database.
     package let store = StoreMetrics()
-    /// How long the turns of each event loop take; each has its own, so that none waits for others.
+    /// How long the iterations of each event loop take.
+    ///
+    /// Each loop has its own histogram, so that none waits for others.
     private let loops = Mutex<[Histogram]>([])
-    /// Streams of events that are open.
+    /// The open event streams.
     package let listeners = Counter()
-    /// Callers that were cut because they read too slowly while memory was short.
+    /// Callers that were disconnected because they read too slowly while memory was short.
     package let slowReaders = Counter()
-    /// Callers that left while their request ran.
+    /// Callers that disconnected while their request ran.
     package let hangUps = Counter()
-    /// Connections that ended before both sides had agreed on keys.
+    /// Connections that failed during the TLS handshake.
     package let failedHandshakes = Counter()
-    /// The number of log lines that were lost because the output was blocked.
+    /// Log lines that were lost because the output was blocked.
     package let logLinesLost: Counter
 
     package init(answersBytesMax: Int = 64 << 20, logLinesLost: Counter = Counter()) {
@@ -59,23 +61,24 @@ package final class ServerTraffic: Sendable {
         self.logLinesLost = logLinesLost
     }
 
-    /// The divisor of the additional memory for batches that read, for writes, and for compressed batches each.
+    /// Batches that read, writes, and compressed batches each have this fraction of the memory for answers in
+    /// addition.
     private static let besideAnswers = 4
 
     /// All memory for answers.
     package var memories: [AnswerMemory] { [answers, batchReads, writeAnswers] }
 
-    /// The bytes of all answers that were made and not yet taken.
+    /// The bytes of all answers that are built and not yet taken.
     package var answersHeld: Int { memories.reduce(0) { $0 + $1.held } }
 
-    /// Where one more event loop counts its turns.
+    /// Adds a histogram for another event loop.
     package func addLoop() -> Histogram {
         let turns = Histogram()
         loops.withLock { $0.append(turns) }
         return turns
     }
 
-    /// The turns of all event loops.
+    /// The iteration times of all event loops.
     var loopTurns: Histogram.Reading {
         loops.withLock { $0 }.map(\.reading).reduce(.empty(Histogram.times), +)
     }

@@ -3,6 +3,6 @@
 import TidelineCore
 
 package enum ServerVersion {
-    /// As in the changelog.
+    /// The version as in the changelog.
     package static let text = ReleaseVersion.text
 }

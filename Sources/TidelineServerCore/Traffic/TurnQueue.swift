@@ -1,6 +1,6 @@
-// TurnQueue: work of several callers, taken from each in turn.
+// TurnQueue: a queue that takes the work of several callers in turns.
 //
-// A caller with many requests waits for the other callers, not they for that caller.
+// A caller with many requests waits for the other callers, and they do not wait for it.
 
 package struct TurnQueue<Caller: Hashable, Element> {
     private struct Line {
@@ -9,7 +9,7 @@ package struct TurnQueue<Caller: Hashable, Element> {
     }
 
     private var lines: [Caller: Line] = [:]
-    /// Those who wait, each once, the next one at `nextTurn`.
+    /// The waiting callers, each once; the next one is at `nextTurn`.
     private var turns: [Caller] = []
     private var nextTurn = 0
 
@@ -25,7 +25,7 @@ package struct TurnQueue<Caller: Hashable, Element> {
         lines.count > 1 || lines.count == 1 && lines[caller] == nil
     }
 
-    /// The first of the next caller who is allowed to have it; the others keep their turns.
+    /// Removes the first element of the next caller that is allowed to take one; the others keep their turns.
     package mutating func takeFirst(
         where isAllowed: (Caller) -> Bool
     ) -> (caller: Caller, element: Element)? {
@@ -40,7 +40,7 @@ package struct TurnQueue<Caller: Hashable, Element> {
         return take().map { (caller, $0) }
     }
 
-    /// The first of whose turn it is.
+    /// Takes the first element of the next caller.
     package mutating func take() -> Element? {
         guard nextTurn < turns.count else { return nil }
         let caller = turns[nextTurn]
@@ -57,7 +57,7 @@ package struct TurnQueue<Caller: Hashable, Element> {
             lines[caller] = line
             turns.append(caller)
         }
-        // Under a lasting backlog the turns never end: they must not grow for ever.
+        // Under a lasting backlog the list of turns never becomes empty, so it is cut from time to time.
         if nextTurn == turns.count || nextTurn > 64 && nextTurn * 2 > turns.count {
             turns.removeFirst(nextTurn)
             nextTurn = 0

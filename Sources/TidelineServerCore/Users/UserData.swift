@@ -1,4 +1,4 @@
-// UserData: finds what a database has of one user: all of it is read, as a copy does.
+// UserData: finds the data of one user in a database. It reads all tables, like a copy.
 
 import Foundation
 import TidelineCore
@@ -6,14 +6,14 @@ import TidelineCore
 /// The data of one user in a database.
 package struct UserData {
     private let source: any CopySource
-    /// The column of the owner by the name of the table in lower case.
+    /// The column of the owner, by the name of the table in lower case.
     private let owners: [String: String]
 
     private static let pieceMax = 2000
 
     /// - Parameters:
     ///   - source: The database.
-    ///   - tables: The tables as they are declared, which name the columns of their owners.
+    ///   - tables: The declared tables, which name the columns of their owners.
     package init(_ source: any CopySource, tables: [TableDefinition]) {
         self.source = source
         owners = Dictionary(
@@ -21,13 +21,13 @@ package struct UserData {
         ) { first, _ in first }
     }
 
-    /// Reads everything and reports what is of a user.
+    /// Reads everything and reports the data of a user.
     ///
     /// - Parameters:
-    ///   - user: Compared byte by byte.
+    ///   - user: The id of the user, compared byte by byte.
     ///   - line: Called with each row or entry as a JSON object.
     /// - Returns: How many there are of each part: rows, tombstones, change log, merge bases, ledger, audit.
-    /// - Throws: ``DatabaseError``, and what `line` throws.
+    /// - Throws: ``DatabaseError``, and the errors of `line`.
     package func read(
         _ user: String,
         line: (String) throws -> Void = { _ in }
@@ -57,11 +57,11 @@ package struct UserData {
     }
 }
 
-/// What was found so far.
+/// The data that was found so far.
 private struct Found {
     let user: String
     private(set) var counts: [(part: String, count: Int)] = []
-    /// The user's rows, as table in lower case and id.
+    /// The rows of the user, each as the table's name in lower case and the id.
     private var rows: Set<[String]> = []
 
     init(user: String) {
@@ -79,7 +79,7 @@ private struct Found {
     ) throws {
         switch piece {
         case .rows(let images, let table):
-            // Rows first, then tombstones: each is a part.
+            // The rows are one part, and the tombstones another.
             for isDeleted in [false, true] {
                 for image in images where image.isDeleted == isDeleted {
                     guard owns(image, table) else { continue }
@@ -167,7 +167,7 @@ private struct Found {
         rows.contains([table.lowercased(), id])
     }
 
-    /// Whether a row of the wire has the user in a column of an owner.
+    /// Whether a row in its wire form has the user in an owner's column.
     private func isOwned(_ row: String, _ owners: Set<String>) -> Bool {
         guard !row.isEmpty, row.utf8.count >= user.utf8.count,
             let object = try? JSONSerialization.jsonObject(with: Data(row.utf8)) as? [String: Any]

@@ -1,11 +1,13 @@
-// AnswerBudget: how many bytes the answers of one batch hold, and how many they may.
+// AnswerBudget: how many bytes the answers of one batch have, and how many they may have.
 //
-// The rows of all answers are in memory until the batch is answered. A write that would come when
-// the budget is spent is rejected and not done, so that the answer to its caller is true.
+// The rows of all answers are in memory until the batch is answered. If the budget is used up, the next write is
+// rejected and not executed, so that every executed write can be reported to its caller.
 
 /// The bytes of the answers of a batch.
 package struct AnswerBudget: Sendable {
-    /// Answers that begin below it are made, so the last of them may pass it.
+    /// The bound of the bytes.
+    ///
+    /// An answer that begins below it is built, so the last one may exceed it.
     package let bytesMax: Int
     package private(set) var bytes: Int
     /// The reservation of the answers in the memory for all answers; nil if they are not counted.
@@ -40,16 +42,15 @@ package struct AnswerBudget: Sendable {
         }
     }
 
-    /// Rejects a write when the budget is spent, or after a write whose answer exceeded the memory.
+    /// Rejects a write if the budget is used up, or after a write whose answer exceeded the memory.
     package func check() throws(ServerError) {
         if isSpent { throw .batchAnswersTooLarge(bytesMax) }
         if room?.isLacking == true { throw .noRoomInBatch }
     }
 
-    /// Checks that there is memory for the row that a write is answered with.
+    /// Returns whether there is memory for the row in the answer to a write.
     ///
-    /// Call it before any part of the write is done: the result of a completed write has to be
-    /// reported.
+    /// Call it before any part of the write is executed, because the result of an executed write has to be reported.
     package func hasRoom(for outcome: WriteOutcome) -> Bool {
         hasRoom(bytes: outcome.row?.json.count ?? 0)
     }

@@ -1,17 +1,17 @@
 // AuditEntry: the user and the columns of a change, for tables that are audited. Pure.
 //
-// An entry is written in the transaction of the change, so no request changes a row without one,
-// and there is none without a change. It says which columns changed, and never their values.
+// An entry is written in the transaction of the change: every change by a request has an entry, and every entry a
+// change. The entry names the columns that changed, never their values.
 
 import TidelineCore
 
-/// The sender of a write, as far as the server knows.
+/// The sender of a write, as far as the server knows it.
 package struct WriteAuthor: Hashable, Sendable {
     /// The `sub` of the token; nil without one.
     package var user: String?
     /// The installation that the request claims to come from, unverified.
     package var device: String?
-    /// Whether it came through the dashboard.
+    /// Whether the write came through the dashboard.
     package var isDashboard = false
 
     package init(user: String? = nil, device: String? = nil, isDashboard: Bool = false) {
@@ -35,7 +35,7 @@ package struct AuditEntry: Hashable, Sendable {
     /// The usual bytes of an entry on the disk.
     static let usualBytes = 200
 
-    /// The action of a change; a newer server may have stored others than these.
+    /// The kind of change; a newer server may have stored others than these.
     package struct Action: RawRepresentable, Hashable, Sendable {
         package let rawValue: String
 
@@ -47,7 +47,7 @@ package struct AuditEntry: Hashable, Sendable {
         package static let undelete = Self(rawValue: "undelete")
     }
 
-    /// The time of the change in microseconds, which is the row's new version.
+    /// The commit timestamp of the change, which is the row's new version.
     package var stamp: Int64
     package var table: String
     package var id: String
@@ -56,7 +56,7 @@ package struct AuditEntry: Hashable, Sendable {
     /// The columns whose values changed; none for a new row, which has all.
     package var columns: [String]
 
-    /// An entry as it was kept.
+    /// Creates an entry from its stored values.
     package init(
         stamp: Int64,
         table: String,
@@ -106,17 +106,17 @@ package struct AuditEntry: Hashable, Sendable {
         }
     }
 
-    /// How a database keeps the names of columns, which have no commas.
+    /// The names of the columns as a database stores them; they contain no commas.
     package var columnsText: String { columns.joined(separator: ",") }
 }
 
-/// Which entries are asked for; the newest come first.
+/// A query for audit entries, which are returned newest first.
 package struct AuditQuery: Hashable, Sendable {
-    /// Of this table, letter case aside; nil for all.
+    /// Only entries of this table, in any letter case; nil for all.
     package var table: String?
-    /// Of the row with this id; nil for all.
+    /// Only entries of the row with this id; nil for all.
     package var id: String?
-    /// By this user; nil for all.
+    /// Only entries of this user; nil for all.
     package var user: String?
     /// The most entries.
     package var countMax = 100

@@ -1,27 +1,27 @@
-// LedgerRules: the data that both databases keep of a write with an idempotency key.
+// LedgerRules: the data that both backends store for a write with an idempotency key.
 
 package enum LedgerRules {
     /// The bytes of an entry without its row.
     package static let entryBytes = 200
 
-    /// A row of more bytes is not kept: it is read again for the replayed answer.
+    /// A row of more bytes is not stored, and is read again for the replayed answer.
     package static let rowBytesMax = 4096
 
     /// The account of all callers together; no caller has this name.
     package static let allCallers = "*"
 
-    /// How many entries go at most along with so many new ones: enough for the bytes of each.
+    /// Returns how many entries may be dropped along with this many new ones, which is enough to free their bytes.
     package static func drops(beside entries: Int) -> Int {
         entries * (rowBytesMax / entryBytes + 2) + 200
     }
 
-    /// The bytes of a row that an entry keeps.
+    /// Returns the bytes of a row that an entry stores; nil if it stores none.
     package static func kept(_ row: StoredRow?, of operation: WriteOperation) -> [UInt8]? {
         guard operation.keepsRowInLedger else { return nil }
         return row.flatMap { $0.json.count <= rowBytesMax ? $0.json : nil }
     }
 
-    /// The word that stands for an outcome in the ledger, which has only successful writes.
+    /// Returns the word for an outcome in the ledger, which contains only successful writes.
     package static func word(_ outcome: WriteOutcome) -> String {
         switch outcome.decision {
         case .insert: "insert"
@@ -37,7 +37,7 @@ package enum LedgerRules {
         }
     }
 
-    /// The outcome that a word stands for; `isDeleted` says what an update left.
+    /// Returns the outcome for a word; `isDeleted` is whether the update left a tombstone.
     package static func outcome(
         _ word: String,
         isDeleted: Bool,
@@ -58,10 +58,10 @@ package enum LedgerRules {
         return outcome
     }
 
-    /// The outcome of a write that is replayed, with the row as it is now.
+    /// Returns the outcome of a replayed write, with the current row.
     ///
-    /// The row is nil if it is gone, or if the caller may not see it any more: then the answer has
-    /// what the ledger kept of it.
+    /// The row is nil if it no longer exists, or if the caller may no longer see it: then the answer has only the
+    /// state that the ledger stored.
     package static func outcome(
         _ outcome: WriteOutcome,
         _ state: RowState,
@@ -69,6 +69,24 @@ package enum LedgerRules {
     ) -> WriteOutcome {
         var outcome = outcome
         outcome.row = row ?? StoredRow(json: [], state: state).stub(outcome.repeatedID ?? "")
+        // Another writer may have changed the row since.
+        if let row, row.state.version != state.version { outcome.isResolved = true }
         return outcome
     }
+}
+
+/// The result of a key's lookup in the ledger.
+package enum LedgerFinding {
+    case new
+    /// The write was done with this outcome. `stateOfRow` is set if the row is too large for the ledger and is read
+    /// again.
+    case known(WriteOutcome, stateOfRow: RowState?)
+    /// Another request has used the key.
+    case other
+    /// The entry may have been dropped.
+    case forgotten
+    /// The `Repeatability-First-Sent` of the key is in the future.
+    case ahead
+
+    package var isNew: Bool { if case .new = self { true } else { false } }
 }

@@ -1,17 +1,17 @@
-// Repeatability: writes that may be sent twice and are done once (OASIS Repeatable Requests 1.0).
+// Repeatability: writes that may be sent twice and are executed once (OASIS Repeatable Requests 1.0).
 //
-// The ledger of a database keeps, for each write with an idempotency key, a digest of the request and the
-// answer, in the transaction of the write. Rejections are not kept: a rejected caller may ask again.
+// The ledger of a database stores, for each write with an idempotency key, a digest of the request and the answer, in
+// the transaction of the write. Rejections are not stored: a rejected caller may retry.
 
 import TidelineCore
 
-/// The name of a write that may come again.
+/// The idempotency key of a write.
 package struct RepeatKey: Hashable, Sendable {
     /// The id of the user; nil for a caller without a token.
     ///
-    /// Another caller's request is another one.
+    /// The same request id from another caller is another key.
     package var caller: String?
-    /// The caller's name for the request.
+    /// The caller's id for the request.
     package var requestID: String
     /// When the caller sent it first, in microseconds since 1970.
     package var firstSent: Int64
@@ -25,10 +25,10 @@ package struct RepeatKey: Hashable, Sendable {
         self.digest = digest
     }
 
-    /// The most characters of a name.
+    /// The most characters of a request id.
     private static let requestIDMax = 128
 
-    /// Visible characters of ASCII.
+    /// Whether an id consists of visible ASCII characters.
     private static func isWellFormed(_ id: String) -> Bool {
         (1...requestIDMax).contains(id.utf8.count) && id.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
     }
@@ -43,8 +43,9 @@ extension RepeatKey {
         package init() {}
     }
 
-    /// Reads the fields of a request; nil when there are none, 400 when they are not both there and
-    /// well formed.
+    /// Reads the fields of a request.
+    ///
+    /// Returns nil if there are none; throws a rejection with 400 unless both are present and well formed.
     init?(_ fields: Fields, caller: String?, digest: () -> [UInt8]) throws {
         if fields.requestID == nil && fields.firstSent == nil { return nil }
         guard let requestID = fields.requestID, let firstSent = fields.firstSent else {
@@ -74,21 +75,21 @@ extension RepeatKey {
 
     /// How far a caller's clock may be ahead, in microseconds.
     ///
-    /// For a write from further ahead, the server could not decide later whether its entry was dropped: the
-    /// ledger knows until when it is complete, and that time is before now.
+    /// For a write from further ahead, the server could not decide later whether its entry was dropped: it compares
+    /// the time with the one up to which entries were dropped, which lies before now.
     package static let aheadMax: Int64 = 300_000_000
 
-    /// Whether it says that it was first sent at a time that has not come.
+    /// Whether the key's `Repeatability-First-Sent` is in the future.
     package func isAhead(now: Int64) -> Bool { firstSent > now + Self.aheadMax }
 
     /// Whether the ledger may have had this write and dropped it since.
     ///
     /// - Parameters:
     ///   - now: The time of the server.
-    ///   - days: How long the ledger keeps what it gets.
-    ///   - horizon: When the youngest write that was dropped had come, or was first sent where that is
-    ///     later; nil for none.
-    /// - Returns: True where it is not certain that the write was never done.
+    ///   - days: How long the ledger keeps entries.
+    ///   - horizon: The latest time of a write that was dropped: its receipt, or the time when it was first sent if
+    ///     that is later; nil for none.
+    /// - Returns: True if it is not certain that the write was never done.
     package func mayBeForgotten(now: Int64, days: Int, horizon: Int64?) -> Bool {
         if firstSent < now - Int64(days) * 86_400_000_000 { return true }
         return horizon.map { firstSent <= $0 } ?? false
@@ -96,15 +97,15 @@ extension RepeatKey {
 }
 
 extension TableCall {
-    /// The key of a write; nil for one that came without.
+    /// Returns the idempotency key of a write; nil if it has none.
     func repeatKey(table: String, id: String?) throws -> RepeatKey? {
         try RepeatKey(head.repeatability, caller: user?.id) { digest(table, id) }
     }
 
-    /// An id for the new row of a write that may come again; nil for a write without a name.
+    /// Returns an id for the new row of a write with an idempotency key; nil for other writes.
     ///
-    /// It is the same one each time, so that what refers to the row within a batch refers to the same
-    /// row when the batch comes again.
+    /// It is the same id each time, so that references to the row within a batch stay valid when the batch is
+    /// repeated.
     func repeatableID() throws -> String? {
         guard let key = try RepeatKey(head.repeatability, caller: user?.id, digest: { [] }) else {
             return nil
@@ -119,7 +120,7 @@ extension TableCall {
         )
     }
 
-    /// Half a SHA-256 of what decides about the write.
+    /// Returns half of a SHA-256 hash of everything that determines the write.
     private func digest(_ table: String, _ id: String?) -> [UInt8] {
         let conditions = head.conditions
         let parts = [
@@ -130,7 +131,7 @@ extension TableCall {
         ]
         var bytes: [UInt8] = []
         bytes.reserveCapacity(request.body.count + 256)
-        // No part has a zero in it, but for the body, which is the last.
+        // No part contains a zero except the body, which is the last.
         for part in parts {
             bytes.append(contentsOf: part.utf8)
             bytes.append(0)
@@ -147,13 +148,13 @@ extension ServerError {
         ServerError(400, message, headers: [field: "rejected"], code: .repeatability)
     }
 
-    /// Its requests are done one by one, so each is repeated by itself.
+    /// The requests of a batch are executed one by one, so each is repeated by itself.
     static let namedBatch = repeatability(
         "Repeatability-Request-ID and Repeatability-First-Sent are not for a batch: each request of "
             + "it carries its own, among its 'headers'."
     )
 
-    /// The name was given to another request before.
+    /// The request id was used for another request before.
     package static let anotherRequest = ServerError(
         400,
         "Another request came with this Repeatability-Request-ID; each needs a name of its own.",
@@ -161,7 +162,7 @@ extension ServerError {
         code: .repeatabilityMismatch
     )
 
-    /// Nobody knows any more whether it was done.
+    /// The ledger may have dropped the entry, so the outcome of the write is unknown.
     package static let forgottenRequest = ServerError(
         412,
         "Repeatability-First-Sent lies further back than the server remembers (limits.ledgerDays, "
@@ -170,7 +171,7 @@ extension ServerError {
         code: .repeatabilityExpired
     )
 
-    /// Nobody could know later whether it was done.
+    /// The outcome of the write could not be looked up later.
     package static let requestFromTheFuture = ServerError(
         412,
         "Repeatability-First-Sent lies more than \(RepeatKey.aheadMax / 1_000_000) seconds ahead of "
@@ -179,7 +180,7 @@ extension ServerError {
         code: .repeatabilityAhead
     )
 
-    /// The same refusal of a request whose name was understood, and whose row was looked at.
+    /// Returns the rejection for a request whose key was accepted and whose row was read.
     func accepted() -> ServerError {
         guard headers[Self.field] == nil, status < 500 else { return self }
         var error = self
@@ -189,7 +190,7 @@ extension ServerError {
 }
 
 extension ServerResponse {
-    /// The same answer to a request whose name was understood.
+    /// Returns the answer to a request whose key was accepted.
     func accepted() -> ServerResponse {
         var answer = self
         answer.headers.append("Repeatability-Result", "accepted")

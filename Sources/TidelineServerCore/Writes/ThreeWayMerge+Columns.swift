@@ -1,4 +1,4 @@
-// ThreeWayMerge+Columns: the merge of a write with a stored row that another device changed since.
+// ThreeWayMerge+Columns: merges a write with a stored row that another device has changed since.
 
 package import TidelineCore
 
@@ -6,11 +6,11 @@ extension ThreeWayMerge {
     /// Returns the values that the write stores in the row.
     ///
     /// - Parameters:
-    ///   - mine: The values of the write, by column; nil for what it does not touch.
+    ///   - mine: The values of the write, by column; nil for columns that it does not set.
     ///   - base: The values of the base row; nil for a value that is not known.
-    ///   - theirs: Those of the stored row.
+    ///   - theirs: The values of the stored row.
     ///   - columns: The columns of all three.
-    /// - Returns: Values by column, nil for what stays as it is stored; nil for a conflict.
+    /// - Returns: Values by column, nil for columns that keep the stored value; nil for a conflict.
     package static func changes(
         mine: [SQLValue?],
         base: [SQLValue?],
@@ -31,7 +31,7 @@ extension ThreeWayMerge {
 }
 
 extension ColumnType {
-    /// Joins two changes of a JSON object member by member; nil if both changed the same one, or for other types.
+    /// Merges two changes of a JSON object member by member; nil if both changed the same one, or for other types.
     fileprivate func merged(base: SQLValue?, mine: SQLValue, theirs: SQLValue) -> SQLValue? {
         guard case .json = self, case .text(let base)? = base, case .text(let mine) = mine,
             case .text(let theirs) = theirs
@@ -43,13 +43,13 @@ extension ColumnType {
         ).map { .text($0.text) }
     }
 
-    /// Whether two stored values are one on the wire: instants in milliseconds, documents by value.
+    /// Returns whether two stored values are equal on the wire: instants in milliseconds, documents by value.
     package func isSame(_ one: SQLValue, _ two: SQLValue) -> Bool {
         switch (self, one, two) {
         case (.dateTime, .integer(let one), .integer(let two)):
             Timestamp(microseconds: one).milliseconds == Timestamp(microseconds: two).milliseconds
         case (.json, .text(let one), .text(let two)): JSON.isSame(one, two)
-        // Swift takes texts of different bytes for equal.
+        // Swift considers some texts equal that have different bytes.
         case (_, .text(let one), .text(let two)): one.utf8.elementsEqual(two.utf8)
         default: one == two
         }

@@ -1,17 +1,15 @@
-// WriteBatch: writes that go to a database together; the unit of a TableStore. A single write is a
-// batch of one.
+// WriteBatch: writes that a store executes together. A single write is a batch of one.
 
-/// Groups of writes, done in their order in one transaction.
+/// Groups of writes, executed in their order in one transaction.
 package struct WriteBatch: Sendable {
     package struct Write: Sendable {
         package var operation: WriteOperation
         package var table: Table
-        /// The idempotency key, so that the write is done once; nil for a write without one.
+        /// The idempotency key, so that the write is executed once; nil for a write without one.
         package var repeatKey: RepeatKey?
-        /// Whether it may only be answered as a repeat: if its key is new, it is outdated.
+        /// Whether the write may only be answered as a repeat: if its key is new, it is outdated.
         ///
-        /// The reason why its key counted as known, forgotten or ahead may be gone when the write
-        /// is done.
+        /// By the time of the write, the key may no longer count as known, forgotten or ahead.
         package var isRepeatOnly = false
 
         package init(_ operation: WriteOperation, in table: Table) {
@@ -20,10 +18,10 @@ package struct WriteBatch: Sendable {
         }
     }
 
-    /// Writes of which all are done or none.
+    /// Writes that are executed together: all or none.
     package struct Group: Sendable {
         package var writes: [Write]
-        /// Earlier groups of the batch that must succeed before this one is done.
+        /// The earlier groups of the batch that must succeed before this one is executed.
         package var dependsOn: [Int]
 
         package init(_ writes: [Write], dependsOn: [Int] = []) {
@@ -33,9 +31,9 @@ package struct WriteBatch: Sendable {
     }
 
     package var groups: [Group]
-    /// Whether nothing is done after the first group that failed.
+    /// Whether no group is executed after the first one that failed.
     package var stopsAtFailure: Bool
-    /// The budget for the rows of the answers; a write that comes when it is spent is rejected.
+    /// The budget for the rows of the answers; writes are rejected when it is used up.
     package var budget: AnswerBudget
     /// The caller: a user or, without a token, an address; nil if it does not matter.
     package var caller: String?
@@ -50,26 +48,31 @@ package struct WriteBatch: Sendable {
         self.budget = budget
     }
 
-    /// How many writes it has.
+    /// The number of its writes.
     package var count: Int { groups.reduce(0) { $0 + $1.writes.count } }
+
+    /// Returns the outcomes of a batch of which nothing was done because of an error.
+    package func failed(_ error: any Error) -> [GroupOutcome] {
+        groups.map { _ in .failed(at: nil, error) }
+    }
 }
 
 /// The outcome of a group.
 package enum GroupOutcome: Sendable {
-    /// Every write of it was a success; one outcome for each.
+    /// Every write of the group succeeded, with one outcome for each.
     case done([WriteOutcome])
-    /// This write was rejected; nothing of the group is done.
+    /// This write was rejected; no write of the group is done.
     case refused(at: Int, WriteOutcome)
-    /// It could not be done, by this write or nil by none of them; nothing of the group is done.
+    /// This write failed, or the whole group if it is nil; no write of the group is done.
     case failed(at: Int?, any Error)
-    /// Not begun: a group that it depends on did not succeed.
+    /// Not executed, because a group that it depends on did not succeed.
     case dependencyFailed
-    /// Not begun: the batch ended before it.
+    /// Not executed, because the batch ended before it.
     case notReached
 
     package var isDone: Bool { if case .done = self { true } else { false } }
 
-    /// Whether none of it was tried, or its answer exceeded the memory.
+    /// Whether no write of the group was tried, or its answer exceeded the memory.
     var isLeft: Bool {
         switch self {
         case .refused(_, let outcome):
@@ -80,12 +83,12 @@ package enum GroupOutcome: Sendable {
     }
 }
 
-/// The progress through a batch: which group is next, and which are skipped.
+/// The progress through a batch: the next group, and the skipped ones.
 package struct BatchProgress: Sendable {
     private let batch: WriteBatch
-    /// The rest of the budget, for the answers to the groups that follow.
+    /// The rest of the budget, for the answers of the remaining groups.
     package private(set) var budget: AnswerBudget
-    /// Of the groups that were passed already.
+    /// The outcomes of the groups that were executed or skipped.
     package private(set) var outcomes: [GroupOutcome] = []
     private var isStopped = false
 
@@ -95,7 +98,7 @@ package struct BatchProgress: Sendable {
         outcomes.reserveCapacity(batch.groups.count)
     }
 
-    /// The place of the next group to be done, nil at the end.
+    /// Returns the index of the next group to execute; nil at the end.
     package mutating func next() -> Int? {
         while outcomes.count < batch.groups.count {
             let place = outcomes.count
@@ -112,7 +115,7 @@ package struct BatchProgress: Sendable {
         return nil
     }
 
-    /// The groups from the next one up to `end`, as a batch of their own.
+    /// Returns the groups from the next one up to `end` as a batch of their own.
     package func part(upTo end: Int) -> WriteBatch {
         let start = outcomes.count
         var part = batch

@@ -1,15 +1,15 @@
 // WriteDecision: the effect of a write on a row, decided from the current state of the row.
 //
-// Pure. WritePlanner makes the image of the row of it; TableRoutes turns it into a status.
+// Pure. WritePlanner computes the new row from it; TableRoutes turns it into a status.
 
 package import TidelineCore
 
-/// One write.
+/// One write, as the store executes it.
 package struct WriteOperation: Sendable {
     package enum Kind: Hashable, Sendable {
-        /// POST: a new row.
+        /// POST on a table: a new row.
         case insert
-        /// PATCH: members that are present change.
+        /// PATCH: the members that are present change.
         case merge
         /// PUT: absent members become their defaults.
         case replace
@@ -31,34 +31,36 @@ package struct WriteOperation: Sendable {
     package var id: String
     /// The author of the write, in tables with `audit`.
     package var author = WriteAuthor()
-    /// The state that the row must still have; nil for any.
+    /// The state that the row must still have; nil for any state.
     package var basis: Basis?
-    /// Whether the row has to be in the view after the write, too.
+    /// Whether the row must be in the view after the write, too.
     package var staysInView = false
-    /// The visibility filter of the caller, nil for all rows.
+    /// The visibility filter of the caller; nil for all rows.
     ///
-    /// Rows outside are treated as if they did not exist.
+    /// Rows outside the filter are treated as if they did not exist.
     package var view: QueryExpression?
-    /// Whether the caller may read the table: else nothing of the outcome depends on stored values.
+    /// Whether the caller may read the table.
+    ///
+    /// If not, no outcome depends on stored values.
     package var mayRead = true
-    /// Whether the ledger may keep the row of the answer: not if a delete has to erase its values.
+    /// Whether the ledger may store the row of the answer; it must not if a delete has to erase its values.
     package var keepsRowInLedger = true
-    /// By column; nil for an absent member.
+    /// The values by column; nil for an absent member.
     package var values: [SQLValue?] = []
     /// The defaults of the database for columns that a JSON Patch resets.
     package var databaseDefaults: [Int: SQLValue] = [:]
-    /// Operations on the stored row, instead of values.
+    /// Operations on the stored row, which replace `values`.
     package var patch: JSONPatch?
     package var conditions = Preconditions.none
-    /// The version that a 2.x body says the row has: 409 when it has not.
+    /// The version in a 2.x body; the write is rejected with 409 if the row has another one.
     package var expectedVersion: String?
-    /// The version that a datasync PATCH says the row has: 400 when it has not.
+    /// The version in a datasync PATCH; the write is rejected with 400 if the row has another one.
     package var claimedVersion: String?
-    /// Whether it claims an `id`, or no version, that no stored row has.
+    /// Whether the body has an `id`, or a null version, that no stored row has.
     package var claimsOther = false
-    /// The time that a datasync PATCH says the row has: 400 when it has not.
+    /// The time in a datasync PATCH; the write is rejected with 400 if the row has another one.
     package var claimedUpdatedAt: Int64?
-    /// What `deleted` becomes; nil to leave it.
+    /// The new value of `deleted`; nil to leave it.
     package var deleted: Bool?
     /// Whether tombstones may be written to.
     package var includesDeleted = false
@@ -68,9 +70,9 @@ package struct WriteOperation: Sendable {
     /// Whether a conflict handler replaced a delete with this write; the caller learns that the row still
     /// exists.
     package var isInPlaceOfDelete = false
-    /// How many bytes the texts and blobs of its values have.
+    /// The size of the texts and blobs of its values in bytes.
     package var bytes: Int { values.reduce(0) { $0 + ($1?.bytes ?? 0) } }
-    /// Whether the columns that are absent are taken from their defaults.
+    /// Whether absent columns get their defaults.
     package var fillsDefaults: Bool { kind == .insert || kind == .replace }
 
     package init(_ kind: Kind, id: String) {
@@ -102,9 +104,9 @@ package enum WriteDecision: Hashable, Sendable {
     case update(deleted: Bool)
     /// Remove the row.
     case remove
-    /// Rejected: the id is taken. The answer carries the stored row.
+    /// Rejected: a row with the id exists. The answer carries the stored row.
     case exists
-    /// Rejected: the id is taken by a row that the caller does not see. Nothing about it is revealed.
+    /// Rejected: a row with the id exists that the caller may not see. The answer reveals nothing about it.
     case taken
     /// Rejected: the row does not exist.
     case missing
@@ -117,7 +119,7 @@ package enum WriteDecision: Hashable, Sendable {
     /// Rejected: the version in the body is not the stored one. The answer carries the stored row.
     case versionMismatch
 
-    /// To be merged with the changes since this version, and then decided again.
+    /// The write must be merged with the changes since this version, and is then decided again.
     case merge(since: Int64)
     /// Dropped: the stored row wins. The answer carries it.
     case keepStored
@@ -125,10 +127,10 @@ package enum WriteDecision: Hashable, Sendable {
     case testFailed
     /// Not done: the row has changed since the write was decided.
     case outdated
-    /// Rejected for the values that it would have written; the outcome says why.
+    /// Rejected because of the values that it would have written; the outcome has the reason.
     case refused
 
-    /// Whether something is written.
+    /// Whether the decision changes the row.
     package var changesRow: Bool {
         switch self {
         case .insert, .update, .remove: true
@@ -138,12 +140,12 @@ package enum WriteDecision: Hashable, Sendable {
         }
     }
 
-    /// Whether the caller has what they asked for.
+    /// Whether the write counts as successful for its caller.
     package var isSuccess: Bool { changesRow || self == .keepStored }
 }
 
 extension WriteOperation.Basis {
-    /// The basis that a read of the row shows; nil if the row does not exist.
+    /// The basis that corresponds to a read row; nil if the row does not exist.
     init(_ stored: RowState?) {
         self = stored.map { $0.isVisible ? .version($0.version) : .absent } ?? .absent
     }
@@ -167,7 +169,7 @@ extension WriteOperation {
         }
     }
 
-    /// Whether it carries a version, which is not that of the row.
+    /// Whether the write carries a version that is not the row's.
     func isStale(against stored: RowState) -> Bool {
         if let tags = conditions.ifMatch { return !tags.matches(stored.version) }
         return expectedVersion.map { $0 != RowVersion.text(stored.version) } ?? false
@@ -208,7 +210,7 @@ extension WriteOperation {
         return RowVersion.stamp(versions[0])
     }
 
-    /// This write with the values that merging made of it, or refused when that made none.
+    /// Returns this write with the merged values; it is rejected if the merge failed.
     package func merged(_ changes: [SQLValue?]?) -> WriteOperation {
         var result = self
         result.conflict = .reject
@@ -233,7 +235,7 @@ extension WriteOperation {
         if claimsOther { return true }
         if let claimedVersion, claimedVersion != RowVersion.text(stored.version) { return true }
         guard let claimedUpdatedAt else { return false }
-        // The wire has milliseconds.
+        // The wire has only milliseconds.
         return claimedUpdatedAt / 1000 != stored.updatedAt / 1000
     }
 }

@@ -1,17 +1,17 @@
-// WritePlan: what a write does to a row: from the row as it is to the row as it will be.
+// WritePlan: the change that a write makes to a row.
 //
-// Pure. A backend reads the row, plans, and stores the image; it decides nothing. A rejection is an
-// outcome and never thrown, so that it does not end a transaction with writes of other callers.
+// Pure. A backend reads the row, plans, and stores the result; it decides nothing. A rejection is an outcome and
+// never thrown, so that it does not end a transaction with writes of other callers.
 
 package import TidelineCore
 
-/// A write that is decided.
+/// A decided write.
 package struct WritePlan: Sendable {
     /// The change of the stored row.
     package enum Change: Sendable {
         case nothing
         case insert(RowImage)
-        /// Only these columns and the system columns differ.
+        /// Changes only these columns and the system columns.
         case update(RowImage, columns: [Int], from: RowImage)
         case remove(RowImage)
 
@@ -27,22 +27,22 @@ package struct WritePlanner: Sendable {
     /// The known values of a write's base row.
     package enum Base: Sendable {
         case notRead
-        /// By column, nil for a value that is not known; nil for a version that is not kept.
+        /// The values by column, nil for an unknown value; nil as a whole if the version is no longer stored.
         case read([SQLValue?]?)
     }
 
     package enum Step: Sendable {
         case plan(WritePlan)
-        /// To be planned again with the values that the row had with this version.
+        /// The write must be planned again with the values that the row had at this version.
         case readBase(version: Int64)
     }
 
-    /// The limit of what system members and the names of absent columns may add to a row's body.
+    /// The most bytes that system members and the names of absent columns may add to a row's body.
     private static let namesBytesMax = 64 << 10
 
     private let table: Table
     private let rowBytesMax: Int
-    /// The most bytes of a value that a caller changes who may not read the row around it.
+    /// The most bytes of a new value from a caller who may not read the row around it.
     private let unseenValueBytesMax: Int
 
     package init(_ table: Table, limits: ServerLimits) {
@@ -132,7 +132,7 @@ package struct WritePlanner: Sendable {
             } catch {
                 return refused(error)
             }
-            // A patch may read the owner, and cannot change it.
+            // A patch may read the owner, but cannot change it.
             if let owner = table.ownerPlace { operation.values[owner] = nil }
         }
         let columns = table.columns
@@ -160,15 +160,16 @@ package struct WritePlanner: Sendable {
             if isTooLarge { return refused(.rowTooLarge(rowBytesMax)) }
             return written(change, image, operation, .update(deleted: deleted), hasGrown: false)
         }
-        // A row that is too large already may shrink in steps.
+        // A row that already is too large may shrink in steps.
         let hasGrown =
             !operation.mayRead
             || changed.contains { image.values[$0].bytes > stored.values[$0].bytes }
         return written(change, image, operation, .update(deleted: deleted), hasGrown: hasGrown)
     }
 
-    /// Whether a value is larger than its share of a row whose other values count for nothing, because
-    /// the caller may not learn their size.
+    /// Whether a value is larger than its share of a row.
+    ///
+    /// The row's other values do not count, because the caller must not learn their size.
     private func isTooLargeUnseen(_ value: SQLValue, _ type: ColumnType) -> Bool {
         guard value.bytes > unseenValueBytesMax / 8 else { return false }
         var writer = JSONWriter()
@@ -204,17 +205,17 @@ package struct WritePlanner: Sendable {
         _ decision: WriteDecision,
         hasGrown: Bool = true
     ) -> WritePlan {
-        // A write must not put a row where its writer does not see it.
+        // A write must not move a row to where its writer does not see it.
         if operation.staysInView, !image.isVisible(in: operation.view, of: table) {
             return refused(.outsideView)
         }
-        // The answer to a delete has no row; only code of an app may want to see it.
+        // The answer to a delete has no row; only an app's hook may need it.
         if operation.kind == .delete, table.hooks?.afterWrite == nil {
             return WritePlan(change: change, outcome: WriteOutcome(decision))
         }
         let row =
             operation.mayRead || operation.fillsDefaults ? image.stored(in: table) : nil
-        // Many small changes must not make a row that one body could not.
+        // Many small changes must not build a row that would be too large for one body.
         if let row, hasGrown, row.json.count > rowBytesMax + Self.namesBytesMax {
             return refused(.rowTooLarge(rowBytesMax))
         }
@@ -234,17 +235,17 @@ package struct WritePlanner: Sendable {
         WritePlan(change: .nothing, outcome: outcome(decision, stored, nil, operation))
     }
 
-    /// An outcome with the row that its caller may see.
+    /// Returns an outcome with the row that its caller may see.
     ///
-    /// The bytes of that row are counted for budgets, the ledger and the caller's account, so that these
-    /// tell nothing of the size of a row that the caller may not read.
+    /// The bytes of that row count for budgets, the ledger and the caller's rates, so that these reveal nothing about
+    /// the size of a row that the caller may not read.
     private func outcome(
         _ decision: WriteDecision,
         _ image: RowImage,
         _ row: StoredRow?,
         _ operation: WriteOperation
     ) -> WriteOutcome {
-        // A new row has the caller's own values.
+        // A new row consists of the caller's own values.
         if operation.mayRead || decision == .insert {
             return WriteOutcome(decision, row: row ?? image.stored(in: table))
         }
@@ -260,7 +261,7 @@ package struct WritePlanner: Sendable {
 }
 
 extension ColumnType {
-    /// Whether only `limits.rowBytes` bounds a value.
+    /// Whether only `limits.rowBytes` bounds a value of this type.
     fileprivate var hasLongValues: Bool {
         switch self {
         case .string, .binary, .json: true

@@ -1,22 +1,22 @@
-// WriteQueue: the work that waits for the writer, in the order of arrival.
+// WriteQueue: the work that waits for the writer, in the order of its arrival.
 //
-// Cancelled work is removed: its position is not counted any more, and nothing else is moved.
+// Cancelled work is removed: its entry becomes empty, and no other entry moves.
 
 package struct WriteQueue<Work> {
     private var waiting: [(work: Work, count: Int, caller: String?)?] = []
-    /// The place of the first of them.
+    /// The position of the first entry.
     private var first = 0
-    /// How many writes wait.
+    /// How many writes are waiting.
     package private(set) var writes = 0
-    /// How many of them are of each caller.
+    /// How many of the writes each caller has.
     private var callers: [String: Int] = [:]
 
     package init() {}
 
-    /// Whether nothing came since the queue was taken.
+    /// Whether no work has arrived since the queue was emptied.
     package var isEmpty: Bool { waiting.isEmpty }
 
-    /// Appends work that counts as so many writes; returns its position.
+    /// Appends work that counts as this many writes; returns its position.
     package mutating func append(_ work: Work, count: Int, of caller: String? = nil) -> Int {
         waiting.append((work, count, caller))
         writes += count
@@ -24,11 +24,8 @@ package struct WriteQueue<Work> {
         return first + waiting.count - 1
     }
 
-    /// Whether a caller has half of the writes that may wait, while other callers wait as well.
-    package func exceedsShare(_ caller: String?, of most: Int) -> Bool {
-        guard let caller, let own = callers[caller] else { return false }
-        return own >= max(1, most / 2) && writes > own
-    }
+    /// How many writes of a caller wait.
+    package func writes(of caller: String) -> Int { callers[caller] ?? 0 }
 
     /// Removes the work at this position; returns nil if it does not wait.
     package mutating func remove(_ place: Int) -> Work? {
@@ -45,7 +42,7 @@ package struct WriteQueue<Work> {
         return work
     }
 
-    /// All that waits.
+    /// Removes and returns all waiting work.
     package mutating func takeAll() -> [Work] {
         defer {
             first += waiting.count

@@ -1,14 +1,14 @@
-// BackupLook: a check whether the database could be restored from somewhere else.
+// BackupLook: checks whether the database could be restored after its server is lost.
 //
-// A base backup and the log after it restore every commit; a dump only the state when it was made.
-// PostgreSQL knows its log's archive and the receivers of its stream. It does not know which base backups
-// were made and whether they can be read: restoring one is the only test of that.
+// A base backup and the log after it restore every commit; a dump restores only the state at the time of the dump.
+// PostgreSQL reports its log's archive and the receivers of its stream. It does not know which base backups exist and
+// whether they can be read: restoring one is the only test of that.
 
 import TidelinePostgres
 
 package struct BackupLook: Sendable {
     package private(set) var lines: [String]
-    /// Whether the log goes somewhere.
+    /// Whether the log (WAL) is archived or streamed.
     package private(set) var isReady = false
 
     init(_ connection: PostgresConnection, at place: String) throws {
@@ -42,7 +42,7 @@ package struct BackupLook: Sendable {
         SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'
         """
 
-    /// The log knows of base backups until it is recycled.
+    /// Reads the last base backup, which the log contains until it is recycled.
     private static func lastBackup(_ connection: PostgresConnection) throws -> String {
         do {
             let found = try connection.run(
@@ -84,7 +84,7 @@ package struct BackupLook: Sendable {
 }
 
 extension PostgresCare {
-    /// How the database is backed up, and what of that is set up.
+    /// Returns how the database is backed up, and which parts of that are configured.
     package func backups() throws -> BackupLook {
         try connected { try BackupLook($0, at: address.description) }
     }

@@ -1,10 +1,10 @@
-// ClockReset: sets the clock of a table back that a wrong wall clock has put ahead.
+// ClockReset: sets back a table's clock that a wrong wall clock has put ahead.
 
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
-/// The reset of one table, in a transaction that is open.
+/// The reset of one table, in an open transaction.
 struct ClockReset {
     private let table: TableDefinition
     private let now: Int64
@@ -17,7 +17,7 @@ struct ClockReset {
     private var relation: String { PostgresName.quoted(table.name) }
     private var name: SQLValue { .text(table.name.lowercased()) }
 
-    /// Gives rows that are dated later new versions in the order that they had; returns how many.
+    /// Gives rows with future times new versions in their old order; returns their number.
     func run(_ connection: PostgresConnection) throws -> Int {
         try connection.execute("LOCK TABLE \(relation) IN EXCLUSIVE MODE")
         try connection.run(PostgresSchema.lockClock, [name])
@@ -29,7 +29,7 @@ struct ClockReset {
         try connection.run(
             "UPDATE \(relation) SET \"createdAt\" = \"updatedAt\" WHERE \"createdAt\" > \"updatedAt\""
         )
-        // Links from before lead nowhere in the new epoch, and clocks start over.
+        // Earlier links are invalid in the new epoch, and the clocks restart.
         let log = PostgresName.log(table.name)
         if try !connection.run("SELECT to_regclass($1) IS NULL", [.text(log)]).boolean(0, 0) {
             try connection.execute("DELETE FROM \(log)")
@@ -74,7 +74,7 @@ struct ClockReset {
         )
     }
 
-    /// Dates entries of the ledger that seem to come later, and its horizon.
+    /// Sets future times of ledger entries, and of the ledger's horizon, to the current time.
     static func dateLedger(_ now: Int64, _ connection: PostgresConnection) throws {
         try connection.run(
             "UPDATE tideline.ledger SET \"received\" = $1 WHERE \"received\" > $1",

@@ -1,5 +1,5 @@
-// PostgresCare+Inspection: counts, times and sizes of a database, and the removal of tombstones by hand;
-// servers may run.
+// PostgresCare+Inspection: reports counts, times and sizes of a database, and removes tombstones on request; servers
+// may run.
 
 import TidelineCore
 import TidelinePostgres
@@ -73,13 +73,13 @@ extension PostgresCare {
         }
     }
 
-    /// Removes the tombstones of these tables that are older, and raises their horizons.
+    /// Removes the tombstones of these tables that are old enough, and raises their horizons.
     ///
     /// - Parameters:
-    ///   - names: In any letter case; nil for all tables.
-    ///   - days: How old they have to be; 0 for all.
-    ///   - trustsClock: Whether the time counts however far it is ahead of the newest commit.
-    ///   - report: Told how many of a table were removed, piece by piece.
+    ///   - names: The names in any letter case; nil for all tables.
+    ///   - days: How old the tombstones have to be; 0 for any age.
+    ///   - trustsClock: Whether the wall clock is trusted, however far it is ahead of the newest commit.
+    ///   - report: Called after each part, with how many tombstones of a table were removed.
     /// - Returns: The tables with the counts of removed rows.
     /// - Throws: ``DatabaseError``
     package func purgeTombstones(
@@ -97,7 +97,7 @@ extension PostgresCare {
             }
             let from = trustsClock ? 0 : look.memory?.agesFrom ?? 0
             let time = RemovalTime(now: look.now, agesFrom: from)
-            let purge = PostgresPurge(ServerLimits())
+            let purge = PostgresPurge(limits: ServerLimits())
             return try self.named(names, connection).map { table in
                 var total = 0
                 while true {
@@ -115,7 +115,7 @@ extension PostgresCare {
         }
     }
 
-    /// The tables of these names, in any letter case; all without names.
+    /// Returns the tables with these names, in any letter case; nil for all.
     private func named(
         _ names: [String]?,
         _ connection: PostgresConnection

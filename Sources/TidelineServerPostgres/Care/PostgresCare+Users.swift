@@ -1,15 +1,15 @@
-// PostgresCare+Users: removes what a database has of a user, or gives it to another user; servers may run,
-// and their writes to these tables wait until it is done.
+// PostgresCare+Users: removes the rows of a user, or transfers them to another user. Servers may run; their writes to
+// these tables wait until it is done.
 //
-// A device that has the rows learns of it by a pull from the start: the clock of each table is moved on,
-// and its horizon with it, so that every older cursor and link starts over.
+// Devices that have the rows must read the tables from the beginning. So the clock and the horizon of each table are
+// advanced, which makes all earlier cursors and links expire.
 
 import TidelineCore
 import TidelinePostgres
 package import TidelineServerCore
 
 extension PostgresCare {
-    /// Removes a user's rows with their history, and the user's entries of ledger and audit.
+    /// Removes a user's rows with their history, and the user's entries of ledger and audit log.
     ///
     /// - Throws: ``DatabaseError``; nothing was changed then.
     package func forget(_ user: String, owners tables: [TableDefinition]) throws {
@@ -31,7 +31,7 @@ extension PostgresCare {
                 }
             }
             try connection.run("DELETE FROM tideline.ledger WHERE \(isOfUser)", [.text(user)])
-            // The table is younger than some databases.
+            // The table is newer than some databases.
             let isOld = try connection.run("SELECT to_regclass('tideline.ledger_callers') IS NULL")
             if !isOld.boolean(0, 0) {
                 try connection.run(
@@ -54,9 +54,9 @@ extension PostgresCare {
         }
     }
 
-    /// Gives the rows of a user to another one, with the entries of ledger and audit.
+    /// Gives the rows of a user to another one, with the entries of ledger and audit log.
     ///
-    /// Versions stay, so that changes that wait on devices still fit.
+    /// Versions stay, so that pending changes on devices are still accepted.
     ///
     /// - Throws: ``DatabaseError``; nothing was changed then.
     package func rename(
@@ -106,9 +106,9 @@ extension PostgresCare {
         }
     }
 
-    /// Lets PostgreSQL reuse the space of removed rows (VACUUM), table by table.
+    /// Runs VACUUM on each table, so that PostgreSQL can reuse the space of removed rows.
     ///
-    /// - Returns: The bytes of the database before and after.
+    /// - Returns: The size of the database before and after, in bytes.
     package func compact() throws -> (before: Int64, after: Int64) {
         try connected { connection in
             try checkWhole(connection)
@@ -130,7 +130,7 @@ extension PostgresCare {
         }
     }
 
-    /// Runs `body` in a transaction that has the clocks of these tables.
+    /// Runs `body` in a transaction that has locked the clocks of these tables.
     private func change(
         _ tables: [TableDefinition],
         _ body: (PostgresConnection, [OwnedTable]) throws -> Void
@@ -165,15 +165,15 @@ private struct OwnedTable {
 
     var relation: String { PostgresName.quoted(table.name) }
     var owner: String { PostgresName.quoted(column) }
-    /// Its name in the server's own tables, as a literal.
+    /// The table's name in the server's own tables, as a literal.
     var key: String { Self.literal(table.name.lowercased()) }
-    /// The member of a row of the wire, as a literal.
+    /// The owner's member of a row in its wire form, as a literal.
     var member: String { Self.literal(column) }
     var ids: String { "SELECT \"id\" FROM \(relation) WHERE \(owner) = $1" }
 
-    /// The owner in a kept row.
+    /// The owner of a stored row, as SQL.
     ///
-    /// JSON with the character U+0000 cannot be taken apart.
+    /// PostgreSQL cannot extract members from JSON with the character U+0000.
     var json: String {
         #"CASE WHEN position('\u0000' in "row") = 0 THEN "row"::json ->> \#(member) END"#
     }
@@ -182,7 +182,7 @@ private struct OwnedTable {
         "'" + text.replacing("'", with: "''") + "'"
     }
 
-    /// Removes what the log has of a user; returns how many entries.
+    /// Removes the log entries of a user; returns how many.
     func forgetLog(_ user: String, _ connection: PostgresConnection) throws -> Int64 {
         let log = PostgresName.log(table.name)
         guard try !connection.run("SELECT to_regclass($1) IS NULL", [.text(log)]).boolean(0, 0)
@@ -199,14 +199,14 @@ private struct OwnedTable {
         ).integer(0, 0)
     }
 
-    /// Has each device that knows an earlier state of the table pull it from the start.
+    /// Makes each device that knows an earlier state of the table pull it from the beginning.
     func startOver(_ connection: PostgresConnection) throws {
         let name = SQLValue.text(table.name.lowercased())
         let found = try connection.run(
             "SELECT \"stamp\" FROM tideline.clocks WHERE \"table\" = $1",
             [name]
         )
-        // Times on the wire have milliseconds: the next one but one is behind every cursor.
+        // Times on the wire have milliseconds: two milliseconds later is after every cursor.
         let next = SQLValue.integer((found.integer(0, 0) / 1000 + 2) * 1000)
         try connection.run(
             """

@@ -1,4 +1,4 @@
-// PostgresCare: the maintenance of a database in PostgreSQL; servers may run meanwhile.
+// PostgresCare: the maintenance of a database in PostgreSQL, while servers may run.
 
 import TidelineCore
 import TidelinePostgres
@@ -33,7 +33,7 @@ package struct PostgresCare: Sendable {
             try checkWhole(connection)
             let renewed = try connection.run(PostgresSchema.renewEpoch)
             guard renewed.count > 0 else { throw noTables }
-            // The epoch is new, so servers that start have nothing to compare.
+            // The epoch is new, so starting servers have no history to compare.
             try connection.run(HistoryRow.remove)
             return renewed.text(0, 0)
         }
@@ -46,7 +46,7 @@ package struct PostgresCare: Sendable {
         )
     }
 
-    /// - Throws: ``DatabaseError`` if no server had the database, or a copy into it has not ended.
+    /// - Throws: ``DatabaseError`` if no server has used the database, or if a copy into it is incomplete.
     func checkWhole(_ connection: PostgresConnection) throws {
         let found = try connection.run("SELECT to_regclass('tideline.state') IS NULL")
         guard !found.boolean(0, 0) else { throw noTables }
@@ -59,15 +59,15 @@ package struct PostgresCare: Sendable {
         }
     }
 
-    /// Sets clocks of tables that are ahead back to the time, gives their rows that are dated in the
-    /// future new versions, and gives the database a new epoch, so that clients pull again.
+    /// Sets table clocks that are ahead back to the current time, gives rows with future times new versions, and
+    /// gives the database a new epoch, so that clients pull again.
     ///
-    /// Servers may run; their writes wait until it is done.
+    /// Servers may run; their writes wait for the end.
     ///
     /// - Parameters:
-    ///   - names: In any letter case; nil for all tables.
+    ///   - names: The names in any letter case; nil for all tables.
     ///   - now: Microseconds since 1970; nil for the time of the database.
-    /// - Returns: The epoch, nil if no clock was ahead, and the tables with the counts of their rows.
+    /// - Returns: The epoch, nil if no clock was ahead, and the tables with the counts of their changed rows.
     /// - Throws: ``DatabaseError``
     package func resetClocks(
         of names: [String]?,
@@ -105,7 +105,7 @@ package struct PostgresCare: Sendable {
         }
     }
 
-    /// The tables by their names in lower case.
+    /// Returns the tables by their names in lower case.
     private func tables(_ connection: PostgresConnection) throws -> [String: TableDefinition] {
         let found = try connection.run(PostgresSchema.readTables)
         let tables = try (0..<found.count).map {
@@ -116,8 +116,8 @@ package struct PostgresCare: Sendable {
 
     /// Brings the tables to their declarations, even if values are lost, and adopts existing tables.
     ///
-    /// A dry run rolls this back at its end, and skips statements that take long on many rows; for a moment it
-    /// has the locks of the change.
+    /// A dry run rolls back at its end, and skips statements that take long on many rows. While it runs, it has the
+    /// locks of the change.
     ///
     /// - Returns: The steps that were done, or would be.
     package func migrate(

@@ -5,7 +5,7 @@ import TidelineCore
 import TidelinePostgres
 package import TidelineServerCore
 
-/// Belongs to the thread that made it.
+/// A database that is copied; confined to the thread that created it.
 package final class PostgresCopy {
     private let address: PostgresAddress
     private let connection: PostgresConnection
@@ -20,7 +20,7 @@ package final class PostgresCopy {
         }
     }
 
-    /// Reads one state of the database, to which servers may write; nothing is written.
+    /// Opens the database for reading one snapshot, while servers may write to it; nothing is written.
     ///
     /// - Throws: ``DatabaseError``, without a password.
     package convenience init(reading url: String) throws {
@@ -43,7 +43,7 @@ package final class PostgresCopy {
     }
 
     private func transaction(_ body: () throws -> Void) throws {
-        // The triggers let it pass.
+        // With this setting, the triggers do not stamp the rows.
         try connection.execute("BEGIN; SET LOCAL tideline.own = 'on'")
         try body()
         try connection.execute("COMMIT")
@@ -100,7 +100,7 @@ extension PostgresCopy: CopySource {
         }
     }
 
-    /// The latest of all callers, for a copy that has no accounts.
+    /// Returns the latest horizon of all callers, for a copy that has no accounts.
     private func ledgerHorizon() throws -> Int64? {
         let all = try text(of: "ledgerHorizon").flatMap { Int64($0) } ?? 0
         let isOld = try connection.run("SELECT to_regclass('tideline.ledger_callers') IS NULL")
@@ -228,7 +228,7 @@ extension PostgresCopy: CopySource {
         return (.bases(cells), last)
     }
 
-    /// The oldest entries first: the file drops them in this order.
+    /// Returns entries, oldest first, because an SQLite file drops them in this order.
     private func ledger(
         _ after: [String],
         _ limit: SQLValue
@@ -286,7 +286,7 @@ extension PostgresCopy: CopyTarget {
     package func begin(_ state: CopiedState, _ progress: CopyProgress) throws {
         try naming {
             let change = PostgresSchemaChange(connection: connection, now: nil)
-            // The mark is there before the first table.
+            // The marker row is stored before the first table.
             try connection.execute("BEGIN; \(PostgresSchema.open)")
             try put(progress.text, as: CopyProgress.key)
             try connection.execute("COMMIT")
@@ -298,7 +298,7 @@ extension PostgresCopy: CopyTarget {
                     isCopy: true
                 )
             } catch {
-                // Whose database it is may go on with it.
+                // The owner of the database may keep using it.
                 _ = connection.settle()
                 _ = try? connection.run(
                     "DELETE FROM tideline.state WHERE \"key\" = $1",
@@ -415,7 +415,7 @@ extension PostgresCopy: CopyTarget {
                     [.text(CopyProgress.key)]
                 )
             }
-            // What was read for the first queries' plans is of empty tables.
+            // The statistics for the first query plans are those of empty tables.
             try connection.execute("ANALYZE")
         }
     }

@@ -1,8 +1,8 @@
-// ClockWatch: a thread that sees what other servers commit.
+// ClockWatch: a thread that notices the commits of other servers.
 //
-// It reads the clocks a few times a second, and only their values count. A notification of PostgreSQL just
-// makes it read at once; without notifications, as through a pooler, changes are only reported later. While the
-// server is idle it reads a few times a minute, so that the database may sleep.
+// It reads the clocks a few times a second, and only their values count. A notification of PostgreSQL just makes it
+// read at once; without notifications, as through a pooler, changes are reported later. While the server is idle it
+// reads a few times a minute, so that the database can be suspended.
 
 import Dispatch
 import Foundation
@@ -21,11 +21,11 @@ final class ClockWatch: Sendable {
     /// The pause between reads without a notification, in milliseconds.
     private let pause: Int32
     static let usualPause: Int32 = 250
-    /// How often it looks while the server is idle, in milliseconds.
+    /// The pause between reads while the server is idle, in milliseconds.
     private static let idlePause: UInt64 = 20_000
-    /// How much longer it waits before it tries again to connect while the server is idle.
+    /// The factor for the pause before it reconnects while the server is idle.
     private static let idleTries = 20.0
-    /// How soon it reads again after a notification: the next commit may not be announced yet.
+    /// The pause after a notification, because the next commit may not send one, in milliseconds.
     private static let soon: Int32 = 20
 
     init(
@@ -62,16 +62,17 @@ final class ClockWatch: Sendable {
         }
     }
 
-    /// Reads the clocks and waits for so many milliseconds; returns whether a notification asks for another read.
+    /// Reads the clocks and waits for this many milliseconds; returns whether a notification requests another read.
     private func look(_ connection: PostgresConnection, _ wait: Int32) throws -> Bool {
         let now = Uptime.now()
-        // Again each time: a pooler may have given another connection of the server.
+        // This is sent each time, because a pooler may have switched to another server connection.
         let results = try connection.pipeline([
             PostgresStatement("LISTEN tideline"),
             PostgresStatement(PostgresSchema.readStamps),
             PostgresStatement(HistoryRow.query),
         ])
-        // A dump may be restored under open connections: compare before any stamp is reported.
+        // A dump may be restored under open connections, so the histories are compared before any timestamp is
+        // reported.
         guard timeline.isKnown(HistoryRow(results[2])) else {
             try timeline.greet(connection)
             return true
@@ -80,7 +81,7 @@ final class ClockWatch: Sendable {
         if connection.takeNotifications() { return true }
         var socket = pollfd(fd: connection.socket, events: Int16(POLLIN), revents: 0)
         var isReadable = poll(&socket, 1, wait) > 0
-        // Only this machine is asked whether the server still is idle.
+        // Checking whether the server is still idle needs no query.
         while !isReadable, activity.isIdle, Uptime.now() &- now < Self.idlePause * 1_000_000,
             !isStopped.load(ordering: .relaxed)
         {

@@ -1,26 +1,26 @@
-// HistoryRow: the history that the servers of a database have accepted, in the database.
+// HistoryRow: the history that the servers of a database have accepted, as the database stores it.
 //
-// The row says which transaction wrote it. A dump that is restored writes all rows again, so the row of
-// a restored dump has the words of another transaction.
+// The row contains the id of the transaction that wrote it. Restoring a dump writes all rows again, so that the row
+// of a restored dump contains another id than that of its transaction.
 
 import TidelineCore
 import TidelinePostgres
 
 /// The identity of a database's history, as PostgreSQL reports it.
 struct DatabaseIdentity: Hashable {
-    /// The cluster; it gets another one from initdb and pg_upgrade.
+    /// The identifier of the cluster; initdb and pg_upgrade assign a new one.
     private let system: String?
-    /// Another one after each promotion of a standby and each recovery to a point in time.
+    /// The number of the timeline; each promotion of a standby and each point-in-time recovery starts a new one.
     private let timeline: String?
     private let database: String
-    /// Why the timeline cannot be read, in the words of PostgreSQL; nil if it can.
+    /// PostgreSQL's error if the timeline cannot be read; otherwise nil.
     let timelineFault: String?
 
     var text: String { "\(system ?? "?")/\(timeline ?? "?")/\(database)" }
 
-    /// Reads what the role may read.
+    /// Reads the parts that the role may read.
     ///
-    /// - Throws: ``PostgresError`` when the connection is of no use.
+    /// - Throws: ``PostgresError`` if the connection is broken.
     init(_ connection: PostgresConnection) throws {
         system = try Self.first(Self.readSystem, connection).answer
         let (timeline, fault) = try Self.first(Self.readTimeline, connection)
@@ -29,7 +29,7 @@ struct DatabaseIdentity: Hashable {
         database = try Self.first([Self.readDatabase], connection).answer ?? "?"
     }
 
-    /// The answer of the first of these queries that the role may ask, or why it may ask none.
+    /// Returns the result of the first of these queries that the role may run, or the error if it may run none.
     private static func first(
         _ queries: [String],
         _ connection: PostgresConnection
@@ -51,7 +51,7 @@ struct DatabaseIdentity: Hashable {
         "SELECT system_identifier::text FROM pg_control_system()"
     ]
 
-    /// The second one lags behind a promotion until the next checkpoint.
+    /// The second query lags behind a promotion until the next checkpoint.
     private static let readTimeline = [
         PostgresSchema.readTimeline,
         "SELECT lpad(upper(to_hex(timeline_id)), 8, '0') FROM pg_control_checkpoint()",
@@ -61,7 +61,7 @@ struct DatabaseIdentity: Hashable {
         SELECT oid::text FROM pg_database WHERE datname = current_database()
         """
 
-    /// The SQL that lets a role see a promotion.
+    /// The SQL that permits a role to notice a promotion.
     static let remedy = """
         GRANT EXECUTE ON FUNCTION pg_walfile_name(pg_lsn), pg_current_wal_insert_lsn() TO the role of the \
         server; until then run 'tideline restored' after each failover
@@ -69,9 +69,9 @@ struct DatabaseIdentity: Hashable {
 }
 
 struct HistoryRow: Hashable {
-    /// Identity, a random word, and the transaction that wrote it; nil if the row does not exist.
+    /// The identity, a random word, and the id of the writing transaction; nil if the row does not exist.
     var value: String?
-    /// Whether the transaction wrote it that it names.
+    /// Whether the transaction that the row names has written it.
     var isWhole: Bool
 
     static let query = """
@@ -93,14 +93,14 @@ struct HistoryRow: Hashable {
         isWhole = result.boolean(0, 1)
     }
 
-    /// The identity that a history began with.
+    /// Returns the identity at the beginning of a history.
     static func identity(of value: String) -> String {
         value.split(separator: " ").first.map(String.init) ?? ""
     }
 
-    /// Writes the row, if it is as it was read.
+    /// Writes the row if it is unchanged since it was read.
     ///
-    /// - Returns: Its value; nil when another server has written it since.
+    /// - Returns: Its value; nil if another server has changed it in the meantime.
     static func put(
         _ identity: DatabaseIdentity,
         after former: String?,
@@ -110,7 +110,7 @@ struct HistoryRow: Hashable {
         return result.count > 0 ? result.text(0, 0) : nil
     }
 
-    /// `xmin` has the lower half of the number of a transaction.
+    /// `xmin` contains the lower half of a transaction id.
     private static let write = """
         INSERT INTO tideline.state AS s ("key", "value")
         VALUES (

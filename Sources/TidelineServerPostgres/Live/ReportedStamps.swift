@@ -1,4 +1,4 @@
-// ReportedStamps: reports the commit timestamps of tables, each once, whichever program wrote it.
+// ReportedStamps: reports each commit timestamp of a table once, whichever program wrote it.
 
 import Synchronization
 import TidelinePostgres
@@ -9,7 +9,7 @@ final class ReportedStamps: Sendable {
         var stamps: [String: Int64] = [:]
         var report: (@Sendable ([TableStamp]) -> Void)?
 
-        /// Returns whether the timestamp is to be reported.
+        /// Returns whether the timestamp must be reported.
         mutating func take(_ clock: TableStamp) -> Bool {
             let last = stamps[clock.table] ?? -1
             // A clock that is far below its reported timestamp was reset by its operator.
@@ -38,12 +38,12 @@ final class ReportedStamps: Sendable {
     /// The highest reported timestamps by table, in lower case.
     var told: [String: Int64] { state.withLock(\.stamps) }
 
-    /// Forgets the reported timestamps: they are gone from the database, and the next ones may be lower.
+    /// Forgets the reported timestamps, because the database has lost them and the next ones may be lower.
     func forget() { state.withLock { $0.stamps = [:] } }
 
     /// Reports the timestamps that are newer than the reported ones.
     ///
-    /// Under the lock, so that an older timestamp never comes after a newer one.
+    /// It holds the lock while it reports, so that an older timestamp never follows a newer one.
     func report(_ clocks: [TableStamp]) {
         state.withLock { state in
             let news = clocks.filter { state.take($0) }
@@ -53,7 +53,7 @@ final class ReportedStamps: Sendable {
 }
 
 extension TableStamp {
-    /// The clocks of ``PostgresSchema/readStamps``.
+    /// Returns the clocks in a result of ``PostgresSchema/readStamps``.
     static func read(_ result: PostgresResult) -> [TableStamp] {
         (0..<result.count).map {
             TableStamp(table: result.text($0, 0), stamp: result.integer($0, 1))

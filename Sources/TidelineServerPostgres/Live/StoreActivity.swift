@@ -1,21 +1,21 @@
-// StoreActivity: whether a server has anything to do, so that it may let its database sleep.
+// StoreActivity: whether a server is in use, because an idle server may let its database be suspended.
 
 import Synchronization
 
-/// When a store was last asked for something, and whether a caller listens.
+/// The time of the last request to a store, and whether a caller listens.
 final class StoreActivity: Sendable {
-    /// In nanoseconds of ``Uptime``; 0 before the first request.
+    /// The time of the last request in nanoseconds of ``Uptime``; 0 before the first one.
     private let last = Atomic<UInt64>(0)
     private let isListenedTo: @Sendable () -> Bool
 
-    /// How long after a request a server is not idle, in nanoseconds.
+    /// How long after a request a server counts as busy, in nanoseconds.
     private static let quietTime: UInt64 = 60_000_000_000
 
     init(isListenedTo: @escaping @Sendable () -> Bool) {
         self.isListenedTo = isListenedTo
     }
 
-    /// Notes a request on a table; a question about the readiness is none.
+    /// Records a request on a table; readiness probes do not count.
     func touch() { last.store(Uptime.now(), ordering: .relaxed) }
 
     var isIdle: Bool {

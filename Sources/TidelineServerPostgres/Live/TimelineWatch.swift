@@ -1,10 +1,9 @@
-// TimelineWatch: notices that commits are gone: a standby without the last ones was promoted, or a backup
-// or a dump was restored.
+// TimelineWatch: notices lost commits, after a standby without the latest ones was promoted, or a backup or a dump
+// was restored.
 //
-// The database has the history that its servers accepted (HistoryRow): cluster, timeline, database, and
-// a word that the first server on it chose. Writers compare it with the answers of PostgreSQL on each
-// new connection, before anything else. The first server on another history keeps how far the tables
-// had come when it began:
+// The database stores the history that its servers accepted (HistoryRow): cluster, timeline, database, and a random
+// word of the first server. On each new connection, writers first compare it with the identity that PostgreSQL
+// reports. The first server on another history stores the last commit timestamp of each table at its beginning:
 //
 //     a server that ran before    compares that with the stamps that it reported: missing ones were lost
 //     a server that has started   knows nothing about earlier commits, so it assumes a loss
@@ -21,10 +20,10 @@ final class TimelineWatch: Sendable {
     private let log: ServerLog
     /// The history that this server has accepted.
     private let known = Mutex<String?>(nil)
-    /// Why histories cannot be distinguished, since the last new connection; nil if they can.
+    /// Why histories cannot be distinguished, as of the last new connection; nil if they can.
     private let blindness = Mutex<String?>(nil)
 
-    /// The checks that do not work, for the operator.
+    /// The checks that do not work, as warnings for the operator.
     var warnings: [StoreWarning] {
         guard let reason = blindness.withLock({ $0 }) else { return [] }
         return [
@@ -36,7 +35,7 @@ final class TimelineWatch: Sendable {
         ]
     }
 
-    /// How often it begins again because another server enters the history at the same moment.
+    /// How often entering a history restarts because another server enters it at the same moment.
     private static let tries = 3
 
     init(_ stamps: ReportedStamps, log: ServerLog) {
@@ -44,7 +43,7 @@ final class TimelineWatch: Sendable {
         self.log = log
     }
 
-    /// Whether the row is the history that this server has accepted.
+    /// Returns whether the row contains the history that this server has accepted.
     func isKnown(_ found: HistoryRow) -> Bool {
         known.withLock { known in
             guard let known else { return true }
@@ -52,11 +51,11 @@ final class TimelineWatch: Sendable {
         }
     }
 
-    /// Looks at the history of a new connection.
+    /// Compares the history that a new connection reports with the accepted one.
     ///
-    /// Under the lock, so that no stamp of a new history is reported before the comparison.
+    /// It holds the lock, so that no timestamp of a new history is reported before the comparison.
     ///
-    /// - Throws: ``PostgresError`` when the connection is of no use.
+    /// - Throws: ``PostgresError`` if the connection cannot be used.
     func greet(_ connection: PostgresConnection) throws {
         try known.withLock { known in
             do {
@@ -64,15 +63,14 @@ final class TimelineWatch: Sendable {
                     if try look(connection, &known) { return }
                 }
             } catch let error as PostgresError {
-                // Not every database that speaks this protocol has timelines, and a new one lacks the
-                // tables for them.
+                // Some databases that speak this protocol have no timelines, and a new one lacks the tables for them.
                 if error.isConnectionLost || connection.isBroken { throw error }
                 if connection.isInTransaction { try connection.execute("ROLLBACK") }
             }
         }
     }
 
-    /// Returns false when another server was faster.
+    /// Returns false if another server was faster.
     private func look(_ connection: PostgresConnection, _ known: inout String?) throws -> Bool {
         let identity = try DatabaseIdentity(connection)
         tellIfBlind(identity)
@@ -83,7 +81,7 @@ final class TimelineWatch: Sendable {
                 return true
             }
             if before != value {
-                // Another server was here first, and has said how far the tables had come.
+                // Another server was first, and has stored the last timestamps of the tables.
                 let lost = try lostTables(value, connection)
                 try settle(lost, before, value, connection)
                 known = value
@@ -96,13 +94,13 @@ final class TimelineWatch: Sendable {
         return try enter(identity, row, &known, lost: nil, connection)
     }
 
-    /// Makes the history that was found the one of the database, and renews the epoch if commits are lost.
+    /// Accepts the history that was found, and renews the epoch if commits are lost.
     ///
-    /// In one transaction: a server that ends in between leaves it to the next one.
+    /// Both happen in one transaction, so that another server repeats them if this one ends in between.
     ///
     /// `lost` names the tables that lost commits; nil compares them.
     ///
-    /// - Returns: False when another server was faster.
+    /// - Returns: False if another server was faster.
     /// - Throws: ``PostgresError``
     private func enter(
         _ identity: DatabaseIdentity,
@@ -140,7 +138,7 @@ final class TimelineWatch: Sendable {
         return true
     }
 
-    /// Renews the epoch if tables have lost commits, and says so.
+    /// Renews the epoch if tables have lost commits, and logs it.
     private func settle(
         _ lost: [String],
         _ before: String,
@@ -180,7 +178,7 @@ final class TimelineWatch: Sendable {
 
     // MARK: - Reported stamps
 
-    /// Returns the tables whose reported stamps are later than the history began with.
+    /// Returns the tables with reported timestamps that are later than those at the beginning of the history.
     private func lostTables(_ found: String, _ connection: PostgresConnection) throws -> [String] {
         let result = try connection.run(PostgresSchema.readTimelineStamps, [.text(found)])
         let pairs = (0..<result.count).map { (result.text($0, 0), result.integer($0, 1)) }
@@ -188,10 +186,11 @@ final class TimelineWatch: Sendable {
         return stamps.told.filter { $0.value > begin[$0.key] ?? 0 }.keys.sorted()
     }
 
-    /// Returns the tables whose reported stamps are later than their clocks: within one history that is a
-    /// restored backup that left PostgreSQL's own numbers as they were.
+    /// Returns the tables with reported timestamps that are later than their clocks.
+    ///
+    /// Within one history, this means that a backup was restored that left PostgreSQL's own identifiers unchanged.
     private func missingNow(_ connection: PostgresConnection) throws -> [String] {
-        // Before the look: commits go on.
+        // This is read before the query, because commits continue.
         let told = stamps.told
         let found = try connection.run("SELECT \"table\", \"stamp\" FROM tideline.clocks")
         return (0..<found.count).compactMap { place in

@@ -1,5 +1,5 @@
-// CountedMark: a mark in a table's clock. While it is recent, all servers count the rows that leave each
-// millisecond of the clock, and a reader continues its list by these counts.
+// CountedMark: a time in a table's clock. While it is recent, all servers count the rows that leave each millisecond
+// of the clock, and a reader continues its list by these counts.
 //
 // Writers read the mark while they hold the lock of the clock, so it is set under that lock, which another
 // transaction may hold for long. A mark is valid for a day, so a reader rarely has to set it.
@@ -16,10 +16,10 @@ struct CountedMark: Sendable {
 
     /// The age in microseconds below which the mark is not set again.
     static let youngTime: Int64 = 3_600_000_000
-    /// The age below which a failure to set the mark is ignored: as much time is left for a list that is being
+    /// The age below which a failure to set the mark is ignored, because enough time is left for a list that is being
     /// read.
     static let oldTime = PostgresClock.countedTime / 2
-    /// How long a reader waits for the lock of the clock, in milliseconds: others wait for its thread.
+    /// How long a reader waits for the lock of the clock, in milliseconds; its thread is blocked in the meantime.
     private static let wait = 100
     /// How often a reader tries; other readers run in between.
     static let tries = 3
@@ -36,7 +36,7 @@ struct CountedMark: Sendable {
         return counted > 0 ? (now?() ?? found.integer(0, 1)) - counted : nil
     }
 
-    /// Sets the mark.
+    /// Sets the mark to the current time.
     ///
     /// - Returns: False if another transaction holds the lock for longer, or in a deadlock.
     func put(_ read: PostgresRead) throws -> Bool {
@@ -54,7 +54,7 @@ struct CountedMark: Sendable {
         }
     }
 
-    /// Reads when it was put last, and the time, both in microseconds.
+    /// Reads the mark and the current time, both in microseconds.
     private var readCounted: PostgresStatement {
         PostgresStatement(
             """
@@ -76,13 +76,13 @@ struct CountedMark: Sendable {
     }
 }
 
-/// When this server found last that clocks have the mark, by their names.
+/// When this server last found the mark in clocks, by their names.
 struct CountedClocks {
     private var times: [String: UInt64] = [:]
 
-    /// How long it is remembered, in nanoseconds; far less than it holds.
+    /// How long that is remembered, in nanoseconds, which is far less than the mark is valid.
     private static let time: UInt64 = 3_600_000_000_000
-    /// More clocks than these are not remembered: what is forgotten is looked for again.
+    /// The most clocks that are remembered; the marks of other clocks are read again.
     private static let clocksMax = 10_000
 
     func isKnown(_ clock: String, at time: UInt64) -> Bool {

@@ -1,4 +1,4 @@
-// ListBuilder: the rows of a list become a page; LeastRows: the first rows of an order of ours.
+// ListBuilder: builds a page from the rows of a list. LeastRows: keeps the first rows in an order that SQL lacks.
 
 import Foundation
 import TidelineCore
@@ -24,7 +24,7 @@ struct ListBuilder {
         )
     }
 
-    /// Adds a row; false when the page is full and more rows follow.
+    /// Adds a row; returns false if the page is full and more rows follow.
     mutating func add(_ image: RowImage) throws -> Bool {
         let isAdded = try page.add {
             guard let select = request.select else { return image.stored(in: table.table).json }
@@ -56,7 +56,7 @@ struct ListBuilder {
         )
     }
 
-    /// The keys of a row, as a link has them.
+    /// Returns the keys of a row for a link.
     static func keys(
         of image: RowImage,
         _ keys: KeysetRenderer,
@@ -75,7 +75,7 @@ struct ListBuilder {
     }
 }
 
-/// Of any number of rows, the first ones of an order that SQL does not have.
+/// Keeps the first of any number of rows, in an order that SQL does not have.
 struct LeastRows {
     private let keys: [(key: SortKey, program: RowProgram)]
     private let schema: TableSchema
@@ -96,7 +96,7 @@ struct LeastRows {
         if rows.count >= 2 * count + 1000 { cut() }
     }
 
-    /// The first ones in their order.
+    /// The kept rows in their order.
     var sorted: [RowImage] {
         var copy = self
         copy.cut()
@@ -116,7 +116,7 @@ struct LeastRows {
 }
 
 extension SQLValue {
-    /// The least value after all that begin as this one does; nil if there is none.
+    /// The least value after all values with this prefix; nil if there is none.
     var successor: SQLValue? {
         switch self {
         case .text(let text): FilterRenderer.successor(of: text).map { .text($0) }

@@ -20,7 +20,7 @@ struct PageBytes {
         roomEnd = room?.begin() ?? .max
     }
 
-    /// Adds a row; false, and nothing is added, when the page is full.
+    /// Adds a row; if the page is full, adds nothing and returns false.
     mutating func add(_ row: () -> [UInt8]) throws -> Bool {
         guard rows < rowsMax else { return false }
         let json = row()

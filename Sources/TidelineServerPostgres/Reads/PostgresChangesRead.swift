@@ -1,4 +1,5 @@
-// PostgresChangesRead: the changes of a table after a time: rows, and the ids of rows gone for the caller.
+// PostgresChangesRead: reads the changes of a table after a time: rows, and the ids of rows that the caller can no
+// longer see.
 
 import TidelineCore
 import TidelinePostgres
@@ -26,7 +27,7 @@ struct PostgresChangesRead {
         filter = halves(request.filter.map { VersionLiterals.replace(in: $0) })
     }
 
-    /// Clock, changes and their number are of one state of the table.
+    /// Reads clock, changes and their number from one snapshot of the table.
     func run(_ read: PostgresRead) throws -> ChangePage {
         try read.transaction([table.clockStatement] + scanEnds) { results in
             let clock = try table.clock(results[0], read)
@@ -45,9 +46,9 @@ struct PostgresChangesRead {
         }
     }
 
-    /// The last times up to which rows may be read; no rows for all times.
+    /// The queries for the last times up to which rows are read; a query without rows stands for all times.
     ///
-    /// In a busy table a caller may see few of the rows, and the invisible ones are read all the same.
+    /// In a busy table a caller may see few of the rows, but the invisible ones have to be read as well.
     private var scanEnds: [PostgresStatement] {
         guard request.scanMax < .max else { return [] }
         let skipped = SQLValue.integer(Int64(request.scanMax) - 1)
@@ -61,7 +62,7 @@ struct PostgresChangesRead {
                 values: [.integer(request.after), skipped]
             )
         ]
-        // Where SQL has the whole view and an index its column, few rows are looked at.
+        // If SQL expresses the whole view and its column has an index, few rows are read.
         if view.rest != nil || table.log.takesUpdates && request.view != nil {
             var sql: SQL = "SELECT \"version\" FROM \(Identifier(table.name))"
             sql.append(" WHERE \"updatedAt\" > \(SQL.instant(request.after))")
@@ -79,7 +80,7 @@ struct PostgresChangesRead {
         var id: String
     }
 
-    /// The rows that were in the view after the time and are not any more, and that do not show it themselves.
+    /// Returns the rows that have left the view after the time and are not visible as changed rows.
     private func departures(
         upTo end: Int64?,
         _ read: PostgresRead,
@@ -104,7 +105,7 @@ struct PostgresChangesRead {
             if let rest = view.rest, !rest.holds(old, watch) { return true }
             if result.boolean(row, 2) {
                 let image = table.image(result, row, from: Self.logCells + table.columns.count)
-                // A row that is in the view says itself what became of it.
+                // A row in the view is reported by itself.
                 if image.isVisible(in: request.view, of: table.table) { return true }
             }
             left.append(
@@ -119,7 +120,7 @@ struct PostgresChangesRead {
         return left
     }
 
-    /// How many cells stand before those of the row.
+    /// The number of cells before those of the row.
     private static let logCells = 3
 
     // MARK: - Rows
@@ -194,14 +195,14 @@ struct PostgresChangesRead {
     }
 }
 
-/// Changes as they go onto a page, each row once as gone.
+/// Collects changes for a page; each removed row appears once.
 private struct ChangeBuilder {
     private let request: ChangeRequest
     private let table: Table
     private var page: PageBytes
-    /// A row may have left a view more than once.
+    /// The removed rows on the page, because a row may have left a view more than once.
     private var told: Set<String> = []
-    /// The time of the last change that was taken.
+    /// The time of the last change that was added.
     private(set) var last: Int64?
 
     init(_ request: ChangeRequest, _ table: Table) {
@@ -215,7 +216,7 @@ private struct ChangeBuilder {
         )
     }
 
-    /// Adds a row; false when the page is full.
+    /// Adds a row; returns false if the page is full.
     mutating func add(_ image: RowImage) throws -> Bool {
         let isAdded = try page.add {
             guard let select = request.select else { return image.stored(in: table).json }
@@ -225,7 +226,7 @@ private struct ChangeBuilder {
         return isAdded
     }
 
-    /// Adds that a row is gone; false when the page is full.
+    /// Adds a removed row; returns false if the page is full.
     mutating func add(removed id: String, _ isDeleted: Bool, _ stamp: Int64) throws -> Bool {
         if told.contains(id) {
             last = stamp

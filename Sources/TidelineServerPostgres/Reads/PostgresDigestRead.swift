@@ -1,4 +1,4 @@
-// PostgresDigestRead: count and hash of the rows that a caller sees, row by row from one state.
+// PostgresDigestRead: reads counts and hashes of the rows that a caller sees, from one snapshot.
 
 import TidelineCore
 import TidelinePostgres

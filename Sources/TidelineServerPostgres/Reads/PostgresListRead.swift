@@ -1,9 +1,9 @@
-// PostgresListRead: one page of a table: conditions in SQL, conditions evaluated here, rows as JSON.
+// PostgresListRead: reads one page of a table. Some conditions are evaluated in SQL, the others in memory.
 //
-// If SQL can filter and order, the page is one statement. If a part of the filter is not in SQL,
-// rows are read in their order and evaluated until the page is full. If SQL does not have the order,
-// all rows of the filter are read and the first ones are kept. Both end with the time limit of a
-// query, never with a page that is short without a reason.
+// If SQL can filter and order, the page is one statement. If a part of the filter is not in SQL, rows are read in
+// their order and evaluated until the page is full. If SQL does not have the order, all rows of the filter are read
+// and the first ones are kept. Both are bounded by the time limit of a query; a page never ends early without a next
+// link.
 
 import TidelineCore
 import TidelinePostgres
@@ -21,7 +21,7 @@ struct PostgresListRead {
     private let window: InstantWindow?
     /// The cells of a row that the page needs; the others are null.
     private let cells: String
-    /// The places of those cells among columns and system columns; nil for all.
+    /// The indexes of those cells among columns and system columns; nil for all.
     private let places: Set<Int>?
 
     init(_ request: ListRequest, _ table: PostgresTable) {
@@ -44,7 +44,7 @@ struct PostgresListRead {
         cells = places.map { table.cells(of: $0) } ?? table.cells()
     }
 
-    /// What is read of a row: all that is not selected and that nothing is decided by is left in the database.
+    /// Returns the columns that the page, its filter and its order need; the others are not read.
     private static func places(
         _ request: ListRequest,
         _ table: PostgresTable,
@@ -59,7 +59,7 @@ struct PostgresListRead {
         return Set(select + sorting + (rest?.places ?? []) + system)
     }
 
-    /// A page of so many rows is one statement.
+    /// A page of at most this many rows is one statement.
     private static let plainRowsMax = 100
 
     func run(_ read: PostgresRead) throws -> ListPage {
@@ -78,8 +78,8 @@ struct PostgresListRead {
         var page = ListBuilder(request, table, keys)
         try check(results[1])
         let images = (0..<results[1].count).map { table.image(results[1], $0) }
-        // The check is of a later state. A row that lost its microseconds in between was edited, and can
-        // move to earlier pages by that like every row whose key is edited.
+        // The check sees a later state. A row that lost its microseconds in between was edited, and may have moved to
+        // an earlier page like every row whose key is edited.
         if let window, try hasMicroseconds(window, begin, images.map(\.allValues), read.one) {
             return try scan(read, avoidsIndex: true)
         }
@@ -94,7 +94,7 @@ struct PostgresListRead {
 
     private var clock: PostgresStatement { table.clockStatement }
 
-    /// Whether a row of a page that was read by the index, or one of the milliseconds at its ends, has
+    /// Returns whether a row of a page that was read by the index, or one in the milliseconds at its ends, has
     /// microseconds.
     private func hasMicroseconds(
         _ window: InstantWindow,
@@ -163,7 +163,7 @@ struct PostgresListRead {
         if watch.isOver { try read.check() }
     }
 
-    /// Fills the page in the order of the index; false if rows have microseconds.
+    /// Fills the page in the order of the index; returns false if rows have microseconds.
     private func fillByIndex(
         _ page: inout ListBuilder,
         _ window: InstantWindow,
@@ -243,13 +243,13 @@ struct PostgresListRead {
             guard let key, let next = window.after(key), !watch.isOver else { break }
             start = next
             mayBeNull = false
-            // The part of the filter that SQL does not answer can reject any number of rows.
+            // The part of the filter that is not in SQL can reject any number of rows.
             wanted = min(wanted * 4, Self.windowRowsMax)
         }
         if watch.isOver { try read.check() }
     }
 
-    /// About how many rows a window has at most.
+    /// The approximate maximum of rows in a window.
     private static let windowRowsMax = 20_000
 
     /// Reads the key of the row that ends a window of about `count` rows; nil if there are fewer.
@@ -326,7 +326,7 @@ struct PostgresListRead {
         return sql
     }
 
-    /// How many rows the filter has, on all pages.
+    /// The statement that counts the rows of the filter on all pages.
     private var count: SQL { "SELECT count(*)" + from(nil) }
 
     private func from(_ begin: Begin?, _ bounds: [QueryExpression] = []) -> SQL {
@@ -346,7 +346,7 @@ struct PostgresListRead {
         )
     }
 
-    /// The number of rows that have left a millisecond since a reader counted its rows.
+    /// Returns the statement for the number of rows that have left a millisecond since a reader counted its rows.
     private func departures(from tie: Int64) -> PostgresStatement {
         PostgresStatement(
             """
@@ -362,7 +362,7 @@ struct PostgresListRead {
 
     // MARK: - Where a page begins
 
-    /// The keys of the row behind which a page begins.
+    /// The position after which a page begins, by the keys of a row.
     private struct Begin {
         let keyset: KeysetRenderer
         let values: [Value]
@@ -384,7 +384,7 @@ struct PostgresListRead {
             self.values = values
         }
 
-        /// The same with the order of another renderer.
+        /// Returns the same position with the order of another renderer.
         func rendered(by renderer: FilterRenderer) -> Begin {
             Begin(KeysetRenderer(renderer, order: keyset.keys), values)
         }
@@ -401,7 +401,8 @@ struct PostgresListRead {
         return begin(mark)
     }
 
-    /// The same if the row of the link has changed: all rows that may follow its old position.
+    /// Returns the position if the row of the link has changed: it includes all rows that may follow its old
+    /// position.
     private func begin(_ mark: PageMark) -> Begin {
         func type(_ key: SortKey) -> ExpressionType {
             key.expression.type(in: table.table.definition.schema)
@@ -416,7 +417,7 @@ struct PostgresListRead {
                 values.append(Value(bound, as: type(key)))
             }
         }
-        // Before every id.
+        // The empty id is before every other one.
         values.append(.string(""))
         return Begin(KeysetRenderer(table.renderer, order: order), values)
     }

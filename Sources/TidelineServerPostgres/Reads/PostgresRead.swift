@@ -1,4 +1,4 @@
-// PostgresRead: the statements of one read: one state of the database, within a time.
+// PostgresRead: the statements of one read, from one snapshot of the database and within a time limit.
 
 import TidelineCore
 import TidelinePostgres
@@ -9,10 +9,10 @@ struct PostgresRead {
     let ticket: QueryTicket
     /// The uptime in nanoseconds at which the read has to end.
     let end: UInt64
-    /// The position that the database must have reached, if it is a replica.
+    /// The state that the database must have reached, if it is a replica.
     var reach: ReplicaReach?
 
-    /// Ends functions in memory that read much.
+    /// A watch that ends long evaluations in memory.
     var watch: EvaluationWatch {
         let budget = WatchBudget()
         return EvaluationWatch { [ticket, end] bytes in
@@ -21,7 +21,7 @@ struct PostgresRead {
         }
     }
 
-    /// Throws if the time is over or the caller has left.
+    /// Throws if the time is over or the caller has disconnected.
     func check() throws {
         if ticket.isOver { throw CancellationError() }
         guard Uptime.now() < end else {
@@ -37,8 +37,8 @@ struct PostgresRead {
 
     /// Sets the time limits to the time that is left.
     ///
-    /// They end with the transaction: a pooler keeps none of them. A wait for another transaction's
-    /// lock is distinguished from a read that takes too long.
+    /// They end with the transaction, so that a pooler keeps none of them. The lock timeout is separate from the
+    /// statement timeout, so that the two errors can be distinguished.
     var times: PostgresStatement {
         let now = Uptime.now()
         let milliseconds = end > now ? max((end - now) / 1_000_000, 1) : 1
@@ -50,13 +50,13 @@ struct PostgresRead {
         ).kept
     }
 
-    /// One statement, in a transaction that the pipeline is.
+    /// Runs one statement in a transaction, which its pipeline is.
     func one(_ statement: PostgresStatement) throws -> PostgresResult {
         try check()
         return try connection.pipeline([times, statement])[1]
     }
 
-    /// All the statements from one state of the database, in one round trip.
+    /// Runs all the statements on one snapshot of the database, in one round trip.
     func all(_ statements: [PostgresStatement]) throws -> [PostgresResult] {
         try check()
         let begin = begin
@@ -66,7 +66,7 @@ struct PostgresRead {
         return Array(results.dropFirst(begin.count).dropLast())
     }
 
-    /// A transaction whose later statements depend on the first.
+    /// Runs a transaction whose later statements depend on the first.
     func transaction<Result>(
         _ first: [PostgresStatement],
         _ body: ([PostgresResult]) throws -> Result
@@ -79,13 +79,13 @@ struct PostgresRead {
         return result
     }
 
-    /// The rows of a statement, some at a time, within a transaction.
+    /// Reads the rows of a statement in portions, within a transaction.
     ///
     /// - Parameters:
     ///   - sql: The statement.
-    ///   - checkResult: Sees each result before its rows.
-    ///   - body: Takes a row; false for no more.
-    /// - Throws: ``PostgresError``, and what the closures throw.
+    ///   - checkResult: Called with each result before its rows.
+    ///   - body: Called with a row; returns false to stop.
+    /// - Throws: ``PostgresError``, and the errors of the closures.
     func forEach(
         _ sql: SQL,
         checkResult: (PostgresResult) throws -> Void = { _ in },
@@ -118,7 +118,7 @@ struct PostgresRead {
     private static let bytesMax = 8 << 20
 }
 
-/// A budget that skips the wall clock for most of the bytes that are read.
+/// A budget of bytes that are read before the wall clock is checked again.
 private final class WatchBudget {
     private static let bytesBetweenLooks = 1 << 18
     private var left = bytesBetweenLooks
@@ -132,8 +132,8 @@ private final class WatchBudget {
 }
 
 extension PostgresTable {
-    /// The clock of the table with the state of the database and the form of the table, as the first
-    /// cells of a read.
+    /// The statement for the table's clock, the epoch of the database and the schema version of the table, which are
+    /// the first cells of a read.
     var clockStatement: PostgresStatement {
         PostgresStatement(
             """
@@ -146,10 +146,9 @@ extension PostgresTable {
         ).kept
     }
 
-    /// A table that is not there stands at its beginning.
+    /// The clock of a missing table is at its beginning.
     ///
-    /// - Throws: ``OutdatedTable`` if it has another schema version than this one;
-    ///   ``ReplicaIsBehind``.
+    /// - Throws: ``OutdatedTable`` if the table has another schema version than this one, and ``ReplicaIsBehind``.
     func clock(_ result: PostgresResult, _ read: PostgresRead) throws -> TableClock {
         guard result.count > 0 else {
             try read.reach?.check(TableClock())
@@ -173,8 +172,8 @@ extension PostgresTable {
         }
     }
 
-    /// Returns the cause of a statement's failure if the table has lost a column that it named; nil
-    /// for other failures.
+    /// Returns an error if a statement failed because the table has lost a column that it named; nil for other
+    /// failures.
     func outdated(
         _ error: PostgresError,
         _ connection: PostgresConnection

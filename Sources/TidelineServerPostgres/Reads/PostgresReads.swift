@@ -1,5 +1,5 @@
-// PostgresReads: runs reads on the connections to one PostgreSQL server, each within a time limit and for as long as
-// its caller waits.
+// PostgresReads: runs reads on the connections to one PostgreSQL server, each within a time limit and until its
+// caller disconnects.
 
 import Synchronization
 import TidelinePostgres
@@ -8,7 +8,7 @@ import TidelineServerCore
 struct PostgresReads: Sendable {
     private let threads: PostgresThreads
 
-    /// How many reads wait at most.
+    /// The most reads that wait.
     private static let queueMax = 10_000
 
     init(
@@ -26,16 +26,16 @@ struct PostgresReads: Sendable {
         )
     }
 
-    /// Reads until `end` at the latest, the wait for a connection included.
+    /// Reads until `end` at the latest, including the wait for a connection.
     ///
     /// - Parameters:
-    ///   - caller: Whose turn it takes.
+    ///   - caller: The caller for which the read takes its turn.
     ///   - table: The table of the read; nil if its schema version does not matter.
     ///   - end: An uptime in nanoseconds.
-    ///   - reach: The position that the database must have reached, if it is a replica.
-    ///   - body: May run twice, when the connection breaks.
-    /// - Returns: What `body` returns.
-    /// - Throws: What `body` throws, and ``ServerError`` in place of ``PostgresError``.
+    ///   - reach: The state that the database must have reached, if it is a replica.
+    ///   - body: The read; it may run twice if the connection breaks.
+    /// - Returns: The result of `body`.
+    /// - Throws: The errors of `body`, with ``ServerError`` instead of ``PostgresError``.
     func run<Result: Sendable>(
         of caller: ReadCaller = .nobody,
         in table: PostgresTable? = nil,
@@ -99,10 +99,10 @@ struct PostgresReads: Sendable {
         }
     }
 
-    /// Ends when the reads have ended that were queued already.
+    /// Stops after the queued reads have ended.
     func stop() async { await threads.stop() }
 
-    /// Returns why a read has no answer; nil if it may be tried again.
+    /// Returns why a read has no answer; nil if it may be retried.
     private static func refusal(
         _ error: PostgresError,
         _ connection: PostgresConnection,
@@ -112,7 +112,7 @@ struct PostgresReads: Sendable {
         if ticket.isCancelled { return CancellationError() }
         if error.isConnectionLost || connection.isBroken || connection.fault != nil { return nil }
         guard error.isCanceled else { return PostgresRefusal.ofRead(error) }
-        // Near its end it was the time; else it was meant for the read before.
+        // A cancellation near its end was the time limit; an earlier one was meant for the previous read.
         let margin: UInt64 = 50_000_000
         return Uptime.now() + margin > end
             ? ServerError.queryTooExpensive : nil
@@ -127,7 +127,7 @@ private final class ReadEnd: Sendable {
 
     var end: UInt64 { nanoseconds.load(ordering: .relaxed) }
 
-    /// Gives the time back that went into a try for nothing.
+    /// Does not count the time of an attempt that was discarded.
     func give(_ lost: UInt64) {
         let end = end
         let sum = end.addingReportingOverflow(lost)

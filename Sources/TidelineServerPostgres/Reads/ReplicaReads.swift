@@ -1,35 +1,35 @@
-// ReplicaReads: pages from a replica, a copy of the database that PostgreSQL keeps and that may lag behind.
+// ReplicaReads: reads pages from a replica of the database, which may lag behind.
 //
-// A caller never sees less than was acknowledged before the request: the clock of the read is looked up at the
-// primary first, and the replica must have reached it, in the same epoch. If it has not, the read waits for it
-// briefly and then uses the primary. The primary also answers everything else that a replica cannot answer: a
-// replica is never a reason for a rejection.
+// A caller never sees less than was acknowledged before the request: the clock of the table is first read at the
+// primary, and the replica must have reached it, in the same epoch. If it has not, the read waits briefly and then
+// uses the primary. The primary also answers everything else that a replica cannot answer: a replica never causes a
+// rejection.
 
 import Synchronization
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
-/// The position that a replica must have for a page, and its actual position.
+/// The state that a replica must have reached for a page, and its actual state.
 final class ReplicaReach: Sendable {
     private let wanted: TableClock
     private let found = Mutex<TableClock?>(nil)
 
     init(_ wanted: TableClock) { self.wanted = wanted }
 
-    /// How far the replica is beyond the wanted position; nil if it is not.
+    /// How far the replica is beyond the wanted timestamp; nil if it is not.
     var ahead: Int64? {
         found.withLock { found in found.flatMap { $0.stamp > wanted.stamp ? $0.stamp : nil } }
     }
 
-    /// Returns the meaning of a failure because of a missing table or column; nil for another failure.
+    /// Converts a failure because of a missing table or column; returns nil for another failure.
     func isBehind(_ error: PostgresError) -> ReplicaIsBehind? {
         ["42P01", "42703"].contains(error.state) ? ReplicaIsBehind(isOfAnotherEpoch: false) : nil
     }
 
-    /// - Throws: ``ReplicaIsBehind``
+    /// - Throws: ``ReplicaIsBehind``.
     func check(_ clock: TableClock) throws {
-        // It may not have the table yet.
+        // The replica may not have the table yet.
         guard clock.epoch != nil else { throw ReplicaIsBehind(isOfAnotherEpoch: false) }
         guard clock.epoch == wanted.epoch else { throw ReplicaIsBehind(isOfAnotherEpoch: true) }
         guard clock.stamp >= wanted.stamp else { throw ReplicaIsBehind(isOfAnotherEpoch: false) }
@@ -39,14 +39,14 @@ final class ReplicaReach: Sendable {
 
 /// The error of a replica that lacks the wanted commits.
 struct ReplicaIsBehind: Error {
-    /// It was not told yet that the database was restored, or is a copy of another one.
+    /// Whether the replica does not know of a restore yet, or is a copy of another database.
     let isOfAnotherEpoch: Bool
 }
 
-/// A replica has not answered in its time.
+/// The error of a replica that does not answer within its time limit.
 private struct ReplicaStandsStill: Error {}
 
-/// The first of several answers.
+/// The first of several answers, for one waiting task.
 private final class FirstAnswer<Value: Sendable>: Sendable {
     private struct State {
         var answer: Result<Value, any Error>?
@@ -65,7 +65,7 @@ private final class FirstAnswer<Value: Sendable>: Sendable {
         waiting?.resume(with: answer)
     }
 
-    /// To be asked once.
+    /// Returns the first answer; must be called only once.
     func answer() async throws -> Value {
         try await withCheckedThrowingContinuation { continuation in
             let answer = state.withLock { state in
@@ -78,7 +78,7 @@ private final class FirstAnswer<Value: Sendable>: Sendable {
 }
 
 final class ReplicaReads: Sendable {
-    /// Why it is left aside for now.
+    /// Why the replica is not used for now.
     private enum Reason: String {
         case behind = "it is behind"
         case otherEpoch = "it has another epoch: it is behind, or a copy of another database"
@@ -87,7 +87,7 @@ final class ReplicaReads: Sendable {
 
     private struct State {
         var reason: Reason?
-        /// Until when it is not asked.
+        /// The uptime until which the replica is not used.
         var rest: UInt64 = 0
     }
 
@@ -95,18 +95,18 @@ final class ReplicaReads: Sendable {
     private let stamps: ReportedStamps
     private let log: ServerLog
     private let metrics: StoreMetrics
-    /// How long a page waits in all for commits that the replica does not have yet.
+    /// How long a page waits at most for commits that the replica does not have yet.
     private let patience: Duration
-    /// For how long a replica is left aside that did not come so far meanwhile.
+    /// For how long a replica is not used if it did not reach the state in that time.
     private let rest: Duration
     private let state = Mutex(State())
 
-    /// How long a page waits from look to look, in milliseconds.
+    /// The pause between two checks of the replica, in milliseconds.
     private static let waitMin = 2
     private static let waitMax = 64
-    /// How long, in nanoseconds, a query may miss its time limit and its answer may be late.
+    /// How late, in nanoseconds, a query may end after its time limit and its answer may arrive.
     private static let lastMoment: UInt64 = 100_000_000
-    /// How long other readers avoid it while one tries it.
+    /// For how long other readers avoid the replica while one tries it.
     private static let trialTime: Duration = .seconds(5)
 
     init(_ reads: PostgresReads, _ stamps: ReportedStamps, _ options: PostgresTableStore.Options) {
@@ -118,7 +118,7 @@ final class ReplicaReads: Sendable {
         patience = options.replicaPatience
     }
 
-    /// Whether it may be asked now: after its rest, one reader at a time tries it.
+    /// Whether the replica may be used now: after its rest, one reader at a time tries it.
     var isUsable: Bool {
         state.withLock { state in
             guard state.reason != nil else { return true }
@@ -128,15 +128,15 @@ final class ReplicaReads: Sendable {
         }
     }
 
-    /// A page that has all that a clock says.
+    /// Returns a page that includes everything up to a clock.
     ///
     /// - Parameters:
     ///   - wanted: The clock at the primary.
     ///   - name: The name of the clock.
-    ///   - caller: Whose turn it takes.
+    ///   - caller: The caller for which the read takes its turn.
     ///   - end: An uptime in nanoseconds.
-    ///   - body: May run several times.
-    /// - Returns: Nil if the primary has to be asked.
+    ///   - body: The read, which may run several times.
+    /// - Returns: Nil if the primary must be used.
     /// - Throws: `CancellationError`.
     func page<Page: Sendable>(
         _ wanted: TableClock,
@@ -147,14 +147,15 @@ final class ReplicaReads: Sendable {
     ) async throws -> Page? {
         var wait = Self.waitMin
         let patience = Uptime.after(patience)
-        // The rest of the time is for the primary.
+        // The rest of the time is reserved for the primary.
         let half = Uptime.half(until: end)
         while true {
             let reach = ReplicaReach(wanted)
             do {
                 let page = try await read(of: caller, until: half, reach, body)
                 if let stamp = reach.ahead {
-                    // Commits that this replica shows and that a promotion of another one loses must be noticed.
+                    // This replica may show commits that are lost if another replica is promoted; such a loss must be
+                    // noticed.
                     stamps.report([TableStamp(table: name, stamp: stamp)])
                 }
                 metrics.replicaPages.add()
@@ -171,7 +172,7 @@ final class ReplicaReads: Sendable {
                 try await Uptime.pass(milliseconds: wait)
                 wait = min(2 * wait, Self.waitMax)
             } catch is ServerError where Uptime.now() + Self.lastMoment > half {
-                // It answers, and the query is long.
+                // The replica answers, but the query is long.
                 use()
                 return nil
             } catch {
@@ -182,7 +183,7 @@ final class ReplicaReads: Sendable {
         }
     }
 
-    /// Runs a read that is given up a moment after its end, whatever the replica does: a stalled replica stops nothing.
+    /// Runs a read that is abandoned a moment after its end, so that a stalled replica does not block the caller.
     private func read<Page: Sendable>(
         of caller: ReadCaller,
         until end: UInt64,
@@ -220,7 +221,7 @@ final class ReplicaReads: Sendable {
         return error is OutdatedTable ? .behind : nil
     }
 
-    /// Closes its connections without waiting for them: one may be stalled.
+    /// Closes its connections without waiting for them, because one may be stalled.
     func stop() { Task { [reads] in await reads.stop() } }
 
     private func use() {

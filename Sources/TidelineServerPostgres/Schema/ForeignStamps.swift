@@ -1,15 +1,15 @@
-// ForeignStamps: the commit timestamps for an external writer's transaction, assigned at its commit.
+// ForeignStamps: the SQL that assigns commit timestamps to an external writer's transaction at its commit.
 //
-// A column may have the name of a variable of the function: an ambiguous name is the variable.
+// A column may have the name of a variable of the function: an ambiguous name means the variable.
 
 import TidelineCore
 import TidelineServerCore
 
 extension ForeignWriters {
-    /// The statements, between the look whether there is anything to stamp and the end.
+    /// The statements that assign the timestamps, after the check whether any row needs one.
     ///
-    /// All rows of the transaction get the next timestamps of the table's clock. The text is that of the first servers,
-    /// margins included: triggers are created again if it differs.
+    /// All rows of the transaction get the next timestamps of the table's clock. The text, including its indentation,
+    /// must stay that of the first servers, because triggers are created again if it differs.
     var stamps: String {
         """
         SELECT count(*) INTO rows FROM \(relation) WHERE "version" = 0;
@@ -62,7 +62,7 @@ extension ForeignWriters {
         """
     }
 
-    /// The timestamp after the last one of the clock's row.
+    /// Computes the timestamp after the last one in the clock's row.
     private static let next = """
         greatest("stamp" + \(PostgresClock.spacing), \(PostgresClock.microseconds))
         """

@@ -1,17 +1,17 @@
-// ForeignWriters: triggers that stamp the rows of external writers: psql, another service, a nightly job.
+// ForeignWriters: triggers that assign commit timestamps to the rows of external writers: psql, another service, a
+// nightly job.
 //
 //     mark     before a row is written: its version becomes 0, which says that it has no stamp yet
 //     keep     before a row is deleted: it becomes a tombstone, or goes into the log
 //     stamp    at the commit: takes the table's clock, as a server does, for all rows of the transaction
 //
-// So an external transaction holds the clock only while it commits, however long it was open, and its
-// timestamps follow the order of commits too. A server's own writes have their timestamps already: they say so
-// by a setting of their transaction, and the triggers let them pass. Writes of external triggers and foreign keys
-// after such a write do not count as the server's: they happen within a trigger. TRUNCATE has no rows, and is
-// rejected.
+// So an external transaction holds the clock only while it commits, however long it was open, and its timestamps
+// follow the order of commits as well. A server's own writes have their timestamps already: a setting of their
+// transaction makes the triggers skip them. Writes of external triggers and foreign keys after such a write do not
+// count as the server's, because they run within a trigger. TRUNCATE fires no row triggers, and is rejected.
 //
-// They run with the rights of their creator, and find tables by the creator's search path: a writer of a table
-// needs no other rights for it.
+// The triggers run with the rights of their creator, and find tables by the creator's search path: a writer of a
+// table needs no other rights.
 
 import TidelineCore
 import TidelineServerCore
@@ -44,7 +44,7 @@ struct ForeignWriters {
         END $$;
         """
 
-    /// Functions and triggers of the table; the same text for the same table.
+    /// The functions and triggers of the table, as one text; it is the same for the same table.
     var script: String {
         """
         \(Self.place)
@@ -81,31 +81,31 @@ struct ForeignWriters {
         "tideline." + PostgresName.quoted("\(name).\(table.name)")
     }
 
-    /// The setting of a transaction by which servers say that they stamp themselves.
+    /// The setting by which servers declare that their transaction assigns its own timestamps.
     private let setting = "tideline.own"
 
     private var isForeign: String {
         "current_setting('\(setting)', true) IS DISTINCT FROM \(Self.ownWord)"
     }
 
-    /// The value of the setting for a write within as many triggers as this one.
+    /// The value of the setting for a write at this trigger depth.
     static let ownWord = "'on' || coalesce(nullif(pg_trigger_depth(), 0)::text, '')"
 
-    /// Has functions find tables where they are found now, and never among a session's temporary ones.
+    /// Sets the search path of functions to the current one, without a session's temporary tables.
     private static let place = """
         SELECT set_config(
             'search_path', concat_ws(', ', nullif(current_setting('search_path'), ''), 'pg_temp'), true
         ) WHERE current_setting('search_path') NOT LIKE '%pg_temp%';
         """
 
-    /// A column may have the name of a variable: what is meant as a column has its table before it.
+    /// A column may have the name of a variable, so columns are written with their table.
     private static let names = "#variable_conflict use_variable"
 
-    /// How each function is declared.
+    /// The options of each function.
     private static let rights =
         "RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT"
 
-    /// The columns that the log takes of a row.
+    /// The columns of a row that the log contains.
     private var logged: [String] {
         switch scope {
         case .nothing: []
@@ -117,7 +117,7 @@ struct ForeignWriters {
         }
     }
 
-    /// Puts the row as it was into the log; the stamp follows.
+    /// Logs the former row; its timestamp follows at the commit.
     private func keepOld(isDeleted: String) -> String {
         let names = (["id"] + logged).map(PostgresName.quoted)
         return """
@@ -127,7 +127,7 @@ struct ForeignWriters {
             """
     }
 
-    /// When a change of a row may take it out of a view.
+    /// The condition that a change of a row may remove it from a view.
     private var mayLeave: String {
         switch scope {
         case .nothing: "FALSE"
@@ -138,7 +138,7 @@ struct ForeignWriters {
         }
     }
 
-    /// Takes down that a row leaves its millisecond.
+    /// Records that a row leaves its millisecond.
     private var keepTime: String {
         "INSERT INTO tideline.moved VALUES (\(clock), OLD.\"version\" / 1000);"
     }
@@ -177,9 +177,9 @@ struct ForeignWriters {
         """
     }
 
-    /// A row is inserted again: the old tombstone is removed, unless a foreign key references the table.
+    /// If a row is inserted again, the old tombstone is removed, unless a foreign key references the table.
     ///
-    /// For an external writer the row was gone.
+    /// For an external writer the row did not exist.
     private var takesTombstone: String {
         guard table.softDelete else { return "" }
         return """
@@ -203,7 +203,7 @@ struct ForeignWriters {
             """
     }
 
-    /// A deleted row loses its values where the table keeps none.
+    /// Removes the values of a deleted row, if the table keeps none in tombstones.
     private var erasesTombstone: String {
         guard table.tombstones == .bare, table.softDelete else { return "" }
         let cells = PostgresSchema.erasedCells(of: table)
@@ -216,7 +216,7 @@ struct ForeignWriters {
             """
     }
 
-    /// Takes down that the transaction writes to the table, so that its clocks are locked in one order.
+    /// Records that the transaction writes to the table, so that its clocks are locked in a fixed order.
     private var touches: String {
         """
         IF strpos(coalesce(current_setting('tideline.touched', true), ''), \(touchedWord)) = 0 THEN
@@ -227,7 +227,7 @@ struct ForeignWriters {
         """
     }
 
-    /// In the order in which servers lock them: who writes to the same tables waits, and not in a circle.
+    /// Locks clocks in the order in which servers lock them, so that writers to the same tables cannot deadlock.
     private var locks: String {
         """
         PERFORM 1 FROM tideline.clocks WHERE "table" = ANY(
@@ -236,10 +236,10 @@ struct ForeignWriters {
         """
     }
 
-    /// The table among those that a transaction has touched: no name has a slash.
+    /// The table as the list of a transaction's changed tables contains it; no name has a slash.
     private var touchedWord: String { "'/\(table.name.lowercased())/'" }
 
-    /// Rejects values that cannot be sent to a device; values that a row has already are left as they are.
+    /// Rejects values that cannot be sent to a device, except values that a row had before.
     private var values: String {
         let times = [SystemColumn.createdAt].map { ($0, ColumnType.dateTime) }
         return (table.schema.columns.map { ($0.name, $0.type) } + times)
@@ -259,7 +259,8 @@ struct ForeignWriters {
             .joined(separator: "\n")
     }
 
-    /// The values of a type that the wire has no text for, as a condition after a column; nil if it has all.
+    /// Returns a condition, to follow a column, for the values of a type that have no text on the wire; nil if there
+    /// are none.
     static func bounds(of type: ColumnType) -> (condition: String, fault: String)? {
         switch type {
         case .number: ("IN ('NaN', 'Infinity', '-Infinity')", "what is no finite number")
@@ -282,7 +283,7 @@ struct ForeignWriters {
             \(touches)
             RETURN OLD;
             """
-        // A row that goes with another one that it refers to cannot stay, not even as a tombstone.
+        // A row that is deleted with another one that it references cannot stay, not even as a tombstone.
         let stays = """
             IF pg_trigger_depth() > 1 AND EXISTS (
                 SELECT 1 FROM pg_constraint AS c
@@ -303,9 +304,9 @@ struct ForeignWriters {
             """
     }
 
-    /// Stamps all rows of the transaction at its first call; the others find nothing to do.
+    /// Assigns timestamps to all rows of the transaction at its first call; later calls find no row without one.
     ///
-    /// Only rows of its own transaction have no stamp: others commit with one.
+    /// Only rows of the current transaction have no timestamp, because others commit with one.
     private var stamp: String {
         """
         CREATE OR REPLACE FUNCTION \(function("stamp"))() \(Self.rights) AS $$

@@ -10,8 +10,8 @@ import TidelineServerCore
 
 /// A migration to storage format 5, in the transaction of a schema change.
 ///
-/// If the transaction is rolled back, the database is as it was. The caller renews the epoch, because no cursor that
-/// a device has of these tables can be continued, and creates the triggers.
+/// If the transaction is rolled back, the database is unchanged. The caller renews the epoch, because no device can
+/// continue its cursors for these tables, and creates the triggers.
 struct OwnerClockRemoval {
     private let script: SchemaScript
 
@@ -21,7 +21,7 @@ struct OwnerClockRemoval {
 
     private static let mark = "owner:"
 
-    /// Whether columns are stored as those of a table with owner clocks.
+    /// Returns whether columns are stored in the form of a table with owner clocks.
     static func isNeeded(_ columns: String) -> Bool { columns.hasPrefix(mark) }
 
     /// The error of a command that does not migrate.
@@ -44,7 +44,7 @@ struct OwnerClockRemoval {
         let tables = try (0..<found.count).map {
             try PostgresSchema.table(found.text($0, 0), found.text($0, 1))
         }
-        // In the order in which writers lock them.
+        // The clocks are locked in the order in which writers lock them.
         for table in tables where try exists(PostgresName.quoted(table.name)) {
             try script.runOnRows("LOCK TABLE \(PostgresName.quoted(table.name)) IN EXCLUSIVE MODE")
         }
@@ -85,8 +85,8 @@ struct OwnerClockRemoval {
             WHERE c."table" = \(name)
             """
         )
-        // Two owners may have given the same timestamp: a reader who counts the rows of a millisecond reads all of
-        // them again.
+        // Two owners may have assigned the same timestamp, so a reader who counts the rows of a millisecond reads all
+        // of them again.
         try script.runOnRows(
             """
             INSERT INTO tideline.departures AS d ("table", "millisecond", "count", "last")
@@ -101,7 +101,7 @@ struct OwnerClockRemoval {
             try script.execute("DROP TABLE \(log)")
             try script.execute(PostgresSchema.createLog(table))
         }
-        // The triggers are created again for it.
+        // The triggers are created again for the new clock.
         try script.run(
             PostgresSchema.putState,
             [.text("triggers.\(table.name.lowercased())"), .text("")]

@@ -1,14 +1,14 @@
-// PostgresAdoption: the reasons why an existing table cannot be served as it is.
+// PostgresAdoption: the reasons why an existing table cannot be served in its current form.
 //
-// Checked before anything is changed, also by a dry run: a change that failed halfway would only report the error
-// of PostgreSQL.
+// They are checked before anything is changed, also by a dry run: a change that fails halfway would only report the
+// error of PostgreSQL.
 
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
 extension PostgresAdoption {
-    /// Names are distinguished by letter case in PostgreSQL, and nowhere else.
+    /// Rejects names that differ only in letter case, which only PostgreSQL distinguishes.
     static func refuseOtherSpelling(_ name: String, _ connection: PostgresConnection) throws {
         let found = try connection.run(
             """
@@ -24,7 +24,7 @@ extension PostgresAdoption {
         )
     }
 
-    /// - Throws: ``SchemaError``, which names what it is and what to do.
+    /// - Throws: ``SchemaError``, which contains the reason and how to fix it.
     func refuseWhatCannotBe(_ table: TableDefinition, _ connection: PostgresConnection) throws {
         try refuseKind(connection)
         try refuseDependents(connection)
@@ -56,7 +56,7 @@ extension PostgresAdoption {
         }
     }
 
-    /// A column of which something depends keeps its type.
+    /// Rejects a change of type for a column that another object depends on.
     private func refuseDependents(_ connection: PostgresConnection) throws {
         for column in retyped {
             let found = try connection.run(
@@ -95,7 +95,7 @@ extension PostgresAdoption {
         }
     }
 
-    /// A row that others write has the version 0 for a while.
+    /// Rejects a check on `version`, because a row of an external writer has the version 0 for a while.
     private func refuseChecks(_ connection: PostgresConnection) throws {
         let found = try connection.run(
             """
@@ -111,7 +111,7 @@ extension PostgresAdoption {
         )
     }
 
-    /// Rejects rows that cannot be sent to devices, or not be distinguished there.
+    /// Rejects rows that cannot be sent to devices, or cannot be distinguished there.
     private func refuseRows(_ table: TableDefinition, _ connection: PostgresConnection) throws {
         var faults: [(count: String, fault: String)] = []
         if columns[SystemColumn.id] != nil {
@@ -123,7 +123,7 @@ extension PostgresAdoption {
         for column in table.schema.columns + [created] where columns[column.name] != nil {
             guard let bounds = ForeignWriters.bounds(of: column.type) else { continue }
             let name = PostgresName.quoted(column.name)
-            // Whole numbers have no such values, and no such words.
+            // Whole numbers have no special values such as NaN.
             let type = columns[column.name]?.type ?? ""
             guard !["smallint", "integer", "bigint"].contains(type) else { continue }
             faults.append(

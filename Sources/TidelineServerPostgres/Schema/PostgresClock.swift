@@ -1,27 +1,27 @@
-// PostgresClock: the stamps of a table: strictly increasing in the order of commits.
+// PostgresClock: the commit timestamps of a table, which strictly increase in the order of commits.
 //
-// A server locks the clock's row before it plans, and holds it until its commit is visible: PostgreSQL
-// makes a transaction visible to others before it releases its locks. So a timestamp is assigned only when
-// all earlier ones are visible or rolled back, however many servers write.
+// A server locks the clock's row before it plans, and holds it until its commit is visible, because PostgreSQL makes
+// a transaction visible to others before it releases its locks. So a timestamp is assigned only after all earlier
+// ones are visible or rolled back, however many servers write.
 
 enum PostgresClock {
-    /// The least distance of two stamps of a table, as in every database.
+    /// The least distance of two commit timestamps of a table, as in every database.
     static let spacing: Int64 = 25
 
-    /// How far stamps may run ahead of the clock to set a counted millisecond apart.
+    /// How far timestamps may run ahead of the wall clock to leave a counted millisecond.
     static let aheadMax: Int64 = 1_000_000
 
     /// How long after a list a reader may still count the rows of its last millisecond.
     static let countedTime: Int64 = 86_400_000_000
 
-    /// More rows than a millisecond has.
+    /// More rows than a millisecond can have.
     static let all = 1000 / spacing
 
-    /// The place of the mark that a copy leaves among the departures: what left milliseconds up to the
-    /// one that it counts is not known, and taken for all.
+    /// The position of the entry that a copy leaves among the counted departures: for milliseconds up to that entry,
+    /// the number of departed rows is unknown, and all rows count as departed.
     static let unknown: Int64 = -1
 
-    /// The time of the database in microseconds: the servers' own may differ.
+    /// The time of the database in microseconds, because the clocks of servers may differ.
     static let microseconds = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
     static let now = "SELECT \(microseconds)"
@@ -32,7 +32,7 @@ enum PostgresClock {
     /// Returns the timestamp after the last one.
     ///
     /// - Parameters:
-    ///   - last: The last stamp.
+    ///   - last: The last timestamp.
     ///   - now: Microseconds since 1970.
     ///   - isCounted: Whether a reader may count the rows of the millisecond of `last`, so that the
     ///     next ones must belong to another.

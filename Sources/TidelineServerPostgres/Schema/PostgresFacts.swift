@@ -1,4 +1,4 @@
-// PostgresFacts: the answers of a database to a schema plan.
+// PostgresFacts: answers the queries of a schema plan about a database.
 
 import TidelineCore
 import TidelinePostgres

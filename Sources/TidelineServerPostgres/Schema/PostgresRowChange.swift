@@ -1,7 +1,7 @@
-// PostgresRowChange: carries out the steps of one table, and gives the rows that changed a new version.
+// PostgresRowChange: performs the schema steps of one table, and gives the changed rows a new version.
 //
-// A row changed when a device that holds it would show something else than the server. It moves to the
-// end of the order of `updatedAt`, so that devices pull it again.
+// A row counts as changed if a device that has it would show other values than the server. It moves to the end of the
+// order of `updatedAt`, so that devices pull it again.
 
 import TidelineCore
 import TidelinePostgres
@@ -42,13 +42,13 @@ struct PostgresRowChange {
         try script.execute("DROP TABLE pg_temp.tideline_changed")
     }
 
-    /// New versions for all rows, tombstones too, of a table that had none.
+    /// Gives all rows of an adopted table, including tombstones, their first versions.
     func giveFirstVersions() throws {
         try giveNewVersions(from: relation, count: relation)
     }
 
-    /// Assigns timestamps after every assigned one, and before the wall clock if possible, in the order of
-    /// the rows.
+    /// Assigns timestamps to the rows in their order: after every assigned one, and before the wall clock if
+    /// possible.
     private func giveNewVersions(from rows: String, count: String) throws {
         let name = SQLValue.text(table.lowercased())
         let last = try connection.run(PostgresSchema.lockClock, [name]).integer(0, 0)
@@ -86,7 +86,7 @@ struct PostgresRowChange {
         )
     }
 
-    /// How many rows are held in memory at once.
+    /// How many rows are in memory at once.
     private static let chunkRows = 1000
     /// The name of a column while its values are converted; no declared column can have it.
     private static let newColumn = PostgresName.quoted("__new")
@@ -97,7 +97,7 @@ struct PostgresRowChange {
         hasValues: Bool
     ) throws {
         let (from, to) = (PostgresColumn(old), PostgresColumn(new))
-        // Others may have indexes and rules on it.
+        // Another program may have indexes and rules on the column.
         let isInPlace = from.declaration == to.declaration
         let target = isInPlace ? from.quoted : Self.newColumn
         if !isInPlace {
@@ -190,7 +190,7 @@ struct PostgresRowChange {
         )
     }
 
-    /// Tombstones keep their place: no device has them.
+    /// Tombstones keep their position, because no device has them.
     private func mark(_ condition: String) throws {
         try makeMarks()
         try script.runOnRows(
@@ -204,7 +204,7 @@ struct PostgresRowChange {
 }
 
 extension SchemaStep {
-    /// Whether rows get new versions for it.
+    /// Whether the step gives rows new versions.
     fileprivate var marksRows: Bool {
         switch kind {
         case .addColumn(_, let rows): rows > 0

@@ -1,20 +1,20 @@
-// PostgresSchema: the SQL text that makes and changes tables.
+// PostgresSchema: the SQL text that creates and changes tables.
 //
-// Columns carry no NOT NULL: it could not be taken away from old rows when the configuration does.
-// The routes keep nulls out, and a column that is added fills old rows with its default.
+// Columns have no NOT NULL, because the configuration may remove it later. The routes reject nulls, and adding a
+// column fills old rows with its default.
 
 import TidelineCore
 import TidelineServerCore
 
 enum PostgresSchema {
-    /// The form of the server's own tables, which is raised when it changes.
+    /// The storage format of the server's own tables, which is raised with each change.
     ///
-    /// Up to 4 tables may have owner clocks (``OwnerClockRemoval``).
+    /// Up to storage format 4, tables may have owner clocks (``OwnerClockRemoval``).
     static let formatVersion: Int64 = 5
 
     /// The server's own tables.
     ///
-    /// Servers that start together make them one after the other.
+    /// Servers that start at the same time create them one after the other.
     static let open = """
         DO $$ BEGIN
             -- Who may not make schemas is refused even where it is there.
@@ -84,7 +84,7 @@ enum PostgresSchema {
         \(ForeignWriters.shared)
         """
 
-    /// Databases of the first servers have no numbers of forms.
+    /// Databases of the first servers have no schema versions.
     private static let addForm = """
         DO $$ BEGIN
             IF NOT EXISTS (
@@ -96,12 +96,12 @@ enum PostgresSchema {
         END $$;
         """
 
-    /// One server changes tables at a time.
+    /// Locks the schema, so that one server changes tables at a time.
     ///
-    /// The number means nothing; it ends with the transaction, so that a pooler keeps nothing of it.
+    /// The number is arbitrary. The lock ends with the transaction, so that a pooler does not keep it.
     ///
-    /// - Parameter wait: How long this and each later lock may take, in milliseconds.
-    /// - Returns: Statements of a transaction that is open.
+    /// - Parameter wait: How long this and each later lock may wait, in milliseconds.
+    /// - Returns: Statements for an open transaction.
     static func lock(waiting wait: Int) -> String {
         """
         SELECT set_config('tideline.own', 'on', true), set_config('lock_timeout', '\(wait)', true);
@@ -109,7 +109,7 @@ enum PostgresSchema {
         """
     }
 
-    /// Undoes a change of tables whose program stands still.
+    /// Makes PostgreSQL roll back a schema change of a program that has stopped responding.
     static let idle = """
         SELECT set_config('idle_in_transaction_session_timeout', '60000', true),
             set_config('statement_timeout', '0', true)
@@ -132,8 +132,7 @@ enum PostgresSchema {
         ON CONFLICT ("key") DO UPDATE SET "value" = excluded."value"
         """
 
-    /// The name of a new epoch, with the latest commit: devices find out by it which of their rows the
-    /// database has never had.
+    /// The new epoch, which contains the latest commit, by which devices find the rows that the database never had.
     private static let newEpoch = """
         substr(md5(gen_random_uuid()::text), 1, 16) || '.'
             || to_hex((SELECT coalesce(max("stamp"), 0) FROM tideline.clocks))
@@ -144,14 +143,14 @@ enum PostgresSchema {
         WHERE "key" = 'epoch' RETURNING "value"
         """
 
-    /// The number of the history that the database is in: a standby that is promoted begins a new one.
+    /// Reads the number of the timeline, which a promoted standby changes.
     static let readTimeline = """
         SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
         """
 
-    /// Stores the positions of the tables when the timeline began; the first server to notice does so.
+    /// Stores the clocks of the tables at the beginning of the timeline; the first server that notices it does so.
     ///
-    /// The positions of earlier timelines are not needed any more.
+    /// The clocks of earlier timelines are not needed any more.
     static let putTimeline = """
         WITH first AS (
             INSERT INTO tideline.state ("key", "value")
@@ -169,7 +168,7 @@ enum PostgresSchema {
             json_each_text(t."value"::json) AS s WHERE t."key" = 'timeline.' || $1::text
         """
 
-    /// Once for each timeline.
+    /// Renews the epoch once for each timeline.
     static let renewEpochOfTimeline = """
         WITH first AS (
             INSERT INTO tideline.state ("key", "value") VALUES ('renewed.' || $1::text, '')
@@ -203,7 +202,7 @@ enum PostgresSchema {
         return table
     }
 
-    /// Each form of a table has a number of its own.
+    /// Each schema version of a table has its own number.
     static let putTable = """
         INSERT INTO tideline.tables AS t ("name", "relation", "columns") VALUES ($1, $2, $3)
         ON CONFLICT ("name") DO UPDATE
@@ -248,7 +247,7 @@ enum PostgresSchema {
         WHERE i.indrelid = $1::regclass AND c.relname LIKE 'tideline\\_%'
         """
 
-    /// The new table; its columns are added one by one like later ones.
+    /// Returns the statement that creates a table; its columns are added one by one like later ones.
     static func create(_ table: String) -> String {
         """
         CREATE TABLE \(PostgresName.quoted(table)) (
@@ -278,8 +277,9 @@ enum PostgresSchema {
             + "\(PostgresName.quoted(column)) TO \(PostgresName.quoted(name))"
     }
 
-    /// `id` comes after the columns, so that pages in their order need no sort; null comes first, as
-    /// in every order of ours.
+    /// `id` follows the columns, so that pages in their order need no sort.
+    ///
+    /// Null comes first, as in every order of the server.
     static func index(_ table: String, _ columns: [String]) -> String {
         let keys = columns.contains(SystemColumn.id) ? columns : columns + [SystemColumn.id]
         let names = keys.map { PostgresName.quoted($0) + " NULLS FIRST" }
@@ -296,7 +296,7 @@ enum PostgresSchema {
         """
     }
 
-    /// Rows that a foreign transaction has written and not stamped yet.
+    /// Returns the index of rows that an external transaction has written and that have no timestamp yet.
     static func unstampedIndex(_ table: String) -> String {
         """
         CREATE INDEX IF NOT EXISTS \(PostgresName.quoted(unstampedIndexName(table)))
@@ -312,7 +312,7 @@ enum PostgresSchema {
         PostgresName.index(table, ["", "tombstones"])
     }
 
-    /// Erases the values of tombstones from before the table kept none.
+    /// Erases the values of older tombstones, for a table that no longer keeps them.
     static func eraseTombstones(of table: TableDefinition) -> [String] {
         let relation = PostgresName.quoted(table.name)
         let cells = erasedCells(of: table)
@@ -330,7 +330,7 @@ enum PostgresSchema {
         ]
     }
 
-    /// The columns of a tombstone without values, with what they hold there.
+    /// Returns the columns of a tombstone without values, with their contents.
     static func erasedCells(of table: TableDefinition) -> [(column: String, value: String)] {
         table.schema.columns.filter { $0.name.lowercased() != table.owner?.lowercased() }
             .map { column in

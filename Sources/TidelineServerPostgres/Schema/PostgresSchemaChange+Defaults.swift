@@ -1,4 +1,4 @@
-// PostgresSchemaChange+Defaults: the defaults that the columns of an adopted table have in the database.
+// PostgresSchemaChange+Defaults: the default expressions of the columns of an adopted table.
 
 import TidelineCore
 import TidelinePostgres
@@ -8,9 +8,9 @@ extension PostgresSchemaChange {
     /// Reads the expressions for columns that are declared without a default.
     ///
     /// - Parameters:
-    ///   - table: The table as it is declared.
-    ///   - known: The expressions that were read before; nil for all columns, at the adoption. Other
-    ///     columns have the defaults that a server gave them.
+    ///   - table: The declared table.
+    ///   - known: The expressions that were read before; nil for all columns, at the adoption. The other columns have
+    ///     defaults that a server set.
     /// - Returns: The expressions by column.
     /// - Throws: ``PostgresError``
     func databaseDefaults(

@@ -7,8 +7,7 @@ import TidelineServerCore
 extension PostgresSchemaChange {
     /// Creates the log, with the columns of its table.
     ///
-    /// If they changed, the log restarts empty, because
-    /// older links are invalid then.
+    /// If the columns changed, the log restarts empty, because older links are invalid then.
     func prepareLog(_ table: TableDefinition, before: TableDefinition?) throws {
         func form(_ table: TableDefinition) -> Set<String> {
             Set(table.schema.columns.map { "\($0.name) \(PostgresColumn($0).declaration)" })
@@ -24,14 +23,15 @@ extension PostgresSchemaChange {
                 [.text(table.name.lowercased()), .integer(last)]
             )
             try script.execute("DROP TABLE \(log)")
-            // The triggers of the old one went with it.
+            // Dropping the old log has dropped its triggers.
             try put("", as: "triggers.\(table.name.lowercased())")
         }
         try script.execute(PostgresSchema.createLog(table))
     }
 
-    /// Starts to log in the scope of this server: callers who ask for changes from before, which it did not
-    /// record, start over.
+    /// Sets the scope of the log to that of this server.
+    ///
+    /// If it becomes wider, callers with earlier links start over.
     func beginLog(of table: TableDefinition, isFiltered: Bool?) throws {
         let key = "log.\(table.name.lowercased())"
         let before = try value(of: key).flatMap { LogScope($0) } ?? .nothing
@@ -46,7 +46,7 @@ extension PostgresSchemaChange {
         try stampForeignWrites(to: table, scope)
     }
 
-    /// Creates the triggers of the table, unless the current ones are there.
+    /// Creates the triggers of the table, unless the current ones exist.
     private func stampForeignWrites(to table: TableDefinition, _ scope: LogScope) throws {
         let text = ForeignWriters(table, scope).script
         let key = "triggers.\(table.name.lowercased())"
@@ -61,7 +61,7 @@ extension PostgresSchemaChange {
         try put(hash, as: key)
     }
 
-    /// Stamps rows that external writers wrote while the triggers were missing.
+    /// Assigns timestamps to rows that external writers wrote while the triggers were missing.
     func stampUnheard(_ tables: [TableDefinition]) throws {
         guard !tables.isEmpty else { return }
         let setOwn = "SELECT set_config('tideline.own', $1, true)"
@@ -73,7 +73,7 @@ extension PostgresSchemaChange {
                 []
             )
         }
-        // At once: a table with stamps to come cannot be changed.
+        // Deferred triggers run now, because a table with pending trigger events cannot be changed.
         try connection.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
         try connection.run(setOwn, [.text("on")])
     }

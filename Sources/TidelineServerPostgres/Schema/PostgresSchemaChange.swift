@@ -1,5 +1,4 @@
-// PostgresSchemaChange: brings the tables of a database to their declarations, as far as no stored
-// value is lost.
+// PostgresSchemaChange: brings the tables of a database to their declarations, unless stored values would be lost.
 
 import TidelineCore
 import TidelinePostgres
@@ -11,7 +10,7 @@ struct PostgresSchemaChange {
     let now: (@Sendable () -> Int64)?
     /// The statements of the change.
     let script: SchemaScript
-    /// Whether stored values may change, and existing tables be adopted.
+    /// Whether stored values may change, and existing tables may be adopted.
     let hasConsent: Bool
 
     init(
@@ -26,14 +25,14 @@ struct PostgresSchemaChange {
         script = SchemaScript(connection, isDry: isDry)
     }
 
-    /// In one transaction; nothing is changed when it throws, and by a dry script.
+    /// Prepares the tables in one transaction; nothing is changed if it throws, or if the script is dry.
     ///
     /// - Parameters:
     ///   - declared: The tables.
-    ///   - filtered: Those, in lower case, whose visible rows are decided by code; nil if no server is about
-    ///     to write to them.
-    ///   - isComplete: Whether stored columns that are not declared are not wanted.
-    ///   - isCopy: Whether a copy makes them, which has not ended.
+    ///   - filtered: The tables, in lower case, whose visible rows a hook decides; nil if no server will write to
+    ///     them next.
+    ///   - isComplete: Whether stored columns that are not declared must be dropped.
+    ///   - isCopy: Whether the tables are created for a copy that is not complete yet.
     /// - Returns: All tables of the database, and the steps that were done.
     /// - Throws: ``SchemaError`` for a step that would change or lose stored values.
     func prepare(
@@ -121,7 +120,7 @@ struct PostgresSchemaChange {
         for table in stored {
             let name = table.name.lowercased()
             let isDeclared = declared.contains { SchemaPlan.isSame($0.name, table.name) }
-            // A table that is not declared and is gone keeps its known definition.
+            // A missing table that is not declared keeps its stored definition.
             guard isDeclared || !gone.contains(name) else { continue }
             try beginLog(of: table, isFiltered: filtered?.contains(name))
         }
@@ -159,7 +158,7 @@ struct PostgresSchemaChange {
             return steps
         }
         let names = plan.tablesToLookAt(declared, isComplete: isComplete)
-        // A rejected change must not block writers.
+        // A change that is rejected must not block writers.
         if names.isEmpty || !hasConsent {
             let steps = try steps()
             if names.isEmpty { return steps }
@@ -170,10 +169,10 @@ struct PostgresSchemaChange {
 
     /// Waits for the writers of these tables, and blocks new ones, before their rows are examined.
     ///
-    /// Reads continue until something changes that they depend on: a column, a trigger. One table after the other is
+    /// Reads continue until the change reaches an object that they depend on: a column, a trigger. The tables are
     /// locked in the order in which writers lock them.
     ///
-    /// A dry run changes nothing that it examines, and blocks no writer meanwhile.
+    /// A dry run changes nothing, and blocks no writer.
     private func keepWritersOut(_ tables: [String]) throws {
         let tables = Dictionary(tables.map { ($0.lowercased(), $0) }) { $1 }
         for (_, name) in tables.sorted(by: { $0.key < $1.key }) {
@@ -204,15 +203,15 @@ struct PostgresSchemaChange {
         )
     }
 
-    /// Creates the table, or the columns that it lacks, in a transaction that is open.
+    /// Creates the table, or its missing columns, in the open transaction.
     ///
     /// - Parameters:
     ///   - table: The table with the missing columns.
-    ///   - isFiltered: Whether code decides who sees its rows.
+    ///   - isFiltered: Whether a hook decides who sees its rows.
     ///   - begin: The schema version before the transaction, if the transaction has already changed it.
-    ///   - wait: How long a lock may take, in milliseconds.
+    ///   - wait: How long a lock may wait, in milliseconds.
     /// - Returns: The table with all its columns, and the schema version before the transaction.
-    /// - Throws: ``SchemaError`` if another server created a column of another type meanwhile;
+    /// - Throws: ``SchemaError`` if another server has created a column of another type in the meantime, and
     ///   ``OutdatedTable`` if it created another schema version.
     func grow(
         _ table: TableDefinition,
@@ -220,7 +219,7 @@ struct PostgresSchemaChange {
         begin: Int64?,
         waiting wait: Int
     ) throws -> (table: TableDefinition, begin: Int64?) {
-        // All writes wait with it.
+        // All other writes wait in the meantime.
         try connection.execute(PostgresSchema.lock(waiting: wait))
         if let fault = PostgresName.fault(of: table.schema) { throw SchemaError(fault) }
         let stored = try Self.stored(table.name, connection)
@@ -241,7 +240,7 @@ struct PostgresSchemaChange {
         }
         let isUnheard = try stored.map { try SchemaLosses.isUnheard($0, connection) } ?? false
         let merged = try bring(table, from: stored, by: steps)
-        // With new columns its log is new too, and so are the triggers that write to it.
+        // With new columns the log is created again, and so are the triggers that write to it.
         try beginLog(of: merged, isFiltered: isFiltered)
         if isUnheard {
             try script.run(PostgresSchema.renewEpoch, [])
@@ -257,7 +256,7 @@ struct PostgresSchemaChange {
         return try (0..<result.count).map { try Self.table(result, $0) }
     }
 
-    /// The table of this name as it is; nil when there is none.
+    /// Returns the stored table with this name; nil if it does not exist.
     static func stored(
         _ name: String,
         _ connection: PostgresConnection
@@ -266,7 +265,7 @@ struct PostgresSchemaChange {
         return found.count > 0 ? try table(found, 0) : nil
     }
 
-    /// The same for a request that would end otherwise: it does not wait for long changes of tables.
+    /// Returns the stored table for a request that otherwise fails; it does not wait for long schema changes.
     static func storedSoon(
         _ name: String,
         _ connection: PostgresConnection
@@ -281,10 +280,10 @@ struct PostgresSchemaChange {
         return found.count > 0 ? try table(found, 0) : nil
     }
 
-    /// How long a change of tables waits for a lock.
+    /// How long a schema change waits for a lock.
     private static let lockMilliseconds = 10_000
 
-    /// The longest that such a read takes.
+    /// The time limit of such a read.
     private static let lookMilliseconds = 2000
 
     private static func table(_ result: PostgresResult, _ row: Int) throws -> TableDefinition {
@@ -293,7 +292,7 @@ struct PostgresSchemaChange {
         return table
     }
 
-    /// PostgreSQL tells names apart by letter case, and the server does not.
+    /// Renames stored tables and columns that differ from their declarations in letter case only.
     private func spellAsDeclared(
         _ declared: [TableDefinition],
         _ stored: inout [TableDefinition]
@@ -328,7 +327,7 @@ struct PostgresSchemaChange {
 
     // MARK: - Carrying out
 
-    /// Columns that are there keep their place; those that are new follow.
+    /// Existing columns keep their positions, and new ones follow.
     private func bring(
         _ table: TableDefinition,
         from stored: TableDefinition?,
@@ -405,7 +404,7 @@ struct PostgresSchemaChange {
             PostgresSchema.indexesOf,
             [.text(PostgresName.quoted(table.name))]
         )
-        // One that is there is left alone: even to look at it would wait for open transactions.
+        // An existing index is not touched: even inspecting it would wait for open transactions.
         for name in (0..<found.count).map({ found.text($0, 0) })
         where texts.removeValue(forKey: name) == nil {
             try script.execute("DROP INDEX \(PostgresName.quoted(name))")

@@ -5,15 +5,15 @@ import TidelinePostgres
 import TidelineServerCore
 
 struct SchemaLosses {
-    /// The tables that are gone.
+    /// The missing tables.
     private(set) var tables: [TableDefinition] = []
-    /// The columns that are gone, of tables that are there.
+    /// The missing columns of existing tables.
     private(set) var columns: [(table: String, column: ColumnDefinition)] = []
-    /// The tables that have lost triggers: later external writes were not reported to any device.
+    /// The tables that have lost triggers, so that later external writes were not reported to any device.
     private(set) var unheard: Set<String> = []
 
-    /// - Throws: ``SchemaError`` if a declared column has another type, or if an external program recreated a table or
-    ///   moved it out of the search path.
+    /// - Throws: ``SchemaError`` if a declared column has another type, or if an external program recreated a table
+    ///   or moved it out of the search path.
     init(
         of stored: [TableDefinition],
         for declared: [TableDefinition],
@@ -56,7 +56,7 @@ struct SchemaLosses {
         }
     }
 
-    /// A table that is only in another schema is not gone.
+    /// Rejects a table that exists only outside the search path, because it is not missing.
     private static func refuseOutOfSight(
         _ table: TableDefinition,
         _ connection: PostgresConnection
@@ -77,7 +77,7 @@ struct SchemaLosses {
         )
     }
 
-    /// Whether triggers are gone that a server has made.
+    /// Returns whether triggers of the server are missing.
     static func isUnheard(
         _ table: TableDefinition,
         _ connection: PostgresConnection
@@ -129,7 +129,7 @@ struct SchemaLosses {
         return tables.filter { isDeclared($0.name) }
             .map { SchemaStep(table: $0.name, kind: .restoreTable) }
             + columns.filter { lost in
-                // A table that is not declared any more is forgotten without a message.
+                // A table that is no longer declared is forgotten without a message.
                 let own = declared.first { SchemaPlan.isSame($0.name, lost.table) }
                 return own?.schema.columns.contains { SchemaPlan.isSame($0.name, lost.column.name) }
                     ?? false
@@ -137,7 +137,7 @@ struct SchemaLosses {
             .map { SchemaStep(table: $0.table, kind: .restoreColumn($0.column)) }
     }
 
-    /// Returns the steps with consent for tables that are not declared.
+    /// Returns the steps for missing tables that are not declared; they need consent.
     func forgotten(besides declared: [TableDefinition]) -> [SchemaStep] {
         tables.filter { table in !declared.contains { SchemaPlan.isSame($0.name, table.name) } }
             .map { SchemaStep(table: $0.name, kind: .forgetTable) }
@@ -146,8 +146,8 @@ struct SchemaLosses {
     /// Forgets lost tables and columns, so that declared ones are created again.
     ///
     /// - Parameters:
-    ///   - stored: The tables as they are known.
-    ///   - hasConsent: Else only columns are forgotten.
+    ///   - stored: The stored tables.
+    ///   - hasConsent: Whether missing tables may be forgotten, and not only columns.
     ///   - script: Receives the statements.
     /// - Throws: ``PostgresError``
     func forget(

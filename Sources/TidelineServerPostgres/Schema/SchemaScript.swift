@@ -1,7 +1,7 @@
-// SchemaScript: the statements of a change of tables: carried out, and remembered to be shown.
+// SchemaScript: the statements of a schema change, which are executed and recorded for display.
 //
-// A dry one is also run, in a transaction that is rolled back: later statements see the objects of earlier
-// ones. Statements that take time for each row are only recorded then; no later statement needs them.
+// A dry script runs them as well, in a transaction that is rolled back, because later statements need the objects of
+// earlier ones. Statements that take time for each row are only recorded; no later statement needs them.
 
 import TidelineCore
 import TidelinePostgres
@@ -29,7 +29,7 @@ final class SchemaScript {
         return try connection.run(sql, values)
     }
 
-    /// Runs a statement that may take long on a large table; a dry script runs `instead`, which does not.
+    /// Runs a statement that may take long on a large table; a dry script runs the fast `instead` for it.
     func runOnRows(_ sql: String, _ values: [SQLValue] = [], instead: String? = nil) throws {
         statements.append(Self.text(sql, values))
         guard isDry else {
@@ -42,9 +42,9 @@ final class SchemaScript {
     /// Records a note that is not a statement.
     func note(_ text: String) { statements.append("-- " + text) }
 
-    /// A statement with its parameters, to be read.
+    /// Returns a statement with its parameters, for display.
     private static func text(_ sql: String, _ values: [SQLValue]) -> String {
-        // From the last on: `$1` is how `$10` begins.
+        // The last parameter is replaced first, because `$10` begins with `$1`.
         values.enumerated().reversed().reduce(sql) { sql, value in
             let literal =
                 switch value.element {

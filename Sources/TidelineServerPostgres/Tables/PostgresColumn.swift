@@ -1,9 +1,8 @@
-// PostgresColumn: how a column is declared, read and written in PostgreSQL.
+// PostgresColumn: the declaration, reading and writing of a column in PostgreSQL.
 //
-// Values inside the server are those that every database keeps (StoredDefault.swift): instants are
-// microseconds since 1970, days, times, UUIDs and decimals are texts. PostgreSQL has types for them.
-// A column that is not nullable may hold the empty text where others have a day, a time or a UUID: it
-// is null in PostgreSQL.
+// Values inside the server have the same form for every database (StoredDefault.swift): instants are microseconds
+// since 1970; dates, times, UUIDs and decimals are texts. PostgreSQL has types for them. A column that is not
+// nullable may contain the empty text instead of a date, a time or a UUID; this text is null in PostgreSQL.
 
 import Foundation
 import TidelineCore
@@ -14,7 +13,7 @@ struct PostgresColumn: Sendable {
     let name: String
     let quoted: String
     private let form: Form
-    /// The value that null means.
+    /// The value that null stands for.
     private let null: SQLValue
 
     private enum Form {
@@ -87,10 +86,10 @@ struct PostgresColumn: Sendable {
         }
     }
 
-    /// The types that its cells may have in a result, as PostgreSQL numbers types; the first is that of ``typeName``.
+    /// The type numbers of PostgreSQL that its cells may have in a result; the first is that of ``typeName``.
     var cellTypes: [UInt32] {
         switch form {
-        // Texts with a length have the same bytes.
+        // A text type with a length has the same bytes.
         case .text: [25, 1043]
         case .decimal, .json: [25]
         case .integer: [20]
@@ -104,7 +103,7 @@ struct PostgresColumn: Sendable {
         }
     }
 
-    /// Whether its cells and their order are the same where a column has this type and collation, by PostgreSQL's names.
+    /// Returns whether cells of this type and collation are read and ordered alike.
     func isServed(as type: String, _ collation: String) -> Bool {
         guard form != .text || collation == "C" else { return false }
         // Without length and precision: "timestamp(3) with time zone".
@@ -114,29 +113,29 @@ struct PostgresColumn: Sendable {
         return bare == typeName || form == .text && bare == "character varying"
     }
 
-    /// The type with its order: texts compare by their bytes.
+    /// The type with its collation: texts are compared by their bytes.
     var declaration: String { form == .text ? "\(type) COLLATE \"C\"" : type }
 
-    /// A value in the text of a statement, for a default.
+    /// Returns a value as SQL text, for a default.
     func constant(_ value: SQLValue) -> String {
         guard let text = element(value) else { return "NULL" }
         return "'" + text.replacing("'", with: "''") + "'::\(type)"
     }
 
-    /// The replacement for a value that cannot be kept: null, or the default if null is not allowed.
+    /// The replacement for a value that cannot be stored: null, or the default if null is not allowed.
     let filler: SQLValue
 
     // MARK: - Reading
 
-    /// The column as a binary cell that `value` reads.
+    /// Returns the column as a binary cell that `value` reads.
     ///
-    /// A text of it has another name: an order by the column would go by the text else.
+    /// A column that is read as text gets another name; otherwise an order by the column would order the texts.
     func selected(from table: String = "") -> String {
         let column = table + quoted
         return form == .decimal || form == .json ? "\(column)::text AS \"tideline_text\"" : column
     }
 
-    /// An expression of the column's type as a binary cell that `value` reads.
+    /// Returns an expression of the column's type as a binary cell that `value` reads.
     func selected(expression: String) -> String {
         let cast = "(\(expression))::\(type)"
         return form == .decimal || form == .json ? "(\(cast))::text" : cast
@@ -157,10 +156,10 @@ struct PostgresColumn: Sendable {
         }
     }
 
-    /// From 1970 to 2000, where PostgreSQL begins to count.
+    /// The seconds from 1970 to 2000, where PostgreSQL begins to count.
     private static let epochSeconds: Int64 = 946_684_800
 
-    /// Microseconds since 1970.
+    /// Converts a cell to microseconds since 1970.
     static func instant(_ cell: Int64) -> Int64 { cell &+ epochSeconds * 1_000_000 }
 
     private static func day(_ days: Int64) -> String {
@@ -184,15 +183,15 @@ struct PostgresColumn: Sendable {
 
     // MARK: - Writing
 
-    /// The type of an array of its values.
+    /// The type of an array of the column's values.
     var arrayType: String { type + "[]" }
 
-    /// Values of the column as a parameter of `arrayType`.
+    /// Returns values of the column as a parameter of `arrayType`.
     func array(_ values: [SQLValue]) -> PostgresParameter {
         .array(values.map { value in element(value).map { .text($0) } ?? .null })
     }
 
-    /// A value as PostgreSQL reads it; nil for null.
+    /// Returns a value in PostgreSQL's text form; nil for null.
     private func element(_ value: SQLValue) -> String? {
         switch value {
         case .null, .program: nil
@@ -208,7 +207,7 @@ struct PostgresColumn: Sendable {
 }
 
 extension SQL {
-    /// An instant of so many microseconds since 1970 as a parameter.
+    /// Returns an instant, in microseconds since 1970, as a parameter.
     static func instant(_ microseconds: Int64) -> SQL {
         "\(SQLValue.text(Timestamp(microseconds: microseconds).exactText))::timestamptz"
     }

@@ -1,4 +1,4 @@
-// PostgresName: names of the server's own things in a PostgreSQL database.
+// PostgresName: the names of the server's own objects in a PostgreSQL database.
 
 import TidelineCore
 
@@ -6,15 +6,15 @@ enum PostgresName {
     /// The longest name that PostgreSQL does not cut.
     static let bytesMax = 63
 
-    /// The same for a table: the objects that the server creates for it have six letters more.
+    /// The longest name of a table: the objects that the server creates for it have names with six more letters.
     private static let tableBytesMax = bytesMax - 6
 
     static func quoted(_ name: String) -> String { Identifier(name).quoted }
 
-    /// The table that keeps rows as they were; no name of a table has a point.
+    /// Returns the name of a table's change log; no name of a table contains a dot.
     static func log(_ table: String) -> String { "tideline.\(quoted("log.\(table)"))" }
 
-    /// The name of an index, made of what it holds, so that a changed one has another name.
+    /// Returns the name of an index, which contains its columns so that a changed index has another name.
     static func index(_ table: String, _ columns: [String]) -> String {
         let text = ([table] + columns).joined(separator: ".")
         let digits = SHA256.hash(text.utf8).prefix(8).map { byte in
@@ -23,12 +23,12 @@ enum PostgresName {
         return prefix + digits.joined()
     }
 
-    /// How the names of the server's indexes and triggers begin; no declared name begins so.
+    /// The prefix of the names of the server's indexes and triggers, which no declared name has.
     static let prefix = "tideline_"
 
-    /// Why PostgreSQL cannot have a table as it is declared; nil when it can.
+    /// Returns why PostgreSQL cannot have a table with this declaration; nil if it can.
     static func fault(of table: TableSchema) -> String? {
-        // The log has more letters.
+        // The name of the log is longer.
         if "log.\(table.name)".utf8.count > bytesMax {
             return
                 "Table '\(table.name)': PostgreSQL allows \(bytesMax - 4) characters in its name."

@@ -1,4 +1,4 @@
-// PostgresTable: the values derived once from a table: its columns and the texts that read them.
+// PostgresTable: the values that are derived once from a table: its columns and its SQL texts.
 
 import TidelineCore
 import TidelinePostgres
@@ -8,9 +8,9 @@ final class PostgresTable: Sendable {
     let table: Table
     let name: String
     let quoted: String
-    /// The name of its clock, whatever letter case it is written in.
+    /// The name of its clock, in lower case.
     let clock: String
-    /// Whether the rows that writes replace are kept, to merge by.
+    /// Whether replaced rows are stored for merges.
     let keepsBases: Bool
     let log: PostgresLog
     /// The columns, then the system columns.
@@ -28,12 +28,12 @@ final class PostgresTable: Sendable {
             + SystemColumn.definitions.map { PostgresColumn($0, isSystem: true) }
     }
 
-    /// The cells of a row, in the order that `image` reads.
+    /// Returns the cells of a row, in the order that `image` reads.
     func cells(from alias: String = "") -> String {
         columns.map { $0.selected(from: alias) }.joined(separator: ", ")
     }
 
-    /// The same with only those of these places among columns and system columns; null in the others.
+    /// Returns the same cells, with null for all but these indexes among columns and system columns.
     func cells(of places: Set<Int>) -> String {
         let count = columns.count - SystemColumn.definitions.count
         return columns.enumerated().map { place, column in
@@ -42,13 +42,13 @@ final class PostgresTable: Sendable {
         .joined(separator: ", ")
     }
 
-    /// Rejects cells of other types: an external program changed a column, and its bytes would be misread.
+    /// Rejects cells of other types, which result from an external change of a column: their bytes would be misread.
     ///
     /// - Parameters:
-    ///   - result: Cells as of ``cells(from:)``, from a column on.
-    ///   - start: That column.
-    ///   - places: Those that were read; nil for all.
-    /// - Throws: ``PostgresError`` as of a column that is not there.
+    ///   - result: A result with the cells of ``cells(from:)``.
+    ///   - start: The index of the first of these cells.
+    ///   - places: The indexes of the cells that were read; nil for all.
+    /// - Throws: ``PostgresError``, as for a missing column.
     func checkTypes(
         _ result: PostgresResult,
         from start: Int = 0,
@@ -67,7 +67,7 @@ final class PostgresTable: Sendable {
         }
     }
 
-    /// The row of a result whose cells begin at a column.
+    /// Returns the row of a result whose cells begin at a column.
     func image(_ result: PostgresResult, _ row: Int, from start: Int = 0) -> RowImage {
         let count = columns.count - SystemColumn.definitions.count
         return RowImage(
@@ -94,9 +94,9 @@ final class PostgresTable: Sendable {
     var split: FilterSplit { FilterSplit(schema: table.definition.schema) }
 }
 
-/// The log settings of a table: rows as they were before they were permanently deleted, or may have left a view.
+/// The log settings of a table: whether and how its changes are logged.
 struct PostgresLog: Sendable {
-    /// Whether every change of a row is logged, because code decides which callers see the row.
+    /// Whether every change of a row is logged, because a hook decides which callers see the row.
     let takesUpdates: Bool
     private let owner: Int?
 
@@ -105,7 +105,7 @@ struct PostgresLog: Sendable {
         owner = table.ownerPlace
     }
 
-    /// Whether a change of a row may take it out of a view.
+    /// Returns whether a change of a row may remove it from a view.
     ///
     /// A tombstone was already reported as removed.
     func isNeeded(for old: RowImage, _ new: RowImage) -> Bool {
@@ -125,7 +125,7 @@ struct PostgresLog: Sendable {
 /// An expression that is evaluated on rows in memory.
 struct RowProgram {
     private let program: FilterProgram
-    /// The columns and system columns that it looks at.
+    /// The indexes of the columns and system columns that it reads.
     let places: [Int]
 
     init(_ expression: QueryExpression, isCondition: Bool, of table: PostgresTable) {

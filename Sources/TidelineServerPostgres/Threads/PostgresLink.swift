@@ -1,4 +1,4 @@
-// PostgresLink: the connection of a thread; it is made when it is first needed and after it broke.
+// PostgresLink: the connection of a thread, which is opened when it is first needed and again after it broke.
 
 import Synchronization
 import TidelinePostgres
@@ -7,10 +7,10 @@ import TidelineServerCore
 /// The connection of a thread, opened again after it broke.
 struct PostgresLink {
     private let address: PostgresAddress
-    /// Nil if statements are not prepared by name.
+    /// The decision about prepared statements; nil if statements are not prepared by name.
     private let keeping: StatementKeeping?
     private let log: ServerLog
-    /// Sees each connection first.
+    /// Called with each new connection before it is used.
     private let greet: @Sendable (PostgresConnection) throws -> Void
     private var open: PostgresConnection?
     private var failure: (error: PostgresError, until: UInt64)?
@@ -31,7 +31,7 @@ struct PostgresLink {
     private static let pauseMin: UInt64 = 100_000_000
     private static let pauseMax: UInt64 = 2_000_000_000
 
-    /// Returns the connection; fails without a try for a while after a failed try.
+    /// Returns the connection; for a while after a failed attempt it throws without another one.
     mutating func connection() throws -> PostgresConnection {
         if let open { return open }
         if let failure, Uptime.now() < failure.until {
@@ -72,23 +72,23 @@ struct PostgresLink {
     mutating func close() { open = nil }
 }
 
-/// Whether the connections of a store keep statements under names.
+/// Decides whether the connections of a store keep named prepared statements.
 ///
 /// They do, unless there is a pooler in between. An undetected pooler causes an error, which PostgreSQL reports
-/// before it does anything: then no later connection keeps any.
+/// before it does anything: then later connections use no named statements.
 final class StatementKeeping: Sendable {
     private let isOver = Mutex(false)
     private let trustsPoolers: Bool
 
     init(trustsPoolers: Bool) { self.trustsPoolers = trustsPoolers }
 
-    /// Sees each connection first.
+    /// Called with each new connection before it is used.
     func begin(_ connection: PostgresConnection) throws {
         guard !isOver.withLock({ $0 }) else { return }
         try connection.keepStatements(trustsPoolers: trustsPoolers)
     }
 
-    /// A connection does not have what it was given.
+    /// Records that a connection lacks a statement that was prepared on it.
     func end(_ log: ServerLog) {
         let wasOver = isOver.withLock { isOver in
             defer { isOver = true }

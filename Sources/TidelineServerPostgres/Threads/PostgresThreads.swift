@@ -1,7 +1,7 @@
-// PostgresThreads: threads with a connection each, which take the reads of callers in turn.
+// PostgresThreads: threads with a connection each, which execute the reads of callers in turn.
 //
-// libpq blocks its thread, so its calls stay off Swift's pool and off the event loops. A connection
-// is made when it is first needed and after it broke; while there is none, reads are refused at once.
+// libpq blocks its thread, so it is called neither on Swift's pool nor on the event loops. A connection is opened
+// when it is first needed and after it broke; while there is none, reads are rejected at once.
 
 import Dispatch
 import Foundation
@@ -10,18 +10,18 @@ import TidelinePostgres
 import TidelineServerCore
 
 final class PostgresThreads: Sendable {
-    /// Something to be done on a connection.
+    /// A task that needs a connection.
     struct Job: Sendable {
-        /// Returns false when the connection broke, or the job was interrupted, and it may be tried again.
+        /// Returns false if the job may be retried, because the connection broke or it was interrupted.
         let perform: @Sendable (PostgresConnection, _ isLastTry: Bool) -> Bool
         let refuse: @Sendable (any Error) -> Void
-        /// Ends a try, from any thread.
+        /// Ends an attempt, from any thread.
         let interrupt: @Sendable () -> Void
-        /// Gives the time back that went into a try for nothing, in nanoseconds.
+        /// Does not count the time of an attempt that was discarded, in nanoseconds.
         let giveTime: @Sendable (UInt64) -> Void
-        /// Since when it waits.
+        /// When the job began to wait.
         var since = Uptime.now()
-        /// How often it was interrupted so that other callers have their turn.
+        /// How often it was interrupted so that other callers had their turn.
         var restarts = 0
     }
 
@@ -41,9 +41,9 @@ final class PostgresThreads: Sendable {
         var turns: Turns
         var waiting = 0
         var isStopped = false
-        /// By the numbers of the threads.
+        /// The running jobs by the numbers of the threads.
         var jobs: [Int: Running] = [:]
-        /// Whether it will be looked for a job that has had its share.
+        /// Whether a check for jobs that have used up their share is scheduled.
         var isLookDue = false
         var running = 0
         var ended: [CheckedContinuation<Void, Never>] = []
@@ -58,7 +58,7 @@ final class PostgresThreads: Sendable {
     private let log: ServerLog
     private let metrics: StoreMetrics
 
-    /// Starts `count` threads, of which one is kept for jobs that were not interrupted yet.
+    /// Starts `count` threads, one of which is reserved for jobs that were not interrupted yet.
     init(
         _ address: PostgresAddress,
         count: Int,
@@ -148,7 +148,7 @@ final class PostgresThreads: Sendable {
         for continuation in ended { continuation.resume() }
     }
 
-    /// Returns false for a job that was interrupted and starts over.
+    /// Runs a job; returns false if it was interrupted and restarts.
     private func perform(
         _ job: Job,
         of caller: ReadCaller,
@@ -156,7 +156,7 @@ final class PostgresThreads: Sendable {
         _ reader: Turns.Reader,
         _ link: inout PostgresLink
     ) -> Bool {
-        // The cause of the broken connection may have been over before the job began.
+        // The reason for the broken connection may have been over before the job began.
         for isLastTry in [false, true] {
             let connection: PostgresConnection
             do {
@@ -170,7 +170,7 @@ final class PostgresThreads: Sendable {
                 reader: reader,
                 restarts: job.restarts,
                 interrupt: job.interrupt,
-                // The outcome of the last try is final.
+                // The outcome of the last attempt is final.
                 isInterrupted: isLastTry
             )
             state.withLock { $0.jobs[number] = running }
@@ -192,7 +192,7 @@ final class PostgresThreads: Sendable {
 
     // MARK: - Shares
 
-    /// Interrupts jobs that have had their share while other callers wait, now or when they have had it.
+    /// Interrupts jobs that have used up their share while other callers wait, now or when their share ends.
     private func interruptLongJobs() {
         let now = Uptime.now()
         let (found, next) = state.withLock { state -> ([@Sendable () -> Void], UInt64?) in
@@ -226,7 +226,7 @@ final class PostgresThreads: Sendable {
         }
     }
 
-    /// Ends the threads after the jobs that are queued already.
+    /// Ends the threads after the queued jobs.
     func stop() async {
         state.withLock { state in
             state.isStopped = true

@@ -1,4 +1,4 @@
-// QueryTicket: cancels a statement when its caller leaves, and no other statement.
+// QueryTicket: cancels the statement of a caller who disconnects, and no other statement.
 
 import Dispatch
 import Synchronization
@@ -7,7 +7,7 @@ import TidelinePostgres
 final class QueryTicket: Sendable {
     private struct State {
         var isCancelled = false
-        /// Whether the statements are to end, and to start over later.
+        /// Whether the statements must end and restart later.
         var isInterrupted = false
         var running: PostgresCancellation?
     }
@@ -18,10 +18,10 @@ final class QueryTicket: Sendable {
 
     var isInterrupted: Bool { state.withLock { $0.isInterrupted } }
 
-    /// Whether the statements are cancelled, or are to start over.
+    /// Whether the statements are cancelled, or must restart.
     var isOver: Bool { state.withLock { $0.isCancelled || $0.isInterrupted } }
 
-    /// Begins its statements on a connection; returns false if its caller has left.
+    /// Begins its statements on a connection; returns false if its caller has disconnected.
     func begin(_ cancellation: PostgresCancellation) -> Bool {
         state.withLock { state in
             state.isInterrupted = false
@@ -32,7 +32,7 @@ final class QueryTicket: Sendable {
 
     func end() { state.withLock { $0.running = nil } }
 
-    /// Ends the statements, which start over later.
+    /// Interrupts the statements, which restart later.
     func interrupt() {
         let running = state.withLock { state in
             state.isInterrupted = true
@@ -42,14 +42,14 @@ final class QueryTicket: Sendable {
         DispatchQueue.global().async { running.cancel() }
     }
 
-    /// Cancels the statements, because the caller has left.
+    /// Cancels the statements, because the caller has disconnected.
     func cancel() {
         let running = state.withLock { state in
             state.isCancelled = true
             return state.running
         }
         guard let running else { return }
-        // It connects to the server, which takes a while.
+        // Cancelling connects to the server, which takes a while.
         DispatchQueue.global().async { running.cancel() }
     }
 }

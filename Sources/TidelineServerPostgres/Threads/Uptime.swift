@@ -1,13 +1,13 @@
-// Uptime: the clock that bounds statements and waits; it says nothing about the time of a row.
+// Uptime: the clock for timeouts of statements and waits; it is unrelated to the times of rows.
 
 import Dispatch
 import Foundation
 
 enum Uptime {
-    /// Nanoseconds since some moment.
+    /// Returns nanoseconds since an arbitrary moment.
     static func now() -> UInt64 { DispatchTime.now().uptimeNanoseconds }
 
-    /// When so long has passed.
+    /// Returns the uptime after a duration from now.
     static func after(_ time: Duration) -> UInt64 {
         let (seconds, attoseconds) = time.components
         let rest = UInt64(clamping: attoseconds / 1_000_000_000)
@@ -19,13 +19,13 @@ enum Uptime {
         return end.overflow ? .max : end.partialValue
     }
 
-    /// The middle of the time that is left until an end.
+    /// Returns the middle of the time between now and an end.
     static func half(until end: UInt64) -> UInt64 {
         let now = now()
         return end > now ? now + (end - now) / 2 : end
     }
 
-    /// Sleeps until a time plus so many nanoseconds, without blocking a thread.
+    /// Sleeps until a number of nanoseconds after a time, without blocking a thread.
     static func pass(until end: UInt64, _ more: UInt64) async throws {
         let now = now()
         let left = end > now ? end - now : 0
@@ -37,6 +37,6 @@ enum Uptime {
         try await Task.sleep(for: .milliseconds(milliseconds))
     }
 
-    /// Holds up the thread.
+    /// Sleeps and blocks the thread.
     static func sleep(seconds: Double) { Thread.sleep(forTimeInterval: seconds) }
 }

@@ -1,8 +1,8 @@
-// LedgerAccounts: the bytes that each caller's entries of the ledger take.
+// LedgerAccounts: the bytes of each caller's entries in the ledger.
 //
-// Several servers charge the same caller at once, so each caller has some accounts, and a server uses one
-// of them: else each commit would wait for the others'. Where all entries are more than
-// `limits.ledgerBytes`, the caller with the most bytes loses entries first, those that came first.
+// Several servers charge the same caller at once. So each caller has several accounts, and a server uses one of them;
+// otherwise each commit would wait for those of the other servers. If all entries together exceed
+// `limits.ledgerBytes`, the oldest entries of the caller with the most bytes are dropped first.
 
 import TidelineCore
 import TidelinePostgres
@@ -34,7 +34,7 @@ enum LedgerAccounts {
     /// The account of a connection.
     private static let account = "pg_backend_pid() % \(accounts)"
 
-    /// Charges new entries to their callers; in the order of their names, in which all servers do it.
+    /// Charges new entries to their callers, in the order of their names, which all servers use.
     static func charge(_ bytes: [String: Int], horizon: Int64 = 0) -> PostgresStatement {
         let callers = bytes.keys.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
         return PostgresStatement(
@@ -54,16 +54,16 @@ enum LedgerAccounts {
         ).kept
     }
 
-    /// The bytes of all entries.
+    /// Returns the bytes of all entries.
     static func bytes(_ connection: PostgresConnection) throws -> Int64 {
         try connection.run(
             "SELECT coalesce(sum(\"bytes\"), 0)::bigint FROM tideline.ledger_callers"
         ).integer(0, 0)
     }
 
-    /// Drops entries of the callers with the most bytes while there are too many; in a transaction.
+    /// Drops entries of the callers with the most bytes if there are too many; in a transaction.
     ///
-    /// - Returns: How many entries; when it is `count` or more, more may be left.
+    /// - Returns: The number of entries; if it is `count` or more, more may be left.
     static func trim(
         to bound: Int,
         atMost count: Int,
@@ -84,7 +84,7 @@ enum LedgerAccounts {
             let wanted = min(excess, max(1, most.integer(0, 1) - next))
             let found = try drop(of: most.text(0, 0), wanted, count - dropped, connection)
             guard found > 0 else {
-                // The accounts say more than the ledger has, or another server is about to drop it.
+                // The accounts exceed the ledger, or another server is about to drop these entries.
                 try recount(connection)
                 break
             }
@@ -123,7 +123,7 @@ enum LedgerAccounts {
         return Int(clamping: gone.integer(0, 0))
     }
 
-    /// Counts the bytes of all callers; writes with names wait meanwhile.
+    /// Counts the bytes of all callers; writes with idempotency keys wait in the meantime.
     static func recount(_ connection: PostgresConnection) throws {
         try connection.execute("LOCK TABLE tideline.ledger_callers IN EXCLUSIVE MODE")
         try connection.run(
@@ -149,7 +149,7 @@ enum LedgerAccounts {
         )
     }
 
-    /// Forgets callers without entries, whose names are too old by now.
+    /// Removes the accounts of callers whose entries have all expired.
     static func forget(before time: Int64, _ connection: PostgresConnection) throws {
         try connection.run(
             """
@@ -166,26 +166,26 @@ enum LedgerAccounts {
     }
 }
 
-/// Says when a server measures the ledger: other servers add to it as well.
+/// Decides when a server measures the ledger, to which other servers add entries as well.
 struct LedgerBound: Sendable {
     private let bound: Int
-    /// The bytes at the last look, with those that this server has added since; nil before the first.
+    /// The bytes at the last measurement and those that this server has added since; nil before the first.
     private var known: Int?
     private var added = 0
 
     init(bytes: Int) { bound = bytes }
 
-    /// The bytes that a trim leaves: less than the bound, because other servers add entries as well.
+    /// The target size of a trim, which is below the bound because other servers add entries as well.
     var target: Int { bound - bound / 20 }
 
-    /// Whether the ledger is to be measured, after so many bytes were added.
+    /// Whether a measurement is due after this many bytes were added.
     mutating func isDue(after bytes: Int) -> Bool {
         added += bytes
         guard let known else { return true }
         return known + added > target || added > bound / 64
     }
 
-    /// Takes a measurement; true if the ledger is too large.
+    /// Records a measurement; returns true if the ledger is too large.
     mutating func isOver(_ bytes: Int64) -> Bool {
         known = Int(clamping: bytes)
         added = 0

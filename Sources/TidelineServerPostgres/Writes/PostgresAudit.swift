@@ -1,4 +1,4 @@
-// PostgresAudit: the audit log of changes, in one table for all tables that are audited.
+// PostgresAudit: the audit log, in one table for all audited tables.
 //
 // External writes, which bypass the servers, have no entries.
 
@@ -7,7 +7,7 @@ import TidelinePostgres
 package import TidelineServerCore
 
 enum PostgresAudit {
-    /// Stamps do not follow the order of places where several servers write, or a clock was set.
+    /// If several servers write, or a clock was set, timestamps do not follow the order of positions.
     static let create = """
         CREATE TABLE IF NOT EXISTS tideline.audit (
             "place"     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -50,9 +50,9 @@ enum PostgresAudit {
         )
     }
 
-    /// Removes some entries that are too old; returns how many.
+    /// Removes some expired entries; returns how many.
     ///
-    /// Entries up to `place` were received earlier, whatever their timestamps say.
+    /// Entries up to `place` count as received earlier, whatever their timestamps are.
     static func purge(
         before time: Int64,
         upTo place: Int64?,
@@ -93,7 +93,7 @@ enum PostgresAudit {
         try connection.run("SELECT to_regclass('tideline.audit') IS NULL").boolean(0, 0)
     }
 
-    /// The entries that the end of a query finds, with their places.
+    /// Returns the entries that a query finds, with their positions.
     static func entries(
         _ end: String,
         _ values: [SQLValue],
@@ -127,7 +127,7 @@ enum PostgresAudit {
 }
 
 extension PostgresCare {
-    /// The newest entries of the audit that are asked for.
+    /// Returns the newest audit entries that match a query.
     ///
     /// - Throws: ``DatabaseError``
     package func audit(_ query: AuditQuery) throws -> [AuditEntry] {
@@ -139,7 +139,7 @@ extension PostgresCare {
                     "\(address): there are no tables of a server in this database."
                 )
             }
-            // A database that no server with audits has had.
+            // No server with an audit log has used this database.
             if try PostgresAudit.isMissing(connection) { return [] }
             return try PostgresAudit.entries(
                 """

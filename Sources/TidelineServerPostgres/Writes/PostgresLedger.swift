@@ -1,29 +1,29 @@
-// PostgresLedger: the writes with an idempotency key, and their outcomes.
+// PostgresLedger: the writes with an idempotency key and their outcomes.
 //
-// A transaction reads the entries of all its keys first and writes its own last. Servers that do the
-// same request at once collide on the key, and the later one restarts and finds the answer.
+// A transaction reads the entries of all its keys first and writes its own last. If two servers execute the same
+// request at once, their keys collide, and the later one restarts and finds the stored answer.
 
 import Foundation
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
-/// The outcome of a write.
+/// The stored outcome of a write.
 struct LedgerEntry: Sendable {
     let digest: [UInt8]
     private let word: String
     private let id: String
     private let row: StoredRow?
-    /// Of a row that is too large for the ledger, which is read again for the replayed answer.
+    /// The state of a row that is too large for the ledger, and is read again for the replayed answer.
     let stateOfRow: RowState?
 
     /// The size of an entry without its row.
     static let entryBytes = LedgerRules.entryBytes
 
-    /// The bytes that the entry takes of the ledger.
+    /// The size of the entry in the ledger.
     var bytes: Int { Self.entryBytes + (row?.json.count ?? 0) }
 
-    /// The answer to a repeat of the same write.
+    /// The outcome for a repeat of the same write.
     var outcome: WriteOutcome {
         LedgerRules.outcome(word, isDeleted: state?.isDeleted ?? true, row: row, repeatedID: id)
     }
@@ -104,7 +104,7 @@ struct LedgerEntry: Sendable {
     }
 }
 
-/// The name of a write, as the ledger keeps it.
+/// An idempotency key in its stored form.
 struct LedgerKey: Hashable, Sendable {
     let request: String
     let caller: String
@@ -132,7 +132,7 @@ struct LedgerKey: Hashable, Sendable {
         ).kept
     }
 
-    /// Writes entries as they are.
+    /// Rewrites entries without a change.
     static func touch(_ keys: [LedgerKey]) -> PostgresStatement {
         PostgresStatement(
             """
@@ -145,7 +145,7 @@ struct LedgerKey: Hashable, Sendable {
         )
     }
 
-    /// Reads when the youngest entry that was dropped had come, of each of the callers.
+    /// Reads, for each of the callers, when the youngest dropped entry was received.
     static func readHorizons(_ callers: Set<String>) -> PostgresStatement {
         PostgresStatement(
             """
@@ -159,7 +159,7 @@ struct LedgerKey: Hashable, Sendable {
         ).kept
     }
 
-    /// The horizons by caller, of callers that have one.
+    /// Returns the horizons by caller, for callers that have one.
     static func horizons(_ result: PostgresResult) -> [String: Int64] {
         var horizons: [String: Int64] = [:]
         for row in 0..<result.count where !result.isNull(row, 1) && result.integer(row, 1) > 0 {

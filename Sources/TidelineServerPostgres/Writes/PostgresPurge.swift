@@ -1,55 +1,55 @@
 // PostgresPurge: removes data that exceeds its retention time: tombstones, entries of the change logs and
 // of the ledger, counts of rows that left a millisecond.
 //
-// A device that was away for longer never learns of the deletes: the horizon of the table says so, in
-// the transaction of the removal. Several servers may do it at once; each removes what it gets.
+// A device that was offline for longer misses the deletes. So the same transaction raises the horizon of the table,
+// which makes such a device start over. Several servers may run the purge at once; each removes the rows that it locks.
 
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
-struct PostgresPurge: Sendable {
-    private let limits: ServerLimits
-    /// Empty until the tables are known: before that the database may be empty.
-    private(set) var round: [PurgeStep] = []
-    private var names: [String: String] = [:]
+struct PostgresPurge: RetentionSteps {
+    let limits: ServerLimits
+    /// Microseconds since 1970; nil for the time of the database.
+    var now: (@Sendable () -> Int64)?
 
-    init(_ limits: ServerLimits) { self.limits = limits }
-
-    /// Adds tables to the ones that are examined.
-    mutating func watch(_ tables: [TableDefinition]) {
-        if round.isEmpty { round = [.clocks, .ledger, .audit] }
-        for table in tables where names[table.name.lowercased()] == nil {
-            names[table.name.lowercased()] = table.name
-            if table.softDelete, let days = table.tombstoneDays {
-                round.append(.tombstones(of: table.name, days: days))
-            }
-            let days = table.tombstoneDays ?? limits.changeDays
-            round.append(.changes(of: table.name, days: days))
-        }
+    func readTime(
+        _ connection: PostgresConnection
+    ) throws -> (wall: Int64, memory: TrustedTime.Memory?) {
+        let look = try PostgresReceipts.look(connection)
+        return (now?() ?? look.now, look.memory)
     }
 
-    /// The amount that a step removed.
-    struct Removed {
-        var count: Int
-        /// The size of the ledger, as far as the step read it.
-        var ledgerBytes: Int?
-        var ledgerEntries: Int?
+    func store(_ memory: TrustedTime.Memory, _ connection: PostgresConnection) throws {
+        try PostgresReceipts.store(memory, connection)
     }
 
-    /// Removes some.
+    func stamps(_ connection: PostgresConnection) throws -> [TableStamp] {
+        try PostgresReceipts.stamps(connection)
+    }
+
     func run(
+        _ step: PurgeStep,
+        of round: PurgeRound,
+        _ connection: PostgresConnection,
+        time: RemovalTime?
+    ) throws -> RemovedData {
+        try time.map { try remove(step, connection, time: $0) } ?? RemovedData(0)
+    }
+
+    /// Removes some rows of a step.
+    private func remove(
         _ step: PurgeStep,
         _ connection: PostgresConnection,
         time: RemovalTime
-    ) throws -> Removed {
+    ) throws -> RemovedData {
         try connection.execute(
             """
             BEGIN; SET LOCAL lock_timeout = '2s'; SET LOCAL statement_timeout = '10s';
             SET LOCAL tideline.own = 'on'
             """
         )
-        var removed = Removed(count: 0)
+        var removed = RemovedData(0)
         switch step {
         case .clocks: try PostgresReceipts.note(now: time.now, connection)
         case .tombstones(let table, let days):
@@ -75,9 +75,9 @@ struct PostgresPurge: Sendable {
         return removed
     }
 
-    /// Removes some tombstones of a table, all that are older than so many days; with 0 of any age.
+    /// Removes some tombstones of a table that are older than this many days; with 0 of any age.
     ///
-    /// - Returns: How many; when it is `PurgeSchedule.rowsMax`, more may be left.
+    /// - Returns: The number of tombstones; if it is `PurgeSchedule.rowsMax`, more may be left.
     func removeTombstones(
         of table: String,
         olderThan days: Int,
@@ -85,7 +85,7 @@ struct PostgresPurge: Sendable {
         time: RemovalTime
     ) throws -> Int {
         guard days == 0 else {
-            return try run(.tombstones(of: table, days: days), connection, time: time).count
+            return try remove(.tombstones(of: table, days: days), connection, time: time).count
         }
         try connection.execute(
             "BEGIN; SET LOCAL lock_timeout = '10s'; SET LOCAL tideline.own = 'on'"
@@ -95,10 +95,10 @@ struct PostgresPurge: Sendable {
         return count
     }
 
-    /// The end of the year 9999, which no row is dated behind.
+    /// The end of the year 9999; no row has a later time.
     private static let lastTime: Int64 = 253_402_300_799_000_000
 
-    /// How many a step removes.
+    /// The most rows that a step removes.
     static let rows = SQLValue.integer(Int64(PurgeSchedule.rowsMax))
 
     private func removeTombstones(
@@ -131,14 +131,14 @@ struct PostgresPurge: Sendable {
             )
         )
         try leave(name, stamps, now, connection)
-        // Devices that have these rows cannot be notified any more that they are gone.
+        // No pull can report these deletes any more.
         try connection.run(PostgresSchema.raiseHorizon, [name, .integer(stamps.max() ?? 0)])
         return gone.count
     }
 
     /// Locks a table against changes of its schema.
     ///
-    /// The thread of all writes does not wait for a change that is under way: the next round comes soon.
+    /// The writer's thread does not wait for a change in progress, because the next round follows soon.
     private func lock(
         _ table: String,
         _ mode: String,
@@ -147,7 +147,7 @@ struct PostgresPurge: Sendable {
         try connection.execute("LOCK TABLE \(PostgresName.quoted(table)) IN \(mode) MODE NOWAIT")
     }
 
-    /// Conditions on a row `r` that external rows refer to, and that is kept for them.
+    /// Returns conditions on a row `r` that external rows reference, and that is kept for them.
     ///
     /// Foreign keys with CASCADE, SET NULL or SET DEFAULT do not prevent a removal.
     private func references(
@@ -171,14 +171,15 @@ struct PostgresPurge: Sendable {
         return (0..<found.count).map { found.text($0, 0) }
     }
 
-    /// Counts tombstones with these timestamps as gone.
+    /// Counts tombstones with these timestamps as removed.
     private func leave(
         _ name: SQLValue,
         _ stamps: [Int64],
         _ now: Int64,
         _ connection: PostgresConnection
     ) throws {
-        // Under the clock's lock: who counts the rows of a millisecond sees these gone and counted.
+        // This runs under the clock's lock, so that a reader that counts the rows of a millisecond sees the removal
+        // and the count together.
         let clock = try connection.run(
             "SELECT \"counted\" FROM tideline.clocks WHERE \"table\" = $1 FOR UPDATE",
             [name]
@@ -228,17 +229,17 @@ struct PostgresPurge: Sendable {
 
     // MARK: - The ledger
 
-    /// Entries live longer than First-Sent may be old: a repeat on its way is known still.
+    /// How much longer entries live than First-Sent may be old, so that a delayed repeat is still known.
     private static let margin: Int64 = 86_400_000_000
 
-    /// The least share of the ledger that its accounts may be wrong by.
+    /// The part of the ledger, as a divisor, by which its accounts may be wrong.
     private static let accountsPart: Int64 = 100
 
-    /// Drops entries that are too old, and those of the callers with the most where there are too many.
+    /// Drops expired entries and, if there are too many, those of the callers with the most bytes.
     private func trimLedger(
         _ time: RemovalTime,
         _ connection: PostgresConnection
-    ) throws -> Removed {
+    ) throws -> RemovedData {
         let now = time.now
         if time.isProven { try PostgresReceipts.dateLedger(now: now, connection) }
         let found = try connection.run(
@@ -250,11 +251,9 @@ struct PostgresPurge: Sendable {
         if drift > size / Self.accountsPart + Int64(LedgerRules.entryBytes) {
             try LedgerAccounts.recount(connection)
         }
-        var removed = Removed(
-            count: 0,
-            ledgerBytes: Int(clamping: size),
-            ledgerEntries: Int(clamping: entries)
-        )
+        var removed = RemovedData(0)
+        removed.ledgerBytes = Int(clamping: size)
+        removed.ledgerEntries = Int(clamping: entries)
         removed.count = try LedgerAccounts.trim(
             to: limits.ledgerBytes,
             atMost: PurgeSchedule.rowsMax,

@@ -1,7 +1,7 @@
-// PostgresReceipts: when commits were received whose table clock was ahead of the wall clock.
+// PostgresReceipts: records when commits were received while a table clock was ahead of the wall clock.
 //
-// The twin of ReceiptTimes in a file. Entries of the ledger are dated here instead, for they have no
-// places.
+// It does the same as ReceiptTimes for a file. Entries of the ledger have no positions, so their times are corrected
+// instead.
 
 import TidelineCore
 import TidelinePostgres
@@ -21,7 +21,7 @@ enum PostgresReceipts {
         try connection.run("SELECT to_regclass('tideline.receipts') IS NULL").boolean(0, 0)
     }
 
-    /// The commit timestamp up to which all commits of a table were received before a time.
+    /// Returns the commit timestamp up to which all commits of a table were received before a time.
     static func end(
         _ table: String,
         _ time: Int64,
@@ -30,8 +30,7 @@ enum PostgresReceipts {
         try max(time, place(table.lowercased(), time, connection).map { $0 + 1 } ?? time)
     }
 
-    /// How far a key had come at the last note that is not younger than a time; earlier notes are
-    /// dropped.
+    /// Returns the position of a key in the last record that is not younger than a time; drops earlier records.
     static func place(
         _ key: String,
         _ time: Int64,
@@ -57,7 +56,7 @@ enum PostgresReceipts {
         return found.integer(0, 0)
     }
 
-    /// Notes how far the clocks of tables have come that are ahead, and the audit with them.
+    /// Records the table clocks that are ahead, and the position of the audit log with them.
     static func note(now: Int64, _ connection: PostgresConnection) throws {
         try connection.run(
             """
@@ -84,7 +83,7 @@ enum PostgresReceipts {
         )
     }
 
-    /// Dates entries of the ledger now that seem to come later, and its horizon.
+    /// Sets future times of ledger entries, and of the ledger's horizon, to the current time.
     static func dateLedger(now: Int64, _ connection: PostgresConnection) throws {
         let end = SQLValue.integer(now + RepeatKey.aheadMax)
         try connection.run(
@@ -112,7 +111,7 @@ enum PostgresReceipts {
 
     // MARK: - The time that is trusted
 
-    /// The time of the database, what it remembers, and how far its clocks have come.
+    /// The time of the database, its time record, and its newest commit timestamp.
     struct Look {
         var now: Int64
         var memory: TrustedTime.Memory?
@@ -136,7 +135,7 @@ enum PostgresReceipts {
         )
     }
 
-    /// The newest commit timestamp of a database that may be new.
+    /// Returns the newest commit timestamp of a database, which may be new.
     static func newest(_ connection: PostgresConnection) throws -> Int64? {
         let found = try connection.run("SELECT to_regclass('tideline.clocks') IS NULL")
         guard !found.boolean(0, 0) else { return nil }
@@ -145,7 +144,7 @@ enum PostgresReceipts {
         return newest > 0 ? newest : nil
     }
 
-    /// Stores the memory; where ages start over, notes from before say nothing.
+    /// Stores the time record; if ages start over, earlier receipt records are removed.
     static func store(_ memory: TrustedTime.Memory, _ connection: PostgresConnection) throws {
         try connection.run(
             PostgresSchema.putState,
@@ -157,7 +156,7 @@ enum PostgresReceipts {
         )
     }
 
-    /// The clocks of all tables.
+    /// Returns the clocks of all tables.
     static func stamps(_ connection: PostgresConnection) throws -> [TableStamp] {
         let found = try connection.run(
             "SELECT \"table\", \"stamp\" FROM tideline.clocks ORDER BY \"table\""

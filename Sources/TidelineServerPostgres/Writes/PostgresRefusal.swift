@@ -1,10 +1,10 @@
-// PostgresRefusal: the answer to a caller when PostgreSQL rejects a statement.
+// PostgresRefusal: the rejection for an error of PostgreSQL.
 
 import TidelinePostgres
 import TidelineServerCore
 
 enum PostgresRefusal {
-    /// Of a write.
+    /// Returns the error for the caller of a write.
     static func ofWrite(_ error: PostgresError) -> any Error {
         if error.isConnectionLost { return ServerError.databaseAway }
         if error.isLockTimeout || error.isCanceled { return ServerError.writesWait }
@@ -14,7 +14,7 @@ enum PostgresRefusal {
         case "53300": return ServerError.databaseAway
         case "25006": return ServerError.notWritable
         case "42P01", "42703": return ServerError.tableChanged
-        // Raised by an external trigger.
+        // An external trigger has raised the error.
         case "P0001", "P0004": return ServerError.constraint(.triggerConstraint, "")
         case "23502": return ServerError.constraint(.notNullConstraint, error.constraint ?? "")
         case "23503": return ServerError.constraint(.foreignKeyConstraint, error.constraint ?? "")
@@ -29,7 +29,7 @@ enum PostgresRefusal {
         }
     }
 
-    /// Of a read, whose time is not over.
+    /// Returns the error for the caller of a read that failed before its time limit.
     static func ofRead(_ error: PostgresError) -> any Error {
         if error.isConnectionLost || error.state == "53300" { return ServerError.databaseAway }
         if error.state == "54001" { return ServerError.queryTooComplex }

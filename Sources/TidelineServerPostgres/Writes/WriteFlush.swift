@@ -1,9 +1,9 @@
-// WriteFlush: the writes of a transaction, as statements that go out together.
+// WriteFlush: the writes of a transaction as statements that are sent together.
 //
-// One statement for all new rows of a table and one for all changed ones: arrays as parameters cost
-// PostgreSQL a few microseconds a row. The order of tables and rows is fixed, so that servers that
-// write the same rows wait for each other instead of in a circle. Only if a group was rejected for that order, as by
-// an external foreign key, are its rows written in their own order.
+// All new rows of a table are one statement, and all changed rows another: arrays as parameters cost PostgreSQL a few
+// microseconds a row. The order of tables and rows is fixed, so that servers that write the same rows cannot
+// deadlock. Only if a group was rejected because of that order, as by an external foreign key, are its rows written
+// in their own order.
 
 import Foundation
 import TidelineCore
@@ -11,7 +11,7 @@ import TidelinePostgres
 import TidelineServerCore
 
 extension WriteState {
-    /// The statements, clocks last.
+    /// Returns the statements, with those for clocks last.
     func statements(inOrder: Bool = false) -> [PostgresStatement] {
         var statements = (inOrder ? runs : sortedRuns).flatMap { run in
             tables[run.table].map { rows(run.keys, of: $0) } ?? []
@@ -37,7 +37,7 @@ extension WriteState {
             .map { Run(table: $0, keys: $1.sorted { $0.id < $1.id }) }
     }
 
-    /// As the rows were touched: those of one table and one kind of change that follow each other.
+    /// The runs of adjacent rows of one table with the same kind of change, in the order of the changes.
     private var runs: [Run] {
         var runs: [Run] = []
         var last: [Bool] = []
@@ -89,7 +89,7 @@ extension WriteState {
         return statements
     }
 
-    /// The cells of rows, an array for each column.
+    /// Returns the cells of rows, with an array for each column.
     private static func arrays(
         _ images: [RowImage],
         of table: PostgresTable
@@ -133,7 +133,8 @@ extension WriteState {
         )
     }
 
-    /// The same with only the changed values: changes by external triggers in the same transaction stay.
+    /// Returns an update with only the changed values, so that it keeps changes of external triggers in the same
+    /// transaction.
     private static func update(
         _ images: [RowImage],
         from before: [RowImage],
@@ -227,7 +228,7 @@ extension WriteState {
         return statements
     }
 
-    /// Drops the oldest versions of the rows that got another one.
+    /// Drops the oldest versions of the rows that got a new one.
     func dropOldBases(_ versionsMax: Int) -> [PostgresStatement] {
         guard !bases.isEmpty else { return [] }
         let keys = Set(bases.map { RowKey(table: $0.table.clock, id: $0.image.id) })

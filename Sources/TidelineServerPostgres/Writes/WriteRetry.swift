@@ -1,48 +1,48 @@
-// WriteRetry: whether a transaction that failed begins anew, and how.
+// WriteRetry: decides whether and how a failed transaction is repeated.
 
 import TidelinePostgres
 import TidelineServerCore
 
-/// What becomes of a transaction that failed.
+/// The state of a transaction that may be repeated.
 ///
-/// Pure: how long to wait comes out.
+/// Pure: the caller does the waiting.
 struct WriteRetry {
     enum Action {
-        /// From its beginning, after so many seconds.
+        /// Repeats the transaction after this many seconds.
         case again(after: Double)
         case refuse(any Error)
     }
 
-    /// Whether each group has a savepoint, as something is wrong with one of them.
+    /// Whether each group has a savepoint, because one of them failed.
     private(set) var isApart = false
-    /// Whether rows that other transactions hold are skipped.
-    private(set) var passesHeld: Bool
-    /// The tables that are left out, by the names of their clocks: somebody has them, or their clocks.
-    private(set) var heldTables: Set<String>
+    /// Whether rows that other transactions have locked are skipped.
+    private(set) var skipsLocked: Bool
+    /// The clocks of the tables that are skipped: another transaction has locked the table or its clock.
+    private(set) var lockedTables: Set<String>
     private var tries = 0
     private var lostConnections = 0
 
     private static let triesMax = 5
 
-    init(passesHeld: Bool, without heldTables: Set<String>) {
-        self.passesHeld = passesHeld
-        self.heldTables = heldTables
+    init(skipsLocked: Bool, without lockedTables: Set<String>) {
+        self.skipsLocked = skipsLocked
+        self.lockedTables = lockedTables
     }
 
     mutating func failed(_ error: any Error, isBroken: Bool) -> Action {
-        if error is HeldTimeout {
-            guard !passesHeld else { return .refuse(ServerError.writesWait) }
-            passesHeld = true
+        if error is RowLockTimeout {
+            guard !skipsLocked else { return .refuse(ServerError.writesWait) }
+            skipsLocked = true
             return .again(after: 0)
         }
-        if let held = error as? HeldTable {
-            passesHeld = true
-            let isNew = heldTables.insert(held.clock).inserted
+        if let timeout = error as? TableLockTimeout {
+            skipsLocked = true
+            let isNew = lockedTables.insert(timeout.clock).inserted
             return isNew ? .again(after: 0) : .refuse(ServerError.writesWait)
         }
         guard let error = error as? PostgresError else { return .refuse(error) }
         if error.isConnectionLost || isBroken {
-            // It may have been gone before the transaction began.
+            // The connection may have been lost before the transaction began.
             lostConnections += 1
             return lostConnections > 1 ? .refuse(ServerError.databaseAway) : .again(after: 0)
         }
@@ -52,10 +52,10 @@ struct WriteRetry {
             if error.isTransient { return .refuse(ServerError.notCommitted) }
         }
         let refusal = PostgresRefusal.ofWrite(error)
-        // A table or a column may be what a trigger of others names.
+        // A trigger may name a table or a column that does not exist.
         let states = ["54000", "P0001", "P0004", "42P01", "42703"]
-        let isOfARow = ["22", "23"].contains(error.category) || states.contains(error.state)
-        if isApart || !(isOfARow || !(refusal is ServerError)) { return .refuse(refusal) }
+        let isRowError = ["22", "23"].contains(error.category) || states.contains(error.state)
+        if isApart || !(isRowError || !(refusal is ServerError)) { return .refuse(refusal) }
         isApart = true
         return .again(after: 0)
     }

@@ -1,7 +1,7 @@
-// WriteState: the rows, clocks and keys that a transaction knows, and its planned writes.
+// WriteState: the rows, clocks and keys that a transaction has read, and its planned writes.
 //
-// Rows are planned in memory, on top of the rows that were read and planned before. Nothing is sent until
-// everything is planned, so a group that fails is undone by restoring the state.
+// Rows are planned in memory, on top of the rows that were read and planned before. Nothing is sent until all writes
+// are planned, so a group that fails is undone by restoring the state.
 
 import TidelineCore
 import TidelineServerCore
@@ -13,18 +13,18 @@ struct RowKey: Hashable, Sendable {
 }
 
 struct WriteState {
-    /// A row as the database has it, and as it is to be.
+    /// A row as the database has it, and as the transaction will leave it.
     struct Cell {
         var stored: RowImage?
         var planned: RowImage?
     }
 
     struct Clock {
-        /// The last stamp that was given out.
+        /// The last assigned timestamp.
         var stamp: Int64
         /// When a list last ended in a millisecond whose rows its reader counts.
         var counted: Int64
-        /// Whether a stamp was given in this transaction.
+        /// Whether this transaction has assigned a timestamp.
         var hasMoved = false
     }
 
@@ -33,14 +33,14 @@ struct WriteState {
         var millisecond: Int64
     }
 
-    /// The rows that are known; those that are not there have no image.
+    /// The rows that were read; a row that does not exist has no image.
     var rows: [RowKey: Cell] = [:]
     /// The rows that other transactions hold, if a transaction skips them.
-    var heldRows: Set<RowKey> = []
+    var lockedRows: Set<RowKey> = []
     var clocks: [String: Clock] = [:]
-    /// The numbers of the tables' forms, as far as they are known.
+    /// The schema versions of the tables, if they are known.
     var forms: [String: Int64] = [:]
-    /// The same of those that the transaction has changed, as they were before.
+    /// The former schema versions of tables that the transaction has changed.
     var formsBefore: [String: Int64] = [:]
     /// Whether external triggers, rules or foreign keys may change rows of the transaction, or leave them out.
     var hasOthers = false
@@ -50,28 +50,28 @@ struct WriteState {
     /// The bytes of the entries of this transaction, by caller.
     var charges: [String: Int] = [:]
 
-    // What is to be written.
+    // The planned writes.
     var tables: [String: PostgresTable] = [:]
     var touched: Set<RowKey> = []
-    /// The same in the order in which they were touched first.
+    /// The changed rows in the order of their first change.
     var order: [RowKey] = []
     var puts: [(key: LedgerKey, received: Int64, entry: LedgerEntry)] = []
     var logged: [(table: PostgresTable, stamp: Int64, isDeleted: Bool, image: RowImage)] = []
     var bases: [(table: PostgresTable, image: RowImage)] = []
     var droppedBases: [RowKey] = []
     var departures: [Departure: Int64] = [:]
-    /// The audit entries; always with a change that moves a clock.
+    /// The audit entries; each belongs to a change that advances a clock.
     var audits: [AuditEntry] = []
-    /// The clocks that have moved since the last flush.
+    /// The clocks that were advanced since the last flush.
     var moved: Set<String> = []
 
-    /// Whether something is to be written.
+    /// Whether there is nothing to write.
     var isEmpty: Bool {
         touched.isEmpty && puts.isEmpty && logged.isEmpty && moved.isEmpty && bases.isEmpty
             && droppedBases.isEmpty && departures.isEmpty
     }
 
-    /// What was to be written is in the transaction now.
+    /// Records that the planned writes were sent in the transaction.
     mutating func flushed() {
         for key in touched {
             let planned = rows[key]?.planned
@@ -91,7 +91,7 @@ struct WriteState {
     /// Forgets the rows, because tables with a new schema version have to be read again.
     mutating func forgetRows() { rows = [:] }
 
-    /// Takes what was planned for a row.
+    /// Adds the plan for a row.
     mutating func take(
         _ change: WritePlan.Change,
         stamp: Int64,
@@ -138,7 +138,7 @@ struct WriteState {
         if touched.insert(key).inserted { order.append(key) }
     }
 
-    /// A row is about to get another time, or to go.
+    /// Records that a row is about to get another time or to be removed.
     private mutating func leaves(_ old: RowImage, _ clock: String, _ now: Int64) {
         guard isCounted(clock, now) else { return }
         let place = Departure(clock: clock, millisecond: old.updatedAt / 1000)

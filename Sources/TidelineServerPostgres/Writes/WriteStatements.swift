@@ -1,18 +1,19 @@
-// WriteStatements: the first statements of a transaction: its times, the locks on rows and clocks, the rows.
+// WriteStatements: the first statements of a transaction: its timeouts, its locks on rows and clocks, and the reads
+// of rows.
 
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
 enum WriteStatements {
-    /// The settings end with the transaction: a pooler keeps nothing of them.
+    /// Returns the settings of a transaction, which end with it, so that a pooler does not keep them.
     ///
-    /// Acknowledged writes are on the disk, even if the database commits without waiting for it by default.
+    /// Acknowledged writes are on disk, even if the database by default commits without waiting for the disk.
     ///
     /// - Parameters:
-    ///   - times: How long it waits.
-    ///   - lock: How long the first lock may take, in milliseconds.
-    ///   - statement: The same of a statement; nil for the time of any.
+    ///   - times: The timeouts.
+    ///   - lock: How long the first lock may wait, in milliseconds.
+    ///   - statement: How long the first statement may take, in milliseconds; nil for the timeout of all statements.
     /// - Returns: The statements that begin a transaction.
     static func settings(
         _ times: WriteTimes,
@@ -37,7 +38,7 @@ enum WriteStatements {
         ).kept
     }
 
-    /// How long a lock may take from here on, in milliseconds.
+    /// Sets how long later locks may wait, in milliseconds.
     static func lockTimeout(_ time: Int) -> PostgresStatement {
         PostgresStatement(
             "SELECT set_config('lock_timeout', $1, true)",
@@ -45,7 +46,7 @@ enum WriteStatements {
         ).kept
     }
 
-    /// How long a lock and a statement may take from here on, in milliseconds.
+    /// Sets how long later locks may wait and later statements may take, in milliseconds.
     static func timeouts(lock: Int, statement: Int) -> PostgresStatement {
         PostgresStatement(
             """
@@ -57,13 +58,13 @@ enum WriteStatements {
 
     /// Locks a table as a writer does.
     ///
-    /// Before its rows: a lock on the whole table, as for an index that is built, is distinguished from a lock on a
-    /// row, and is not waited for with a clock in hand.
+    /// This precedes the locks of rows, so that a lock on the whole table, as for building an index, is distinguished
+    /// from a lock on a row, and is not waited for while the transaction holds a clock.
     static func lock(_ table: PostgresTable) -> PostgresStatement {
         PostgresStatement("LOCK TABLE ONLY \(table.quoted) IN ROW EXCLUSIVE MODE").kept
     }
 
-    /// The same; fails at once if another transaction holds the lock.
+    /// Locks a table as a writer does; fails at once if another transaction holds the lock.
     static func lockSoon(_ table: PostgresTable) -> PostgresStatement {
         PostgresStatement("LOCK TABLE ONLY \(table.quoted) IN ROW EXCLUSIVE MODE NOWAIT")
     }
@@ -72,10 +73,10 @@ enum WriteStatements {
     static func lock(
         _ ids: [String],
         of table: PostgresTable,
-        passingHeld: Bool = false
+        skippingLocked: Bool = false
     ) -> PostgresStatement {
         let ids = PostgresParameter.array(ids.map { .text($0) })
-        if passingHeld {
+        if skippingLocked {
             return PostgresStatement(
                 """
                 SELECT "id" FROM \(table.quoted) WHERE "id" = ANY($1::text[])
@@ -95,7 +96,7 @@ enum WriteStatements {
         ).kept
     }
 
-    /// The transactions that have locked rows last.
+    /// Returns the transactions that have locked rows last.
     static func holders(of ids: [String], in table: PostgresTable) -> PostgresStatement {
         PostgresStatement(
             "SELECT \"id\", xmax::text FROM \(table.quoted) WHERE \"id\" = ANY($1::text[])",
@@ -113,7 +114,7 @@ enum WriteStatements {
         ).kept
     }
 
-    /// Returns the clocks of tables that no other transaction holds.
+    /// Returns the clocks of tables that no other transaction has locked.
     static func findFreeClocks(_ names: [String]) -> PostgresStatement {
         PostgresStatement(
             """
@@ -124,7 +125,7 @@ enum WriteStatements {
         )
     }
 
-    /// The transactions that have locked these clocks of tables last.
+    /// Returns the transactions that have locked these clocks last.
     static func findClockHolders(_ names: [String]) -> PostgresStatement {
         PostgresStatement(
             "SELECT \"table\", xmax::text FROM tideline.clocks WHERE \"table\" = ANY($1::text[])",
@@ -135,8 +136,8 @@ enum WriteStatements {
     /// Reads the schema versions of tables, and whether external triggers, rules or foreign keys run when their rows
     /// are written.
     ///
-    /// Read after the clocks: a statement that waits for one sees everything else as it was when it began, and the
-    /// transaction that held the clock may have changed the schema version.
+    /// They are read after the clocks are locked: a statement that waits for a lock sees the state of its beginning,
+    /// and the transaction that held the clock may have changed the schema version.
     static func forms(_ tables: [PostgresTable]) -> PostgresStatement {
         PostgresStatement(
             """

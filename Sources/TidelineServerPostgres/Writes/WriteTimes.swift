@@ -1,22 +1,22 @@
-// WriteTimes: how long a transaction waits, so that none blocks the others forever.
+// WriteTimes: the timeouts of a transaction, which prevent it from blocking others forever.
 
-/// How long a transaction waits, in milliseconds.
+/// The timeouts of a transaction, in milliseconds.
 package struct WriteTimes: Sendable {
-    /// For a lock.
+    /// The timeout for a lock.
     package var lock = 2000
-    /// For the lock of a table or a row, while other writes wait that do not need it.
-    package var heldLock = 100
-    /// For the lock of a table's clock, and for locks that each transaction takes in turn: a transaction that
-    /// waits in line gets the lock eventually.
-    package var busyLock = 500
-    /// For the next statement of its server, before PostgreSQL rolls it back: a server that stopped blocks no
-    /// other one for longer.
+    /// The timeout for the lock of a table or a row, if writes wait that do not need it.
+    package var briefLock = 100
+    /// The timeout for the lock of a table's clock, and for contended locks: a transaction that waits in PostgreSQL's
+    /// queue gets such a lock eventually.
+    package var contendedLock = 500
+    /// How long PostgreSQL waits for the next statement before it rolls the transaction back, so that a server that
+    /// stopped responding blocks the others for no longer.
     var idle = 5000
-    /// For any statement except COMMIT.
+    /// The timeout for any statement except COMMIT.
     ///
-    /// It is longer than for a lock, so that the two errors differ.
+    /// It is longer than that for a lock, so that the two errors differ.
     package var statement = 10_000
 
-    /// For a statement that locks several rows, one after the other.
-    var heldStatement: Int { min(2 * heldLock, statement) }
+    /// The timeout for a statement that locks several rows, one after the other.
+    var rowLocksStatement: Int { min(2 * briefLock, statement) }
 }

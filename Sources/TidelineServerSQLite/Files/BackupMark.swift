@@ -1,26 +1,26 @@
-// BackupMark: the time of a database's last backup, kept as the time of an empty file next to it.
+// BackupMark: the time of a database's last backup, stored as the modification time of an empty file next to it.
 //
-// A server reports it to monitoring. Operators with another backup method may touch the file.
+// A server reports the time to monitoring. Operators with another backup method may touch the file.
 
 import Foundation
 
 package enum BackupMark {
-    /// The file of a database; symbolic links to one database have one.
+    /// Returns the path of the file for a database; symbolic links to one database share a file.
     private static func path(of database: String) -> String {
         guard let resolved = realpath(database, nil) else { return database + "-backup" }
         defer { free(resolved) }
         return String(cString: resolved) + "-backup"
     }
 
-    /// Notes that a backup was made; if the folder rejects the file, the backup is valid all the same.
+    /// Records that a backup was made; if the folder rejects the file, the backup is still valid.
     ///
-    /// A file of that name that is not empty has another purpose and may be the backup itself: it is kept,
-    /// and its time is reported.
+    /// A file of that name that is not empty has another purpose and may be the backup itself: it is kept, and its
+    /// time is reported.
     package static func put(on database: String) {
         let path = path(of: database)
         var status = stat()
         guard lstat(path, &status) != 0 || status.st_size == 0 else { return }
-        // Another user's file could not be touched.
+        // A file of another user could not be touched.
         unlink(path)
         let file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o644)
         if file >= 0 { close(file) }

@@ -1,8 +1,8 @@
 // DatabaseBackup: a copy of a database while its server runs.
 //
-// `VACUUM INTO` copies one state of the database in one read transaction, which blocks no other connection;
-// the log grows meanwhile. The copy is complete or absent: it is made under another name, flushed,
-// checked, and only then renamed.
+// `VACUUM INTO` copies one state of the database in one read transaction, which blocks no other connection; the log
+// grows in the meantime. The copy is complete or absent: it is created under another name, flushed, checked, and only
+// then renamed.
 
 import Foundation
 import TidelineCore
@@ -18,10 +18,10 @@ package struct DatabaseBackup: Sendable {
         self.target = target
     }
 
-    /// Makes the copy, readable by its owner only.
+    /// Creates the copy, which only its owner may read.
     ///
     /// - Returns: Its size in bytes.
-    /// - Throws: ``DatabaseError``; then the file `target` is absent, or is the one from before.
+    /// - Throws: ``DatabaseError``; then the file `target` is absent, or is the former one.
     package func make() throws -> Int64 {
         try ServerFile(path: source).check()
         try checkTarget()
@@ -60,7 +60,7 @@ package struct DatabaseBackup: Sendable {
         )
     }
 
-    /// Makes the copy's file, and locks it for as long as this process lives, or until it is closed.
+    /// Creates the copy's file, and locks it until it is closed or this process ends.
     private func reserve(_ partial: String) throws -> Int32 {
         let file = open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw systemError("cannot be made") }
@@ -71,7 +71,7 @@ package struct DatabaseBackup: Sendable {
 
     private var partialPrefix: String { target + ".partial-" }
 
-    /// Removes the leftovers of killed backups to the same target: their locks are free.
+    /// Removes the leftovers of killed backups to the same target, whose locks are free.
     private func removeAbandoned() {
         let name = URL(filePath: partialPrefix).lastPathComponent
         let files = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
@@ -108,7 +108,7 @@ package struct DatabaseBackup: Sendable {
         do {
             try database.prepare("VACUUM INTO ?1").run([.text(partial)])
         } catch let error as SQLiteError where error.isFull || error.isInputOutput {
-            // The source is only read, so what cannot be written is the copy.
+            // The source is only read, so a write error is about the copy.
             throw error.isFull
                 ? DatabaseError.full(target) : DatabaseError(error, path: target)
         } catch let error as SQLiteError {
@@ -116,7 +116,7 @@ package struct DatabaseBackup: Sendable {
         }
     }
 
-    /// Says in the copy that it is one, for a server that is started on it without a restore.
+    /// Marks the copy as a backup, for a server that is started on it without a restore.
     private func mark(_ partial: String) throws {
         try DatabaseError.naming(target) {
             let copy = try Database(path: partial, mode: .existing)
@@ -140,7 +140,7 @@ package struct DatabaseBackup: Sendable {
         guard fsync(file) == 0 else { throw systemError("cannot be written") }
     }
 
-    /// Makes the name of a file last; some file systems flush no folders.
+    /// Makes the name of a file durable; some file systems flush no folders.
     static func flushFolder(of path: String) throws {
         let folder = URL(filePath: path).deletingLastPathComponent().path
         let file = open(folder, O_RDONLY | O_CLOEXEC)
@@ -160,7 +160,7 @@ package struct DatabaseBackup: Sendable {
         }
     }
 
-    /// A link refuses a name that is taken, which a rename would not.
+    /// A link fails if the name is taken, which a rename would not.
     private func name(_ partial: String) throws {
         if link(partial, target) == 0 { return }
         switch errno {

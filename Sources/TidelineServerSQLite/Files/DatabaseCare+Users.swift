@@ -1,15 +1,15 @@
-// DatabaseCare+Users: removes what a file has of a user, or gives it to another user.
+// DatabaseCare+Users: removes a user's data from a file, or gives it to another user.
 //
-// A device that has the rows learns of it by a pull from the start: the clock of each table is moved on,
-// and its horizon with it, so that every older cursor and link starts over.
+// Devices that have the rows must read the tables from the beginning. So the clock and the horizon of each table are
+// advanced, which makes all earlier cursors and links expire.
 
 import TidelineCore
 import TidelineSQLite
 package import TidelineServerCore
 
 extension DatabaseCare {
-    /// Removes a user's rows with their history, the user's entries of ledger and audit, and
-    /// the free pages of the file, which may still have the values.
+    /// Removes a user's rows with their history, the user's entries of ledger and audit log, and the free pages of
+    /// the file, which may still have the values.
     ///
     /// - Throws: ``DatabaseError``, with code `inUse` while a server runs.
     package func forget(_ user: String, owners tables: [TableDefinition]) throws {
@@ -35,7 +35,7 @@ extension DatabaseCare {
             }
             try database.prepare("DELETE FROM \"tideline_ledger\" WHERE \(callers)")
                 .run([.text(user)])
-            // The table is younger than some files.
+            // The table is newer than some files.
             if try DatabaseInspection.has("tideline_ledger_callers", database) {
                 try database.prepare(
                     "DELETE FROM \"tideline_ledger_callers\" WHERE \"caller\" = '=' || ?1"
@@ -63,9 +63,9 @@ extension DatabaseCare {
         }
     }
 
-    /// Gives the rows of a user to another one, with the entries of ledger and audit.
+    /// Gives the rows of a user to another one, with the entries of ledger and audit log.
     ///
-    /// Versions stay, so that changes that wait on devices still fit.
+    /// Versions stay, so that pending changes on devices are still accepted.
     ///
     /// - Throws: ``DatabaseError``, with code `inUse` while a server runs.
     package func rename(
@@ -106,9 +106,9 @@ extension DatabaseCare {
         }
     }
 
-    /// Releases the space of removed rows to the system.
+    /// Returns the space of removed rows to the system.
     ///
-    /// - Returns: The bytes of the file before and after.
+    /// - Returns: The size of the file before and after, in bytes.
     /// - Throws: ``DatabaseError``, with code `inUse` while a server runs.
     package func compact() throws -> (before: Int64, after: Int64) {
         let before = ServerFile.size(of: path) ?? 0
@@ -118,7 +118,7 @@ extension DatabaseCare {
 
     // MARK: - Parts
 
-    /// Runs `body` in a transaction while no server has the database.
+    /// Runs `body` in a transaction while no server uses the database.
     private func change(compacts: Bool, _ body: (Database) throws -> Void) throws {
         let lock = try ServerFile(path: path).lock(mayBeNew: false)
         defer { lock.release() }
@@ -134,7 +134,7 @@ extension DatabaseCare {
         }
     }
 
-    /// The declared tables with owners that are there, with the quoted columns of their owners.
+    /// Returns the existing tables that are declared with owners, and the quoted columns of their owners.
     private func owned(
         _ tables: [TableDefinition],
         _ database: Database
@@ -160,21 +160,21 @@ extension DatabaseCare {
         return isThere ? ServerSchema.quoted(name) : nil
     }
 
-    /// Has each device that knows an earlier state of the table pull it from the start.
+    /// Makes each device that knows an earlier state of the table pull it from the beginning.
     private func startOver(_ table: String, _ database: Database) throws {
         let stamp = try database.integer(ServerSchema.readStamp, [.text(table)]) ?? 0
-        // Times on the wire have milliseconds: the next one but one is behind every cursor.
+        // Times on the wire have milliseconds: two milliseconds later is after every cursor.
         let next = (stamp / 1000 + 2) * 1000
         try database.prepare(ServerSchema.putStamp).run([.text(table), .integer(next)])
         try database.prepare(ServerSchema.raiseHorizon).run([.text(table), .integer(next)])
     }
 
-    /// The member of a kept row, as SQL.
+    /// Returns the owner's member of a stored row, as SQL.
     private static func json(_ owner: String) -> String {
         "CASE WHEN json_valid(\"row\") THEN json_extract(\"row\", \(path(owner))) END"
     }
 
-    /// The path of a member whose name is a quoted column.
+    /// Returns the path of a member whose name is a quoted column.
     private static func path(_ owner: String) -> String { literal("$." + owner) }
 
     private static func literal(_ text: String) -> String {

@@ -1,4 +1,4 @@
-// DatabaseCare: the maintenance of a database that no server has open, except for backups.
+// DatabaseCare: the maintenance of a database while no server has it open; backups may run on an open one.
 
 import Foundation
 import TidelineCore
@@ -26,7 +26,7 @@ package struct DatabaseCare: Sendable {
         }
     }
 
-    /// Returns the steps that would bring the tables to their declarations; a server may run meanwhile.
+    /// Returns the steps that would bring the tables to their declarations; a server may run in the meantime.
     package func plan(_ tables: [TableDefinition], isComplete: Bool) throws -> [SchemaStep] {
         try ServerFile(path: path).check(mayBeBlank: true)
         return try DatabaseError.naming(path) {
@@ -37,13 +37,13 @@ package struct DatabaseCare: Sendable {
         }
     }
 
-    /// Makes the tables as declared, whatever becomes of their values.
+    /// Brings the tables to their declarations, even if values are lost.
     ///
     /// - Parameters:
     ///   - tables: The tables.
-    ///   - isComplete: Whether stored columns that are not declared are not wanted.
+    ///   - isComplete: Whether stored columns that are not declared are removed.
     ///   - now: Microseconds since 1970.
-    ///   - report: Told how many rows of a column were converted, piece by piece.
+    ///   - report: Called after each part, with how many rows of a column were converted.
     /// - Returns: The steps that were done.
     /// - Throws: ``DatabaseError``
     package func migrate(
@@ -61,14 +61,14 @@ package struct DatabaseCare: Sendable {
         }
     }
 
-    /// Removes the tombstones of these tables that are older, and raises their horizons.
+    /// Removes the tombstones of these tables that are old enough, and raises their horizons.
     ///
     /// - Parameters:
-    ///   - names: In any letter case; nil for all tables.
-    ///   - days: How old they have to be; 0 for all.
+    ///   - names: The names in any letter case; nil for all tables.
+    ///   - days: How old the tombstones have to be; 0 for any age.
     ///   - now: The time, in microseconds since 1970.
-    ///   - trustsClock: Whether the time counts however far it is ahead of the newest commit.
-    ///   - report: Told how many of a table were removed, piece by piece.
+    ///   - trustsClock: Whether the wall clock is trusted, however far it is ahead of the newest commit.
+    ///   - report: Called after each part, with how many tombstones of a table were removed.
     /// - Returns: The tables with the numbers of removed tombstones.
     /// - Throws: ``DatabaseError``
     package func purgeTombstones(
@@ -98,7 +98,7 @@ package struct DatabaseCare: Sendable {
         }
     }
 
-    /// The tables of these names, in any letter case; all without names.
+    /// Returns the tables with these names, in any letter case; nil for all.
     private func tables(_ names: [String]?, _ database: Database) throws -> [String] {
         let known = try RetentionPurge.tables(in: database)
         if let missing = names?.first(where: { name in
@@ -114,9 +114,9 @@ package struct DatabaseCare: Sendable {
         }
     }
 
-    /// The time before which tombstones are received that are older than so many days; nil for all.
+    /// Returns the time before which tombstones that are older than this many days were received; nil for all.
     ///
-    /// - Throws: ``DatabaseError`` if the wall clock is far ahead of what the database remembers.
+    /// - Throws: ``DatabaseError`` if the wall clock is far ahead of the time that the database has stored.
     private func removalTime(
         _ days: Int,
         _ now: Int64,
@@ -133,13 +133,13 @@ package struct DatabaseCare: Sendable {
         return RemovalTime(now: now, agesFrom: from).end(days: days) ?? 0
     }
 
-    /// Sets clocks of tables that are ahead back to the time, gives their rows that are dated in the
-    /// future new versions, and gives the database a new epoch, so that clients pull again.
+    /// Sets table clocks that are ahead back to the current time, gives rows with future times new versions, and
+    /// gives the database a new epoch, so that clients pull again.
     ///
     /// - Parameters:
-    ///   - names: In any letter case; nil for all tables.
+    ///   - names: The names in any letter case; nil for all tables.
     ///   - now: The time, in microseconds since 1970.
-    /// - Returns: The epoch, nil if no clock was ahead, and the tables with the counts of their rows.
+    /// - Returns: The epoch, nil if no clock was ahead, and the tables with the counts of their changed rows.
     /// - Throws: ``DatabaseError``
     package func resetClocks(
         of names: [String]?,
@@ -170,7 +170,7 @@ package struct DatabaseCare: Sendable {
         }
     }
 
-    /// Runs `body` in a transaction while no server has the database.
+    /// Runs `body` in a transaction while no server uses the database.
     private func alone<Result>(_ body: (Database) throws -> Result) throws -> Result {
         let lock = try ServerFile(path: path).lock(mayBeNew: false)
         defer { lock.release() }

@@ -1,11 +1,11 @@
-// DatabaseFaults: the errors of SQLite and the system about a file, in words for an operator.
+// DatabaseFaults: converts the errors of SQLite and the system about a file to messages for an operator.
 
 import Foundation
 package import TidelineSQLite
 package import TidelineServerCore
 
 extension DatabaseError {
-    /// The fault of a call of SQLite on this file.
+    /// Converts the error of a call of SQLite on this file.
     package init(_ error: SQLiteError, path: String) {
         switch error {
         case _ where error.isBusy:
@@ -39,7 +39,7 @@ extension DatabaseError {
         }
     }
 
-    /// Runs `body`, the faults of SQLite in it as faults of this file.
+    /// Runs `body`, and converts SQLite's errors in it to errors about this file.
     static func naming<Result>(_ path: String, _ body: () throws -> Result) throws -> Result {
         do {
             return try body()

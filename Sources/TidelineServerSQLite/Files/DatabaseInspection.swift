@@ -1,7 +1,7 @@
-// DatabaseInspection: a report on a server's database or a device's store, also while its program
-// runs: one state of it, read in one transaction, and nothing is written.
+// DatabaseInspection: a report on a server's database or a device's store, which their program may use in the
+// meantime. It reads one snapshot in one transaction, and writes nothing.
 //
-// It has counts, times, names and ids, and never the contents of a row.
+// The report has counts, times, names and ids, and never the values of a row.
 
 import Foundation
 import TidelineCore
@@ -11,12 +11,12 @@ package import TidelineServerCore
 package struct DatabaseInspection {
     let path: String
 
-    /// The most entries of the queue, and errors, that are listed.
+    /// The most operations, and errors, that the report lists.
     private static let listedMax = 100
 
     private let now: Int64
 
-    /// `now` is in microseconds since 1970, which clocks of tables are compared with.
+    /// `now` is in microseconds since 1970; the report compares table clocks with it.
     package init(path: String, now: Int64 = ServerEnvironment.live.now()) {
         self.path = path
         self.now = now
@@ -24,7 +24,7 @@ package struct DatabaseInspection {
 
     /// Returns a report on the file.
     ///
-    /// - Throws: ``DatabaseError`` for a file that is neither.
+    /// - Throws: ``DatabaseError`` for a file that is neither of them.
     package func report() throws -> Report {
         let database = try open()
         return try DatabaseError.naming(path) {
@@ -53,8 +53,8 @@ package struct DatabaseInspection {
             guard try DatabaseHeader(path: path).isDatabase else {
                 throw DatabaseError.unreadable(path)
             }
-            // A program that has it open has a log; otherwise it is read without creating files
-            // next to it.
+            // If a program has the file open, there is a log; otherwise the file is read without creating files next
+            // to it.
             let isOpen = ["-wal", "-journal"].contains { access(path + $0, F_OK) == 0 }
             return try Database(path: path, mode: isOpen ? .readOnly : .frozen)
         }
@@ -155,7 +155,7 @@ package struct DatabaseInspection {
             try hasErrors ? count("MS_TableOperationErrors", "1", database) : .integer(0)
         report["bytes"] = .report(try files(database))
         report["tables"] = .list(tables)
-        // The queue of an older format, or of the original, has other columns.
+        // The queue of an older storage format, or of the original SDK, has other columns.
         let isOld = try database.integer(StoreSQL.hasKind) == 0
         report["queue"] = .list(isOld ? [] : try queue(database))
         report["errors"] = .list(isOld || !hasErrors ? [] : try errors(database))
@@ -211,7 +211,7 @@ package struct DatabaseInspection {
                 Report([
                     "table": .text($0.text(0)),
                     "query": .text($0.text(1)),
-                    // Without the values, which may be out of rows.
+                    // The literals of the filter are left out, because they may be values of rows.
                     "filter": Report.Item(filter.map { String($0.dropFirst(8)) }),
                     "position": .text(isLink ? "changes" : $0.text(2)),
                     "epoch": Report.Item($0.text(4).isEmpty ? nil : $0.text(4)),
@@ -235,7 +235,7 @@ package struct DatabaseInspection {
     }
 }
 
-/// The tables of a store, as the contract with its readers names them.
+/// The SQL for the tables of a store, as the contract with its readers names them.
 private enum StoreSQL {
     static let tables = """
         SELECT "name" FROM "sqlite_master"
@@ -244,7 +244,7 @@ private enum StoreSQL {
         ORDER BY "name"
         """
 
-    /// Without those of the store itself.
+    /// The columns of the app's tables, without the columns of the store itself.
     static let columns = """
         SELECT "name" FROM pragma_table_info(?1) WHERE "name" NOT LIKE '~_~_%' ESCAPE '~'
         """
@@ -268,7 +268,7 @@ private enum StoreSQL {
         ORDER BY e."operationId"
         """
 
-    /// A cursor has a row for each part: the position, the epoch, the endpoint.
+    /// A cursor has a row for each of its parts: the position, the epoch, the endpoint.
     static let cursors = """
         SELECT "table", "key",
             coalesce(max(CASE WHEN "keyType" = 0 THEN "value" END), ''),

@@ -1,12 +1,12 @@
-// DatabaseRestore: the replacement of a lost database by a backup.
+// DatabaseRestore: replaces a lost database by a backup.
 //
-// The copy is made under another name, with a new epoch, so that it never has its own name without
-// one. The old files are moved aside and never deleted. The order of the renames is that of
+// The copy is created under another name and gets a new epoch before it gets its final name. The old files are moved
+// aside and never deleted. The renames happen in this order:
 //
 //     PATH -> PATH.lost-…, PATH-wal -> PATH.lost-…-wal, PATH.restoring -> PATH
 //
-// so an interrupted restore leaves the database, or the backup, or no PATH but PATH.restoring,
-// in which case no server creates a new database (ServerFile): never a file with the log of another.
+// So an interrupted restore leaves the database, or the backup, or no PATH but PATH.restoring, in which case no
+// server creates a new database (ServerFile). It never leaves a file with the log of another one.
 
 import Foundation
 import TidelineCore
@@ -15,7 +15,7 @@ import TidelineServerCore
 
 package struct DatabaseRestore: Sendable {
     package struct Result: Sendable {
-        /// The epoch of lists after the restore.
+        /// The epoch of the database after the restore.
         package var epoch: String
         /// The path that the old database was moved to; nil if there was none.
         package var former: String?
@@ -29,7 +29,7 @@ package struct DatabaseRestore: Sendable {
         self.target = target
     }
 
-    /// Whether a file is a server's own without its log, and no backup: what the log held is not in it.
+    /// Whether a file is a server's own without its log, and not a backup: the contents of the log are missing in it.
     package static func mayLackItsLog(_ path: String) -> Bool {
         let header = try? DatabaseHeader(path: path)
         return header?.isWAL == true && ServerFile.size(of: path + "-wal") ?? 0 == 0
@@ -39,7 +39,7 @@ package struct DatabaseRestore: Sendable {
     ///
     /// - Parameter now: The time in seconds since 1970, for the names of files that are moved aside.
     /// - Returns: The new epoch, and the path of the old database.
-    /// - Throws: ``DatabaseError``; then the old database is still in use.
+    /// - Throws: ``DatabaseError``; then the old database is unchanged.
     package func make(now: Int64) throws -> Result {
         guard !Self.isSame(backup, target) else {
             throw DatabaseError(
@@ -55,7 +55,7 @@ package struct DatabaseRestore: Sendable {
             )
         }
         try ServerFile(path: backup).check()
-        // A database that is damaged, or of another program, is moved aside as well: only its server matters.
+        // A database that is damaged, or of another program, is moved aside as well; it only must not be in use.
         let lock = try FileLock(database: target)
         defer { lock.release() }
         let wasCutShort = access(copy, F_OK) == 0
@@ -70,23 +70,24 @@ package struct DatabaseRestore: Sendable {
         }
         keepOwner(of: target, on: copy)
         let former = try replace(by: copy, now, goesOn: wasCutShort)
-        // The epoch is new, so nothing is to be compared.
+        // The epoch is new, so no history has to be compared.
         lock.note(nil)
         try DatabaseBackup.flushFolder(of: target)
         return Result(epoch: epoch, former: former)
     }
 
-    /// The name under which the copy is made.
+    /// Returns the name under which the copy is created.
     static func copy(of path: String) -> String { path + ".restoring" }
 
     private func remove(_ copy: String) {
         for end in Self.ends { unlink(copy + end) }
-        // The care of the copy has a lock of its own.
+        // The maintenance of the copy has a lock of its own.
         unlink(FileLock.path(of: copy))
     }
 
-    /// Closing the copy moves its log into it; where that fails the epoch is not in the file, and the
-    /// old one would come into force with it.
+    /// Closing the copy moves its log into it.
+    ///
+    /// If that fails, the new epoch is not in the file, and the old one would apply.
     private func renewEpoch(of copy: String) throws -> String {
         let epoch = try DatabaseCare(path: copy).renewEpoch()
         unlink(FileLock.path(of: copy))
@@ -113,19 +114,19 @@ package struct DatabaseRestore: Sendable {
         return first.st_dev == second.st_dev && first.st_ino == second.st_ino
     }
 
-    /// The server's user has to write it, whichever user restores it.
+    /// Gives the copy the owner of the old file, because the server's user must be able to write it.
     private func keepOwner(of path: String, on copy: String) {
         var status = stat()
         let folder = URL(filePath: path).deletingLastPathComponent().path
         guard stat(path, &status) == 0 || stat(folder, &status) == 0 else { return }
-        // Only the system's own user may give files away, and to others it is theirs already.
+        // Only the superuser may change owners, and for other users the copy has the right owner already.
         _ = chown(copy, status.st_uid, status.st_gid)
     }
 
     /// Moves the old files aside, the database first, and renames the copy to the target; undoes this if a
     /// step fails.
     ///
-    /// `goesOn` says that an earlier restore was interrupted, maybe within these steps.
+    /// `goesOn` means that an earlier restore was interrupted, possibly within these steps.
     ///
     /// - Returns: The new path of the old database.
     /// - Throws: ``DatabaseError``
@@ -137,7 +138,7 @@ package struct DatabaseRestore: Sendable {
         steps.append((copy, target))
         var done: [(String, String)] = []
         for (index, (name, next)) in steps.enumerated() {
-            // What was moved aside stays so before something else has its name.
+            // The moved files keep their new names even after a crash, before other files get the old names.
             if index == steps.count - 1 { try? DatabaseBackup.flushFolder(of: target) }
             if rename(name, next) == 0 {
                 done.append((name, next))
@@ -168,7 +169,7 @@ package struct DatabaseRestore: Sendable {
         return former
     }
 
-    /// The database that an interrupted restore moved aside; the remaining file here is its log, and
+    /// Returns the database that an interrupted restore moved aside; the file that is still here is its log and
     /// belongs to it.
     private func formerOfAnother(_ found: [String]) -> String? {
         guard !found.contains("") else { return nil }
@@ -183,13 +184,13 @@ package struct DatabaseRestore: Sendable {
                 }
         }
         .map { target + $0.dropFirst(place.lastPathComponent.count) }
-        // It was the last one that was renamed.
+        // It is the one that was renamed last.
         let last = moved.max { Self.renamed($0) < Self.renamed($1) }
         guard let last, !found.contains(where: { access(last + $0, F_OK) == 0 }) else { return nil }
         return last
     }
 
-    /// When the name of a file changed last, in nanoseconds.
+    /// Returns when the name of a file changed last, in nanoseconds.
     private static func renamed(_ path: String) -> Int64 {
         var status = stat()
         guard stat(path, &status) == 0 else { return 0 }

@@ -1,18 +1,18 @@
-// FileCopy: a server's file as the source or the target of a copy; no server has it meanwhile.
+// FileCopy: a server's file as the source or the target of a copy, while no server uses it.
 
 import Foundation
 import TidelineCore
 import TidelineSQLite
 package import TidelineServerCore
 
-/// Belongs to the thread that made it.
+/// A file that is copied; confined to the thread that created it.
 package final class FileCopy {
     private let path: String
-    /// Nil for a reader.
+    /// The lock of the file; nil for a reader.
     private let lock: FileLock?
     private let database: Database
 
-    /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file.
+    /// - Throws: ``DatabaseError``, with code `inUse` while a server uses the file.
     package init(path: String, mayBeNew: Bool) throws {
         self.path = path
         lock = try ServerFile(path: path).lock(mayBeNew: mayBeNew)
@@ -30,7 +30,7 @@ package final class FileCopy {
         }
     }
 
-    /// Reads one state of the file, which a server may have; nothing is written.
+    /// Opens the file for reading one snapshot, also while a server uses it; nothing is written.
     ///
     /// - Throws: ``DatabaseError``
     package init(reading path: String) throws {
@@ -76,7 +76,7 @@ package final class FileCopy {
 
     private static func log(_ table: String) -> String { "log.\(table.lowercased())" }
 
-    /// The names of the columns as a row image has them: those of the table, then of the system.
+    /// Returns the names of the columns in the order of a row image: those of the table, then the system columns.
     private static func names(_ table: Table) -> String {
         (table.columns + SystemColumn.definitions).map { ServerSchema.quoted($0.name) }
             .joined(separator: ", ")
@@ -254,7 +254,7 @@ extension FileCopy: CopyTarget {
 
     package func begin(_ state: CopiedState, _ progress: CopyProgress) throws {
         try naming {
-            // The mark is there before the first table.
+            // The marker is stored before the first table.
             try database.transaction { try put(progress.text, as: CopyProgress.key) }
             _ = try SchemaChange(database: database, now: { 0 }).prepare(
                 state.tables.map(\.definition),

@@ -1,37 +1,37 @@
-// FileLock: one server for each database file.
+// FileLock: lets only one server use each database file.
 //
-// The lock is a system lock on a file next to the database, so it ends with the process, however
-// that ends. The database itself is not locked this way: closing a second descriptor of it would release
-// SQLite's own locks. The lock file stays: the server stops writing when it is removed.
-// It also identifies the database (FileRecord).
+// The lock is a system lock on a file next to the database, so it ends with the process, even after a crash. The
+// database itself is not locked this way, because closing a second descriptor of it would release SQLite's own locks.
+// The lock file stays after the server ends; a running server stops writing if it is removed. It also identifies the
+// database (FileRecord).
 
 import Foundation
 import Synchronization
 import TidelineServerCore
 
-/// A lock that is held until `release`, or until it is forgotten.
+/// A lock that is held until `release`, or until the object is deallocated.
 final class FileLock: Sendable {
     private let descriptor: Mutex<Int32>
     private let holder = Mutex(InodeLock?.none)
     /// The lock file.
     let path: String
-    /// Which file it is that is locked.
+    /// The number of the locked file.
     let number: FileNumber?
-    /// The record of the database when it was locked; nil if the lock file cannot be written.
+    /// The record of the database at the time of the lock; nil if the lock file cannot be written.
     let record: FileRecord?
     /// Whether the lock file can be written.
     let isWritable: Bool
 
-    /// How many links to a file that is not there are followed.
+    /// How many links to a missing file are followed.
     private static let linksMax = 8
 
-    /// The lock file of a database; symbolic links to one file have one.
+    /// Returns the path of the lock file of a database; symbolic links to one file share it.
     static func path(of database: String) -> String {
         if let resolved = realpath(database, nil) {
             defer { free(resolved) }
             return String(cString: resolved) + "-lock"
         }
-        // The file is not there yet; links may lead to where it will be.
+        // If the file does not exist yet, links may point to its future location.
         var file = URL(filePath: database)
         for _ in 0..<linksMax {
             guard
@@ -52,7 +52,7 @@ final class FileLock: Sendable {
     init(database: String) throws(DatabaseError) {
         let path = Self.path(of: database)
         var file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o644)
-        // Another user made it: its lock can be taken all the same.
+        // If another user created the file, this process can still lock it.
         if file < 0, errno == EACCES { file = open(path, O_RDONLY | O_CLOEXEC) }
         guard file >= 0 else {
             switch errno {
@@ -78,7 +78,7 @@ final class FileLock: Sendable {
         try holdFile(database)
     }
 
-    /// Locks the database file itself, if it is there: the lock file may have been removed under a server.
+    /// Locks the database file itself, if it exists, because the lock file may have been removed under a server.
     ///
     /// - Throws: ``DatabaseError`` with code `inUse`.
     func holdFile(_ database: String) throws(DatabaseError) {
@@ -92,7 +92,7 @@ final class FileLock: Sendable {
         }
     }
 
-    /// Writes the record of the database; nil removes it.
+    /// Writes the record of the database; nil removes the record.
     func note(_ record: FileRecord?) {
         descriptor.withLock { descriptor in
             guard descriptor >= 0 else { return }
@@ -114,7 +114,7 @@ final class FileLock: Sendable {
 
     deinit { release() }
 
-    /// Releases the file; does nothing if it was released before.
+    /// Releases the file; does nothing if it is released already.
     func release() {
         holder.withLock { holder in
             holder?.release()
@@ -122,14 +122,14 @@ final class FileLock: Sendable {
         }
         descriptor.withLock { descriptor in
             guard descriptor >= 0 else { return }
-            // A process that is just being started may have a copy of the descriptor for a moment.
+            // A process that is being started may have a copy of the descriptor for a moment.
             flock(descriptor, LOCK_UN)
             close(descriptor)
             descriptor = -1
         }
     }
 
-    /// ` (process 1234)`, or nothing when the file does not say.
+    /// Returns ` (process 1234)`, or an empty text if the file does not name the process.
     private static func process(in file: Int32) -> String {
         guard let line = text(in: file).split(separator: "\n").first,
             let number = Int(line.trimmingCharacters(in: .whitespaces))

@@ -1,7 +1,7 @@
-// ServerFile: the file of a server's database before it is opened: whether it is one of ours.
+// ServerFile: checks the file of a server's database before it is opened.
 //
-// A rejected file is not changed: the check uses connections that write nothing, and a file that no
-// other process has open is read without creating SQLite's files next to it.
+// A rejected file is not changed: the check uses connections that write nothing, and a file that is not open in
+// another process is read without creating SQLite's files next to it.
 
 import Foundation
 import TidelineCore
@@ -14,21 +14,20 @@ struct ServerFile {
     /// Checks the file and locks it.
     ///
     /// - Parameters:
-    ///   - mayBeNew: Whether the file may be missing, and is made then.
-    ///   - mayBeBlank: Whether the file may exist without tables; nil: the same as `mayBeNew`.
-    /// - Returns: The lock, which is held.
-    /// - Throws: ``DatabaseError``; the file is as it was.
+    ///   - mayBeNew: Whether the file may be missing; it is created in this case.
+    ///   - mayBeBlank: Whether the file may exist without tables; nil to use `mayBeNew`.
+    /// - Returns: The lock.
+    /// - Throws: ``DatabaseError``; the file is unchanged.
     func lock(mayBeNew: Bool, mayBeBlank: Bool? = nil) throws -> FileLock {
         try checkPlace(mayBeNew: mayBeNew)
-        // A server that has it open may be writing to it now. Files of other programs get no lock
-        // file.
+        // A server that has the file open may be writing to it now. Files of other programs get no lock file.
         let isKnown = access(FileLock.path(of: path), F_OK) == 0
         let lock = isKnown ? try FileLock(database: path) : nil
         try checkContent(mayBeBlank: mayBeBlank ?? mayBeNew)
         guard access(path, F_OK) != 0 || access(path, W_OK) == 0 else {
             throw DatabaseError.readOnly(path)
         }
-        // After the lock is taken: the restore may be under way.
+        // This is checked after the lock is taken, because a restore may be in progress.
         if access(path, F_OK) != 0, wasBeingRestored { throw DatabaseError.halfRestored(path) }
         let held = try lock ?? FileLock(database: path)
         if access(path, F_OK) != 0 {
@@ -38,14 +37,14 @@ struct ServerFile {
         return held
     }
 
-    /// Makes an empty file that only its owner may read; SQLite gives its log the same permissions.
+    /// Creates an empty file that only its owner may read; SQLite gives its log the same permissions.
     private func makePrivate() {
         let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         // SQLite reports a failure when it opens the file.
         if file >= 0 { close(file) }
     }
 
-    /// Rejects an existing file that is not a server's database; a server may have it open.
+    /// Rejects an existing file that is not a server's database; a server may have the file open.
     func check(mayBeBlank: Bool = false) throws {
         try checkPlace(mayBeNew: false)
         try checkContent(mayBeBlank: mayBeBlank)
@@ -53,7 +52,7 @@ struct ServerFile {
 
     // MARK: - Parts
 
-    /// Whether a restore has begun; one that ended leaves no copy.
+    /// Whether a restore was begun and not completed; a completed one leaves no copy.
     private var wasBeingRestored: Bool { access(DatabaseRestore.copy(of: path), F_OK) == 0 }
 
     /// The checks that do not read the file.
@@ -82,7 +81,9 @@ struct ServerFile {
         guard access(folder, W_OK) == 0 else { throw DatabaseError.readOnly(path) }
     }
 
-    /// A blank file has no tables, as SQLite makes it; its tables may be in a log that is not here.
+    /// Checks the contents.
+    ///
+    /// A file without tables may be new, or its tables may be in a log that is missing.
     private func checkContent(mayBeBlank: Bool) throws {
         let hasLog = (Self.size(of: path + "-wal") ?? 0) > 0
         guard let size = Self.size(of: path), size > 0 else {
@@ -96,7 +97,7 @@ struct ServerFile {
         try DatabaseError.naming(path) {
             let header = try DatabaseHeader(path: path)
             guard header.isDatabase else { throw DatabaseError.notADatabase(path) }
-            // A file is turned into WAL mode before its first log is made.
+            // A file is switched to WAL mode before its first log is created.
             guard header.isWAL || !hasLog else { throw DatabaseError.staleLog(path) }
             let isBlank = try checkOwner(try look(hasLog: hasLog))
             guard mayBeBlank || !isBlank else { throw DatabaseError.blank(path) }
@@ -109,8 +110,7 @@ struct ServerFile {
         do {
             return try Database(path: path, mode: .readOnly)
         } catch let error as SQLiteError where error.isReadOnly {
-            // A server that ended while it created the file left a journal that only a writer can
-            // roll back.
+            // A server that was killed while it created the file left a journal that only a writer can roll back.
             return try Database(path: path, mode: .existing)
         }
     }
@@ -123,7 +123,7 @@ struct ServerFile {
         if owner == Self.storeID || queue != 0 { throw DatabaseError.isStore(path) }
         if owner != ServerSchema.applicationID {
             guard owner == 0 else { throw DatabaseError.foreign(path) }
-            // Before format 3 files had no mark.
+            // Files before storage format 3 have no application id.
             if try database.integer(ServerSchema.hasTable, [.text("tideline_tables")]) == 0 {
                 let hasTables = try database.integer("SELECT count(*) FROM sqlite_master") != 0
                 if hasTables || version != 0 { throw DatabaseError.foreign(path) }
@@ -136,7 +136,7 @@ struct ServerFile {
         return false
     }
 
-    /// The mark of a client's store.
+    /// The application id of a client's store.
     private static let storeID: Int64 = 0x5449_4445
 
     static func size(of path: String) -> Int64? {

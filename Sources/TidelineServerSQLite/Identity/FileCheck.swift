@@ -1,14 +1,16 @@
-// FileCheck: whether a database file is whole, before a server starts on it.
+// FileCheck: checks a database file for damage before a server uses it.
 
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
 enum FileCheck {
-    /// How long a start may take for it; what is not read by then is not checked.
+    /// The time limit at startup.
+    ///
+    /// The part of the file that is not read by then is not checked.
     private static let timeMax: Duration = .seconds(5)
 
-    /// What SQLite says of values, not of the file.
+    /// Messages of SQLite that are about values and not about damage.
     private static let remarks = [
         "CHECK constraint failed", "NULL value in", "NUMERIC value in", "TEXT value in", "non-",
     ]
@@ -20,7 +22,7 @@ enum FileCheck {
         try DatabaseError.naming(path) {
             let header = try DatabaseHeader(path: path)
             let size = ServerFile.size(of: path) ?? 0
-            // A file without a log has all its pages itself.
+            // A file without a log contains all its pages.
             guard header.bytes <= size || ServerFile.size(of: path + "-wal") ?? 0 > 0 else {
                 throw DatabaseError.damaged(path)
             }

@@ -1,9 +1,9 @@
-// FileFault: a fault of a running server's file, in words for its operator.
+// FileFault: a fault of a running server's file, as messages for its operator and its callers.
 
 import TidelineCore
 import TidelineServerCore
 
-/// Why a server does not write to its file any more.
+/// The reason why a server does not write to its file any more.
 enum FileFault: Hashable, Sendable {
     case missing(String)
     case replaced(String)
@@ -21,7 +21,7 @@ enum FileFault: Hashable, Sendable {
         }
     }
 
-    /// The event, without names of files.
+    /// The fault, without file names.
     private var reason: String {
         switch self {
         case .missing: "The database file is not at its path any more."
@@ -32,7 +32,7 @@ enum FileFault: Hashable, Sendable {
         }
     }
 
-    /// The answer to a caller, who does not learn the path.
+    /// The response to a caller, without the path.
     var refusal: ServerError {
         ServerError(
             503,

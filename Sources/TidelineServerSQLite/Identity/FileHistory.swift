@@ -1,19 +1,19 @@
-// FileHistory: whether a database file is the one that its server left, or an earlier state of it.
+// FileHistory: decides whether a database file is the one that its server left, or an earlier state of it.
 //
-// The file has an identity that each start replaces. The lock file next to it has the same identity,
-// and the newest commit. A copy that is put back by hand has another identity or has come
-// less far, so links and cursors of devices may name changes that it does not have.
+// The file has an identity that each start replaces. The lock file next to it contains the same identity and the
+// newest commit timestamp. A copy that was put back by hand has another identity or an older commit, so links and
+// cursors of devices may refer to changes that it does not have.
 
 import Foundation
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
-/// A record about a database file, kept outside of it.
+/// The record of a database file that is stored outside of it.
 struct FileRecord: Hashable, Sendable {
-    /// One, or two while a start replaces the first by the second.
+    /// The identity; two of them while a start replaces the first by the second.
     var identities: [String]
-    /// The newest commit timestamp of its tables that a server knew of.
+    /// The newest commit timestamp of its tables that a server has recorded.
     var stamp: Int64
 
     var text: String { "\(stamp) \(identities.joined(separator: " "))" }
@@ -31,7 +31,7 @@ struct FileRecord: Hashable, Sendable {
     }
 }
 
-/// The identity of a database file, kept in it.
+/// The identity of a database file, stored in the file.
 struct FileIdentity: Hashable, Sendable {
     var name: String
     /// The number of the file in its file system.
@@ -47,7 +47,7 @@ struct FileIdentity: Hashable, Sendable {
         ) STRICT
         """
 
-    /// Returns nil for a file that no server of this format has had.
+    /// Returns nil for a file that no server of this storage format has used.
     static func read(_ database: Database) throws -> FileIdentity? {
         guard try database.integer(ServerSchema.hasTable, [.text("tideline_file")]) != 0 else {
             return nil
@@ -66,31 +66,31 @@ struct FileIdentity: Hashable, Sendable {
             .run([.text(name), .integer(inode)])
     }
 
-    /// Removes the identity, so that the next start asks nothing of it.
+    /// Removes the identity, so that the next start compares nothing.
     static func remove(_ database: Database) throws {
         try database.execute(table)
         try database.execute("DELETE FROM \"tideline_file\"")
     }
 
-    /// The newest commit timestamp of all tables.
+    /// Returns the newest commit timestamp of all tables.
     static func stamp(_ database: Database) throws -> Int64 {
         try database.integer("SELECT coalesce(max(\"stamp\"), 0) FROM \"tideline_tables\"") ?? 0
     }
 }
 
 enum FileHistory: Hashable, Sendable {
-    /// The file is as a server left it, or nothing is known of it.
+    /// The file is as a server left it, or it has no record.
     case same
-    /// The file may lack commits that devices know of.
+    /// The file may lack commits that devices know, for this reason.
     case changed(String)
 
-    /// Compares a file with what is known of it.
+    /// Compares a file with its recorded history.
     ///
     /// - Parameters:
     ///   - inside: The identity in the file.
     ///   - outside: The record next to it.
     ///   - inode: The number of the file.
-    ///   - stamp: The newest commit timestamp in it.
+    ///   - stamp: The newest commit timestamp in the file.
     init(inside: FileIdentity?, outside: FileRecord?, inode: Int64, stamp: Int64) {
         switch (inside, outside) {
         case (nil, nil): self = .same

@@ -1,8 +1,8 @@
 // FileWatch: compares the open database with the files at its path.
 //
-// A few calls of stat before and after each commit, and once a second. A change that they cannot
-// explain is a doubt: then a new connection reads the identity and the newest commit from the file.
-// A new connection, because those that are open have pages of the file that was there before.
+// It calls stat before and after each commit, and once a second. If it cannot explain a change, a new connection
+// reads the identity and the newest commit from the file. The connection must be new, because open ones have pages of
+// the former file.
 
 import Dispatch
 import Foundation
@@ -17,9 +17,9 @@ final class FileWatch: Sendable {
         var numbers: [(file: String, number: FileNumber?)] = []
         /// The largest size that the database had.
         var sizeMax: Int64 = 0
-        /// When it was written last, as far as that was verified.
+        /// The time of the last write to the file that was verified.
         var verified: FileTime?
-        /// The identity that the file has.
+        /// The identity of the file.
         var identity: String?
         var record: FileRecord?
     }
@@ -29,20 +29,20 @@ final class FileWatch: Sendable {
     private let log: ServerLog
     private let state = Mutex(State())
     private let isStopped = DispatchSemaphore(value: 0)
-    /// How many pages the log had after the last commit.
+    /// The number of pages in the log after the last commit.
     private let logPages = Atomic(0)
     private let pageBytes: Int64
-    /// How many copies of the log to the database are under way, which explain that it is written.
+    /// How many checkpoints are running, which explain writes to the database.
     private let copies = Atomic(0)
-    /// How many copies of the log began or ended.
+    /// How many checkpoints have begun or ended.
     private let copyEvents = Atomic(0)
     /// The newest commit timestamp.
     private let stamp = Atomic<Int64>(0)
-    /// The newest commit timestamp that the database has without its log; negative until the log, with
-    /// the identity, was copied as a whole.
+    /// The newest commit timestamp that the database has without its log; negative until the whole log, with the
+    /// identity, was copied once.
     private let copiedStamp = Atomic<Int64>(-1)
 
-    /// Remembers what is at the path, right after it was opened.
+    /// Records the file at the path right after it was opened.
     init(path: String, lock: FileLock, database: Database, log: ServerLog) throws {
         self.path = path
         self.lock = lock
@@ -55,14 +55,14 @@ final class FileWatch: Sendable {
         }
     }
 
-    /// Takes over the file of a server that is starting, and looks once a second from now on.
+    /// Watches the file of a starting server, and checks it once a second from now on.
     func begin(on database: Database) throws {
         guard state.withLock({ $0.identity == nil }) else { return }
         let identity = try database.text("SELECT lower(hex(randomblob(8)))")
         let reason = try database.transaction { try takeOver(database, identity: identity) }
-        // New connections read the identity from the file itself, not from the log.
+        // New connections read the identity from the file itself and not from the log.
         if try copying({ try database.checkpoint(.truncate) }) {
-            // The commits of the start are no longer in the log.
+            // The commits of the startup are no longer in the log.
             logPages.store(0, ordering: .sequentiallyConsistent)
         }
         tookOver(identity)
@@ -80,7 +80,7 @@ final class FileWatch: Sendable {
         beginLooks()
     }
 
-    /// The warning about a lock file that the server may read and not write.
+    /// The warning about a lock file that the server can read but not write.
     static func unwritableLock(_ path: String) -> StoreWarning {
         StoreWarning(
             "fileHistoryOff",
@@ -104,18 +104,18 @@ final class FileWatch: Sendable {
         DispatchTime(uptimeNanoseconds: QueryStart().adding(.seconds(1)))
     }
 
-    /// Writes down how far the tables have come.
+    /// Stores the newest commit timestamp in the record.
     func stop() { tellRecord() }
 
-    /// Ends the looks.
+    /// Ends the checks.
     func end() { isStopped.signal() }
 
-    /// Records that the log of the writing connection has so many pages after a commit.
+    /// Records that the log of the writing connection has this many pages after a commit.
     func committed(pages: Int) { logPages.store(pages, ordering: .sequentiallyConsistent) }
 
-    /// Copies the log to the database.
+    /// Runs a checkpoint.
     ///
-    /// - Returns: Whether nothing was in the way.
+    /// - Returns: Whether no other connection prevented the checkpoint.
     @discardableResult
     func copying(_ body: () throws -> (pages: Int, copied: Int)?) rethrows -> Bool {
         let before = stamp.load(ordering: .sequentiallyConsistent)
@@ -132,7 +132,7 @@ final class FileWatch: Sendable {
         return true
     }
 
-    /// A commit moved clocks to these times.
+    /// Records that a commit changed clocks to these times.
     func committed(_ moved: [TableStamp]) {
         guard let newest = moved.map(\.stamp).max() else { return }
         stamp.max(newest, ordering: .sequentiallyConsistent)
@@ -140,8 +140,7 @@ final class FileWatch: Sendable {
 
     // MARK: - History
 
-    /// Compares the history of the file with what is known of it, and gives it a new identity; in a
-    /// transaction.
+    /// Compares the history of the file with its record, and gives it a new identity; in a transaction.
     ///
     /// - Returns: Why the epoch was renewed, or nil.
     func takeOver(_ database: Database, identity: String) throws -> String? {
@@ -150,13 +149,13 @@ final class FileWatch: Sendable {
         let inode = FileNumber(of: path)?.inode ?? 0
         let history = FileHistory(
             inside: inside,
-            // A lock file that cannot be written says nothing.
+            // A lock file that cannot be written proves nothing.
             outside: lock.record,
             inode: inode,
             stamp: newest
         )
         let former = inside.map { [$0.name] } ?? []
-        // The old and the new one: the commit of this transaction may fail.
+        // The record has the old and the new identity, because the commit of this transaction may fail.
         lock.note(FileRecord(identities: former + [identity], stamp: newest))
         try FileIdentity(name: identity, inode: inode).put(database)
         stamp.max(newest, ordering: .sequentiallyConsistent)
@@ -165,7 +164,7 @@ final class FileWatch: Sendable {
         return reason
     }
 
-    /// The identity is in the file: from now on it is looked for.
+    /// Records the file's new identity, which is checked from now on.
     func tookOver(_ identity: String) {
         state.withLock { $0.identity = identity }
         tellRecord()
@@ -184,7 +183,7 @@ final class FileWatch: Sendable {
 
     // MARK: - Looks
 
-    /// Returns why nothing is to be written or acknowledged; nil if nothing speaks against it.
+    /// Returns why nothing may be written or acknowledged; nil if the file is valid.
     func check() -> ServerError? {
         state.withLock { state in
             if let fault = state.fault { return fault.refusal }
@@ -194,7 +193,7 @@ final class FileWatch: Sendable {
         }
     }
 
-    /// Takes note of an error of SQLite, which may come from a file that is damaged.
+    /// Checks the file after an error of SQLite, which a damaged file may have caused.
     ///
     /// - Returns: The rejection, if the file is at fault.
     @discardableResult
@@ -204,7 +203,7 @@ final class FileWatch: Sendable {
         guard isDamage || error.isInputOutput || error.isCannotOpen else { return nil }
         return state.withLock { state in
             if let fault = state.fault { return fault.refusal }
-            // A file that was replaced or cut off looks damaged, too.
+            // A file that was replaced or truncated looks damaged as well.
             state.verified = nil
             guard let fault = look(&state) ?? (isDamage ? .damaged(path) : nil) else { return nil }
             take(fault, &state)
@@ -225,7 +224,7 @@ final class FileWatch: Sendable {
         for place in state.numbers.indices {
             let (file, number) = state.numbers[place]
             guard number != nil else {
-                // The index of the log is made by the first read.
+                // The first read creates the index of the log.
                 state.numbers[place].number = FileNumber(of: file)
                 continue
             }
@@ -236,7 +235,7 @@ final class FileWatch: Sendable {
                 return file == lock.path ? .locked(file) : .replaced(file)
             }
         }
-        // Before the looks: commits go on.
+        // This is read before the checks, because commits continue.
         let pages = Int64(logPages.load(ordering: .sequentiallyConsistent))
         let isOwn = copies.load(ordering: .sequentiallyConsistent) > 0
         guard let size = FileSize(of: path), let logSize = FileSize(of: path + "-wal") else {
@@ -253,13 +252,15 @@ final class FileWatch: Sendable {
         case .unknown: return nil
         case .sound:
             state.verified = size.time
-            // Another program has emptied the log into the database.
+            // Another program has copied the log to the database and emptied it.
             if isLogShort { logPages.store(0, ordering: .sequentiallyConsistent) }
             return nil
         }
     }
 
-    /// Whether the file is shorter than its own header says; a program that compacts it changes both.
+    /// Whether the file is shorter than its header requires.
+    ///
+    /// A program that compacts it changes both.
     private func isCutOff(_ size: FileSize) -> Bool {
         guard let header = try? DatabaseHeader(path: path), header.isDatabase else { return true }
         return header.bytes > size.bytes
@@ -268,14 +269,14 @@ final class FileWatch: Sendable {
     private enum Finding {
         case sound
         case fault(FileFault)
-        /// The next look asks again.
+        /// The next check repeats the comparison.
         case unknown
     }
 
-    /// Reads identity and newest commit by a new connection.
+    /// Reads the identity and the newest commit with a new connection.
     private func verify(_ identity: String?, isLogShort: Bool) -> Finding {
         if isOverwritten(identity) { return .fault(.replaced(path)) }
-        // Before the look: commits go on meanwhile.
+        // This is read before the check, because commits continue.
         let known = stamp.load(ordering: .sequentiallyConsistent)
         let cut = FileFault.truncated(path + "-wal")
         do {
@@ -288,23 +289,24 @@ final class FileWatch: Sendable {
             }
             return .sound
         } catch let error as SQLiteError where error.isBusy {
-            // Another program holds the file for a moment, which says nothing about its contents.
+            // Another program holds a lock on the file for a moment, which reveals nothing about its contents.
             return .unknown
         } catch let error as SQLiteError where error.isCorrupt || error.isNotADatabase {
             return .fault(isLogShort ? cut : .damaged(path))
         } catch let error as SQLiteError where error.isGeneric {
-            // The table of the identity is not in it.
+            // The table of the identity is missing.
             return .fault(.replaced(path))
         } catch {
-            // No descriptor is left, or the disk fails: nothing is known, unless the log is too short.
+            // No descriptor is free, or the disk fails: the result is unknown, unless the log is too short.
             return isLogShort ? .fault(cut) : .unknown
         }
     }
 
-    /// Whether the database without its log has come less far than the log was copied to it: then an
-    /// earlier copy was written over it, which the pages of the log hide.
+    /// Whether the database without its log has older commits than those that were copied from the log to it.
     ///
-    /// A copy that is under way may be read half, so it is read again.
+    /// Then an earlier copy was written over it, which the pages of the log hide.
+    ///
+    /// A copy in progress may be read half, so it is read again.
     private func isOverwritten(_ identity: String?) -> Bool {
         let known = copiedStamp.load(ordering: .sequentiallyConsistent)
         guard known >= 0 else { return false }
@@ -321,7 +323,7 @@ final class FileWatch: Sendable {
             } catch let error as SQLiteError where error.isCannotOpen {
                 return false
             } catch {
-                // A page that is being written.
+                // The page is being written.
             }
             let isOwn = copies.load(ordering: .sequentiallyConsistent) > 0
             let isCopied = before != copyEvents.load(ordering: .sequentiallyConsistent)
@@ -342,7 +344,7 @@ final class FileWatch: Sendable {
     private static let frameHead: Int64 = 24
 }
 
-/// Which file it is, whatever its name.
+/// The device and inode numbers of a file, whatever its name.
 struct FileNumber: Hashable, Sendable {
     var device: Int64
     var inode: Int64
@@ -372,7 +374,7 @@ struct FileTime: Hashable, Sendable {
 
 private struct FileSize {
     var bytes: Int64
-    /// When it was written last.
+    /// The time of the last write.
     var time: FileTime
 
     init?(of path: String) {

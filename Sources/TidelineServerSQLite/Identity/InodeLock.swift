@@ -1,8 +1,8 @@
-// InodeLock: a lock on a database file itself, which outlives the lock file next to it.
+// InodeLock: a lock on a database file itself, which works even if the lock file next to it was removed.
 //
-// The descriptor is not closed when the lock is given up: that would take away the locks that SQLite
-// has on the file in this process. It waits for the next lock of the same file, or until the file is
-// deleted. Only on Linux: elsewhere such a lock and those of SQLite are in each other's way.
+// The descriptor stays open when the lock is released: closing it would release SQLite's locks on the file in this
+// process. It is reused for the next lock of the same file, or closed after the file is deleted. The lock exists only
+// on Linux: elsewhere it would conflict with SQLite's own locks.
 
 import Foundation
 import Synchronization
@@ -11,7 +11,7 @@ struct InodeLock: Sendable {
     enum Result {
         case taken(InodeLock)
         case inUse
-        /// The file is not there, or the system has no such locks.
+        /// The file does not exist, or the system has no such locks.
         case unknown
     }
 

@@ -1,4 +1,5 @@
-// ChangesRead: the changes of a table after a time: rows, and the ids of rows that are gone for the caller.
+// ChangesRead: reads the changes of a table after a time: rows, and the ids of rows that the caller can no longer
+// see.
 
 import TidelineCore
 import TidelineSQLite
@@ -15,15 +16,15 @@ struct ChangesRead {
         renderer = FilterRenderer(schema: table.table.definition.schema, dateUnit: .microseconds)
     }
 
-    /// The key of the statements among those with known costs.
+    /// The text by which the cost of the statements is remembered.
     var knownText: String {
         (request.wantsCount ? "count " : "changes ") + rows(upTo: nil).sql.text(for: .sqlite)
     }
 
-    /// The most bytes of a page; one of more throws ``RowTooLargeForLoop``.
+    /// The most bytes of a page; a larger one throws ``RowTooLargeForLoop``.
     var loopBytesMax = Int.max
 
-    /// Clock, changes and their number are of one state of the table.
+    /// Reads clock, changes and their number from one snapshot of the table.
     func run(_ database: Database) throws -> ChangePage {
         try database.snapshot {
             let clock = try KnownClock.read(table.name, database)
@@ -36,9 +37,9 @@ struct ChangesRead {
         }
     }
 
-    /// The last time up to which rows may be read; nil for all times.
+    /// Returns the last time up to which rows are read; nil for all times.
     ///
-    /// In a busy table a caller may see few of the rows, and the invisible ones are read all the same.
+    /// In a busy table a caller may see few of the rows, but the invisible ones have to be read as well.
     private func scanEnd(_ database: Database) throws -> Int64? {
         guard request.scanMax < .max else { return nil }
         let skipped = SQLValue.integer(Int64(request.scanMax) - 1)
@@ -50,7 +51,7 @@ struct ChangesRead {
             ORDER BY "tideline_stamp" LIMIT 1 OFFSET \(skipped)
             """
         ]
-        // Without a filter of code, an index finds the rows of the view.
+        // Without a row filter, an index finds the rows of the view.
         if table.log.takesUpdates, request.view != nil {
             scans.append(
                 """
@@ -84,7 +85,7 @@ struct ChangesRead {
         var rows = 0
         var last: Int64?
         var roomEnd = request.room?.begin() ?? .max
-        /// A row may have left a view more than once.
+        /// The removed rows on the page, because a row may have left a view more than once.
         var told: Set<String> = []
         var hasWritten = try written.step()
         var hasLeft = try left.step()
@@ -139,7 +140,7 @@ struct ChangesRead {
     private static let logDeleted: Int32 = 1
     private static let logID: Int32 = 2
 
-    /// The rows of the view that changed, with the number of their cells.
+    /// Returns the statement for the changed rows of the view, with the number of their cells.
     private func rows(upTo end: Int64?) -> (sql: SQL, form: RowForm, cells: Int32) {
         var cells = Array(table.cells.indices)
         if let select = request.select {
@@ -166,7 +167,7 @@ struct ChangesRead {
         return sql
     }
 
-    /// The rows that were in the view after the time and are not any more, and that do not show it themselves.
+    /// Returns the rows that have left the view after the time and are not visible as changed rows.
     private func departures(upTo end: Int64?) -> SQL {
         var sql: SQL = "SELECT \"tideline_stamp\", \"tideline_deleted\", \"id\"\(departed)"
         if let end { sql.append(" AND \"tideline_stamp\" <= \(SQLValue.integer(end))") }
@@ -179,7 +180,7 @@ struct ChangesRead {
         let view = request.view.map { " AND (\(renderer.condition($0)))" as SQL } ?? SQL()
         var sql: SQL = " FROM \(log)"
         sql.append(" WHERE \"tideline_stamp\" > \(SQLValue.integer(request.after))\(view)")
-        // The view of the inner query is that of the row as it is now.
+        // The view in the inner query applies to the current row.
         sql.append(" AND NOT EXISTS (SELECT 1 FROM \(Identifier(table.name)) AS \"tideline_now\"")
         sql.append(" WHERE \"tideline_now\".\"id\" = \(log).\"id\"\(view))")
         return sql

@@ -1,4 +1,4 @@
-// DigestRead: count and hash of the rows that a caller sees, row by row from one state of the table.
+// DigestRead: reads counts and hashes of the rows that a caller sees, from one snapshot of the table.
 
 import TidelineCore
 import TidelineSQLite
@@ -13,7 +13,7 @@ struct DigestRead {
         self.request = request
     }
 
-    /// The key of the statements among those with known costs.
+    /// The text by which the cost of the statement is remembered.
     var knownText: String { "digest " + statement.text(for: .sqlite) }
 
     private var statement: SQL { "SELECT \"id\", \"version\"\(rows) ORDER BY \"id\"" }

@@ -1,4 +1,4 @@
-// ListRead: one page of a table: its statement, run, and its rows as JSON.
+// ListRead: reads one page of a table as JSON.
 
 import Synchronization
 import TidelineCore
@@ -8,7 +8,7 @@ import TidelineServerCore
 struct ListRead {
     let table: SQLiteTable
     let request: ListRequest
-    /// Nil while the position where the page begins has to be read.
+    /// The statement; nil until the position where the page begins was read.
     private let statement: ListStatement?
 
     init(_ request: ListRequest, _ table: SQLiteTable) {
@@ -23,10 +23,12 @@ struct ListRead {
         self.statement = statement
     }
 
-    /// The most bytes of a page; one of more throws ``RowTooLargeForLoop``.
+    /// The most bytes of a page; a larger one throws ``RowTooLargeForLoop``.
     var loopBytesMax = Int.max
 
-    /// The key of the statement among those with known costs; empty if it depends on a query that has not
+    /// The text by which the cost of the statement is remembered; empty if it depends on a query that has not run
+    /// yet.
+    ///
     /// run yet.
     var knownText: String {
         guard let statement else { return "" }
@@ -42,7 +44,7 @@ struct ListRead {
         guard let tie = request.tie else { return try page(database, offset: request.offset) }
         let ties = table.head.ties
         let mark = ties.mark()
-        // Before the state of the table is read: later writes then get another millisecond.
+        // The flag is set before the snapshot, so that later writes get another millisecond.
         table.head.isCounted.store(true, ordering: .sequentiallyConsistent)
         while true {
             let left = request.offset > 0 ? ties.left(tie) : 0
@@ -53,7 +55,7 @@ struct ListRead {
         }
     }
 
-    /// The same page by the keys of the row that it begins after.
+    /// Returns the same page by the keys of the row that it begins after.
     private func begun(at mark: PageMark, _ database: Database) throws -> ListRead {
         let sql = ListRenderer(request, table).keys(of: mark)
         let statement = try database.prepare(sql.text(for: .sqlite))
@@ -74,7 +76,7 @@ struct ListRead {
         guard request.wantsCount || window != nil else {
             return try rows(database, offset: offset)
         }
-        // Counts, windows and rows of one state of the table.
+        // Counts, windows and rows come from one snapshot of the table.
         return try database.snapshot {
             var page =
                 if let window {
@@ -89,7 +91,7 @@ struct ListRead {
         }
     }
 
-    /// The statement, rendered once for a plan that is kept.
+    /// Returns the statement, which is rendered once for a cached plan.
     private static func statement(_ request: ListRequest, _ table: SQLiteTable) -> ListStatement {
         let kept = request.kept?.value as? ListStatement
         if let kept, request.view == nil, kept.view.isEmpty { return kept }
@@ -104,7 +106,7 @@ struct ListRead {
         try page(statement ?? Self.statement(request, table), database, offset: offset).page
     }
 
-    /// The rows in the order of the index; if they have microseconds, those of a window.
+    /// Reads the rows in the order of the index; if they have microseconds, those of a window.
     private func rows(
         _ database: Database,
         offset: Int,
@@ -142,8 +144,8 @@ struct ListRead {
 
     /// Reads the page of a statement.
     ///
-    /// - Returns: The page, and the first keys of its ends if it is read by the index; nil for these, and no
-    ///   page, if a row has microseconds then.
+    /// - Returns: The page, and the first keys of its ends if it is read by the index; nil for both if it is read by
+    ///   the index and a row has microseconds.
     private func page(
         _ made: ListStatement,
         _ database: Database,

@@ -1,11 +1,11 @@
-// ListRenderer: the statement of a page, built from the request of a list.
+// ListRenderer: builds the statement of a page from the request of a list.
 
 import Foundation
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
-/// A page's statement, and how its rows are read.
+/// The statement of a page, and the indexes of its columns.
 struct ListStatement: Sendable {
     let text: String
     private(set) var bindings: [SQLValue]
@@ -14,21 +14,21 @@ struct ListStatement: Sendable {
     let keyPlaces: [Int32]
     /// The index of the version, if a key may be too long for a link.
     let versionPlace: Int32?
-    /// The window of the page, if it is read by the index: then no row may have microseconds.
+    /// The window of the page, if the page is read by the index, in which case no row may have microseconds.
     let window: InstantWindow?
     /// The visibility condition of the caller, empty without one.
     let view: SQL
     /// The index of the view's values among the bindings.
     let viewPlace: Int
 
-    /// The same statement for another number of rows to pass over; it passes over some already.
+    /// Returns the same statement with another offset; it must have an offset already.
     func passing(over offset: Int) -> ListStatement {
         var statement = self
         statement.bindings[bindings.count - 1] = .integer(Int64(offset))
         return statement
     }
 
-    /// The same statement for another caller; nil if their view has different SQL.
+    /// Returns the same statement for another caller; nil if the SQL of their view differs.
     func fitted(to view: SQL) -> ListStatement? {
         let isSameForm = view.text(for: .sqlite).utf8.elementsEqual(
             self.view.text(for: .sqlite).utf8
@@ -48,7 +48,7 @@ struct ListRenderer {
     private let request: ListRequest
     private let renderer: FilterRenderer
     private let keyset: KeysetRenderer
-    /// The renderer of the order and of where the page begins.
+    /// The renderer of the order and of the position where the page begins.
     private let orderRenderer: FilterRenderer
     /// The window of the page, for an order that an index has in microseconds only.
     let window: InstantWindow?
@@ -57,7 +57,7 @@ struct ListRenderer {
     /// The conditions on the rows of the window.
     private var bounds: [QueryExpression] = []
 
-    /// `avoidsIndex` is for pages with microseconds.
+    /// Creates a renderer; `avoidsIndex` is for pages that contain microseconds.
     init(_ request: ListRequest, _ table: SQLiteTable, avoidsIndex: Bool = false) {
         self.table = table
         self.request = request
@@ -74,7 +74,7 @@ struct ListRenderer {
         keyset = KeysetRenderer(orderRenderer, order: request.order)
     }
 
-    /// The page.
+    /// The statement of the page.
     var page: ListStatement {
         let cells = cells
         let form = request.select == nil ? table.form : RowForm(cells.map { table.cells[$0] })
@@ -98,7 +98,7 @@ struct ListRenderer {
         )
     }
 
-    /// The first key of the row that the page begins after.
+    /// Returns the first key of the row that the page begins after.
     private static func firstKey(_ request: ListRequest) -> SQLValue? {
         request.after?.first ?? request.mark?.keys.first
     }
@@ -134,12 +134,12 @@ struct ListRenderer {
         return [window.withInstants(after: begin)].compactMap { $0 }
     }
 
-    /// How many rows the filter has, on all pages.
+    /// The statement that counts the rows of the filter on all pages.
     var count: SQL {
         "SELECT count(*) FROM \(Identifier(table.name))" + condition(pages: false)
     }
 
-    /// The visibility filter of the caller, which comes before every other value of the conditions.
+    /// The visibility filter of the caller, whose values precede all others.
     var view: SQL {
         guard let view = request.view else { return SQL() }
         return "(\(renderer.condition(view)))"
@@ -149,8 +149,8 @@ struct ListRenderer {
         var parts: [SQL] = []
         if !request.includesDeleted { parts.append("\"deleted\" = 0") }
         if !view.isEmpty { parts.append(view) }
-        // Before the filter: of two bounds on one column SQLite takes the first to seek by, and with
-        // the filter's it would read again all that the pages before had.
+        // It precedes the filter, because SQLite seeks by the first of two bounds on one column. With the filter's
+        // bound it would read all earlier pages again.
         if pages, let begin { parts.append("(\(begin))") }
         if pages { parts += bounds.map { "(\(renderer.condition($0)))" } }
         if let filter = request.filter {
@@ -164,7 +164,7 @@ struct ListRenderer {
         return select.compactMap { table.places.firstIndex(of: $0) }
     }
 
-    /// Returns the cells, followed by the other values that a link may need of the row, and their indexes.
+    /// Returns the cells, followed by the other values of the row that a link may need, and their indexes.
     private func columns(_ cells: [Int]) -> (sql: SQL, keys: [Int32], version: Int32?) {
         let names =
             request.select == nil
@@ -198,8 +198,9 @@ struct ListRenderer {
 
     // MARK: - Where a page begins
 
-    /// The keys of the row that a link names by its id, while it is as it was; seen through the
-    /// caller's view, as its place says something of it.
+    /// Returns the query for the keys of a row that a link names by its id, if the row is unchanged.
+    ///
+    /// The row must be in the caller's view, because its position reveals something about it.
     func keys(of mark: PageMark) -> SQL {
         let keys = keyset.keys.map { renderer.value($0.expression) }.joined(separator: ", ")
         var sql: SQL = "SELECT \(keys) FROM \(Identifier(table.name))"
@@ -217,7 +218,8 @@ struct ListRenderer {
         return request.mark.map(begin)
     }
 
-    /// The same if the row of the link has changed: all rows that may follow its old position.
+    /// Returns the same condition if the row of the link has changed: it selects all rows that may follow its old
+    /// position.
     private func begin(_ mark: PageMark) -> SQL {
         var keys = Array(request.order.prefix(mark.keys.count))
         var values = zip(mark.keys, keys).map { Value($0, as: type(of: $1)) }
@@ -229,12 +231,12 @@ struct ListRenderer {
                 values.append(Value(bound, as: type(of: key)))
             }
         }
-        // Before every id.
+        // The empty id is before every other one.
         values.append(.string(""))
         return KeysetRenderer(orderRenderer, order: keys).condition(after: values)
     }
 
-    /// The least value after all that begin so; nil if there is none.
+    /// Returns the least value after all values with this prefix; nil if there is none.
     private static func successor(of prefix: SQLValue) -> SQLValue? {
         switch prefix {
         case .text(let text): FilterRenderer.successor(of: text).map { .text($0) }

@@ -1,17 +1,17 @@
-// RowBytes: the rows of a statement as JSON, in memory of their own.
+// RowBytes: writes the rows of a statement as JSON, into memory of its own.
 //
-// This is the innermost loop of every list: plain pointers, and no reference is counted for a
-// cell. Rare values (escapes, fractions, bytes) go through JSONWriter.
+// This is the innermost loop of every list: it uses plain pointers, and counts no references for a cell. Rare values
+// (escapes, fractions, bytes) are written by JSONWriter.
 
 import Foundation
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
-/// How the columns of a statement become JSON members.
+/// The columns of a statement, with their names as JSON members.
 struct RowForm: Sendable {
     fileprivate struct Cell: Sendable {
-        /// Where `,"name":` is among the names.
+        /// The range of `,"name":` in the names.
         var name: Range<Int>
         var form: CellForm
     }
@@ -51,7 +51,7 @@ struct RowBytes: ~Copyable {
     private var capacity: Int
     private(set) var count = 0
 
-    /// The last minute that was written, and where: most rows share it with the one before.
+    /// The last minute that was written, and its position: most rows have the same minute as the row before.
     private var minute = Int64.min
     private var minutePlace = 0
 
@@ -60,7 +60,7 @@ struct RowBytes: ~Copyable {
         base = .allocate(capacity: self.capacity)
     }
 
-    /// With room for usual rows; more of them than a usual page has may not be there.
+    /// Creates a buffer for usual rows; its capacity is bounded, because a page may have fewer rows than requested.
     init(rowsMax: Int) {
         self.init(capacity: (min(rowsMax, Self.usualRowsMax) + 1) * Self.usualRowBytes)
     }
@@ -70,7 +70,7 @@ struct RowBytes: ~Copyable {
 
     deinit { base.deallocate() }
 
-    /// A copy, with spare capacity for the end of a page.
+    /// A copy of the bytes, with spare capacity for the end of a page.
     var bytes: [UInt8] {
         [UInt8](unsafeUninitializedCapacity: count + Self.roomForEnd) { target, written in
             target.baseAddress?.initialize(from: base, count: count)
@@ -108,12 +108,12 @@ struct RowBytes: ~Copyable {
                 }
             }
         }
-        // The comma of the first member.
+        // The first member needs no comma.
         if count > start { base[start] = UInt8(ascii: "{") } else { byte(UInt8(ascii: "{")) }
         byte(UInt8(ascii: "}"))
     }
 
-    /// Writes that the row with the id in this column is gone for the caller.
+    /// Writes the row with the id in this column as removed.
     mutating func removed(_ statement: Statement, id column: Int32, isDeleted: Bool) {
         word("{\"@removed\":{\"reason\":\"")
         word(isDeleted ? "deleted" : "changed")
@@ -178,7 +178,7 @@ struct RowBytes: ~Copyable {
         count += digits
     }
 
-    /// Microseconds since 1970 as a quoted instant of three decimals, cut.
+    /// Writes microseconds since 1970 as a quoted instant with three decimals; the rest is cut off.
     private mutating func date(_ microseconds: Int64) {
         var milliseconds = microseconds / 1000
         if microseconds % 1000 < 0 { milliseconds -= 1 }
@@ -194,7 +194,7 @@ struct RowBytes: ~Copyable {
             Timestamp(microseconds: minute &* 60_000_000).write(to: &text)
             text.append(UInt8(ascii: "\""))
             append(text)
-            // A year of more than four digits has another form: nothing may be copied from it.
+            // A year of more than four digits has another format, and cannot be copied.
             self.minute = text.count == Self.dateSize ? minute : .min
             minutePlace = start
         }

@@ -1,4 +1,4 @@
-// RowView: single rows of a table for a caller with a visibility filter.
+// RowView: reads single rows of a table for a caller with a visibility filter.
 //
 // The view is part of the statement. Its text is the same for all users, so it is prepared once.
 
@@ -17,7 +17,7 @@ struct RowView {
         renderer = FilterRenderer(schema: table.table.definition.schema, dateUnit: .microseconds)
     }
 
-    /// The row, nil when it is outside the view.
+    /// Returns the row; nil if it is outside the view.
     ///
     /// - Throws: The error of `bounds` if the row is too large.
     func row(_ id: String, _ database: Database, _ bounds: RowBounds) throws -> StoredRow? {

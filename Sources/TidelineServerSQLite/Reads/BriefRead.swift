@@ -1,16 +1,16 @@
-// BriefRead: the result of a read that should be brief, and may be interrupted: by its time limit, its
-// caller, or the log, which cancels all reads so that it can restart.
+// BriefRead: the result of a read that should be brief. The read may be interrupted by its time limit, by its caller,
+// or by a restart of the log, which cancels all reads.
 
 package import TidelineSQLite
 
 package enum BriefRead<Result> {
     case ended(Result)
-    /// It took longer than it may.
+    /// The read exceeded its time limit.
     case tooLong
-    /// Something else interrupted it each time, and its duration is not known.
+    /// Each attempt was interrupted for another reason, so that its duration is not known.
     case interrupted
 
-    /// Reads within a time limit, and tries a second time if another interruption ended the read.
+    /// Reads within a time limit, and retries once if another interruption ended the read.
     package init(
         _ database: Database,
         within limit: Duration,

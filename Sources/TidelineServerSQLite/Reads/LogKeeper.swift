@@ -1,14 +1,14 @@
 // LogKeeper: the schedule for WAL checkpoints, and for the reads that wait for them.
 //
-// Pure: pages and reads go in, one step comes out. SQLite restarts a log that is completely copied to the
-// database, but only while no connection reads from it. So with reads that overlap forever it would
-// grow forever:
+// Pure: its input is pages and reads, and its output one step. SQLite restarts a log that is completely copied to the
+// database, but only while no connection reads from the log. With reads that always overlap, the log would grow
+// forever:
 //
 //     from copyBytes  the log is copied during reads and writes, and restarted between long reads
 //     from half       new long reads wait until it was restarted
 //     from logBytes   running long reads are cancelled; they restart after those that wait
 //
-// Brief reads end by themselves, and are waited for.
+// Brief reads end soon, so restarts wait for them.
 
 package struct LogKeeper: Sendable {
     package enum Step: Hashable, Sendable {
@@ -22,21 +22,21 @@ package struct LogKeeper: Sendable {
         case restart
     }
 
-    /// How many restarts of the log may fail, although no long read runs here, before other programs are
-    /// blamed.
+    /// How many restarts of the log may fail, although no long read runs here, before other programs are assumed to
+    /// be the cause.
     private static let failuresMax = 3
 
     private let bytesMax: Int
     private let pageBytes: Int
     private var pages = 0
-    /// The size of the log at the last try to copy it, and at the last try to restart it.
+    /// The size of the log at the last attempt to copy it, and at the last attempt to restart it.
     private var pagesAtCopy = 0
     private var pagesAtRestart = 0
     private var failures = 0
     private var longReads = 0
-    /// Whether a long read ran during the last try to restart the log.
+    /// Whether a long read ran during the last attempt to restart the log.
     private var hadLongRead = false
-    /// Whether another program has a long read: then it does not help to wait for our own reads.
+    /// Whether another program has a long read, so that waiting for this server's reads does not help.
     package private(set) var isHeldByOthers = false
     /// Whether long reads have to wait.
     package private(set) var isClosed = false
@@ -52,12 +52,12 @@ package struct LogKeeper: Sendable {
     private static let headBytes = 24
 
     private var copyPages: Int { max(bytesMax / 3 / pageBytes, 1) }
-    /// How much the log grows between two steps of a kind.
+    /// How much the log grows between two steps of the same kind.
     private var stepPages: Int { max(copyPages / 4, 1) }
 
     private var mayRestart: Bool {
         guard failures > 0 else { return true }
-        // Each try delays the writes: the longer other programs are in the way, the fewer tries.
+        // Each attempt delays the writes, so there are fewer of them the longer other programs prevent a restart.
         let growth = failures < Self.failuresMax ? 0 : max(stepPages, pagesAtRestart / 4)
         return pages >= pagesAtRestart + growth
     }
@@ -65,7 +65,7 @@ package struct LogKeeper: Sendable {
     /// The size of the log after the last commit.
     package var bytes: Int { pages * pageBytes }
 
-    /// Whether there may be something to do after a commit.
+    /// Whether a step may be due after a commit.
     package var isCopyDue: Bool { pages >= copyPages }
 
     package mutating func committed(pages: Int) {
@@ -73,7 +73,7 @@ package struct LogKeeper: Sendable {
         self.pages = pages
     }
 
-    /// A long read wants to begin; false when it has to wait.
+    /// Begins a long read; returns false if it has to wait.
     package mutating func longReadBegins() -> Bool {
         guard !isClosed else { return false }
         longReads += 1

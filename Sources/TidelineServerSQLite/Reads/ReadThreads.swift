@@ -1,9 +1,9 @@
-// ReadThreads: the threads of reads that are too long for an event loop, a connection each.
+// ReadThreads: threads, each with a connection, for reads that take too long for an event loop.
 //
-// The first is reserved for brief reads: a read that is not known to be long is tried as one, and if it does
-// not end in time, it starts over as a long read. The second is reserved for long reads that were not interrupted
-// yet. A long read that has had its share while other callers wait is interrupted, and starts over at the
-// end of the queue. So many long lists, of one caller or of all, do not delay the short ones.
+// The first thread is reserved for brief reads: a read that is not known to be long begins as one, and if it does not
+// end in time, it restarts as a long read. The second one is reserved for long reads that were not interrupted yet.
+// If a long read has used up its share while other callers wait, it is interrupted, and restarts at the end of the
+// queue. So many long lists, of one caller or of several, do not delay the short ones.
 
 import Dispatch
 import Foundation
@@ -12,7 +12,7 @@ package import TidelineSQLite
 package import TidelineServerCore
 
 package final class ReadThreads: Sendable {
-    /// False when a brief read did not end in time.
+    /// Returns false if a brief read did not end in time.
     typealias Job = @Sendable (Database, ReadLane) -> Bool
 
     private typealias Turns = ReadTurns<Waiting>
@@ -20,9 +20,9 @@ package final class ReadThreads: Sendable {
     private struct Waiting {
         let caller: ReadCaller
         let job: Job
-        /// Since when it waits, an uptime in nanoseconds.
+        /// When the read began to wait, as uptime in nanoseconds.
         var since = QueryStart().nanoseconds
-        /// How often it has started over as a long read.
+        /// How often the read has restarted as a long read.
         var restarts = 0
     }
 
@@ -107,7 +107,7 @@ package final class ReadThreads: Sendable {
     private func submit(_ waiting: Waiting, _ line: Turns.Line, isNew: Bool) -> Bool {
         var reader: Turns.Reader?
         let isTaken = state.withLock { state in
-            // A read that starts over has a thread that takes it: the one that tried it.
+            // The thread that interrupted a read takes it again.
             if isNew, state.isStopped { return false }
             metrics.readsWaiting.add()
             reader = state.turns.append(waiting, of: waiting.caller, line)
@@ -117,7 +117,7 @@ package final class ReadThreads: Sendable {
         return isTaken
     }
 
-    /// Runs `body` on one of the threads; nil from it means that it has to start over as a long read.
+    /// Runs `body` on one of the threads; if it returns nil, it restarts as a long read.
     package func run<Result: Sendable>(
         _ lane: ReadLane,
         of caller: ReadCaller,
@@ -145,7 +145,7 @@ package final class ReadThreads: Sendable {
         for database in databases { database.interrupt() }
     }
 
-    /// Ends the threads after the reads that are queued already.
+    /// Ends the threads after the queued reads.
     package func stop() {
         state.withLock { state in
             state.isStopped = true

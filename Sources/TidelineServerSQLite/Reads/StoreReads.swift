@@ -1,9 +1,9 @@
 // StoreReads: reads of a database: on the caller's thread, on readers, or on the writing connection.
 //
-// A small read is tried on the caller's thread first, which is that of its connection's event loop,
-// with a bound of about a millisecond of SQLite's work: most end far below it, and the change to a
-// reader's thread and back costs as much as they do. A read that exceeds the bound restarts on a
-// reader, and for some seconds its statement begins there.
+// A small read is tried on the caller's thread first, which is that of its connection's event loop, with a limit of
+// about a millisecond of SQLite's work: most reads end far below it, and switching to a reader's thread and back
+// costs as much as the read. A read that exceeds the limit restarts on a reader, and for some seconds its statement
+// begins there.
 
 import Synchronization
 import TidelineCore
@@ -14,7 +14,7 @@ import TidelineServerCore
 struct ReadBegin {
     var lane: ReadLane
     var caller: ReadCaller
-    /// The text of its statement, as far as it is known; empty for a read that is always short.
+    /// The text of its statement, if it is known; empty for a read that is always short.
     var statement: String
 
     init(
@@ -28,23 +28,23 @@ struct ReadBegin {
     }
 }
 
-/// A row or a page has more bytes than are read on the thread of an event loop.
+/// The error for a row or page with more bytes than may be read on the thread of an event loop.
 struct RowTooLargeForLoop: Error {}
 
 final class StoreReads: Sendable {
     /// The most bytes of a row's texts and blobs, and of a page, that are read on the caller's thread.
     static let loopBytesMax = 64 << 10
 
-    private let writer: GroupWriter
-    /// Nil in inline mode, which reads on the writing connection.
+    private let writer: SQLiteWriter
+    /// The reader threads; nil in inline mode, which reads on the writing connection.
     private let readers: ReadThreads?
     /// The connections of small reads on the threads of callers; nil in inline mode.
     private let brief: LentDatabases?
-    /// Nil in inline mode, which has no log.
+    /// The write-ahead log; nil in inline mode, which has none.
     private let writeAheadLog: WriteAheadLog?
     private let costs = Mutex(ReadCosts())
     private let stopped = Mutex(false)
-    /// Reads that are under way.
+    /// The running reads.
     private let running: RunningReads
     private let queryTime: Duration
     private let log: ServerLog
@@ -56,7 +56,8 @@ final class StoreReads: Sendable {
     init(
         of database: Database,
         path: String,
-        writer: GroupWriter,
+        writer: SQLiteWriter,
+        reports: CommitReports,
         file: FileWatch?,
         options: SQLiteTableStore.Options
     ) throws {
@@ -74,11 +75,11 @@ final class StoreReads: Sendable {
         }
         let open: @Sendable () throws -> Database = {
             let database = try Database(path: path, mode: .readOnly)
-            // Opens its files now: later there may be no descriptor left.
+            // The files are opened now, because no descriptor may be free later.
             _ = try database.integer("SELECT count(*) FROM sqlite_schema")
             return database
         }
-        // One for brief reads, one for first tries of long ones, one for those that start over.
+        // One connection is for brief reads, one for first attempts of long ones, and one for restarted ones.
         let count = max(3, options.readers)
         let (connections, ready, copier) = try DatabaseError.naming(path) {
             (
@@ -102,20 +103,20 @@ final class StoreReads: Sendable {
                 file: file,
                 log: options.log,
                 metrics: options.metrics,
-                hasOwnWork: { [running, writer] in
-                    running.count > 0 || writer.isWriting.load(ordering: .relaxed)
+                hasOwnWork: { [running, reports] in
+                    running.count > 0 || reports.isWriting.load(ordering: .relaxed)
                 },
                 interruptReads: { readers.interrupt() }
             )
         }
     }
 
-    /// How many statements were too long for the lane that they began in.
+    /// How many statements took too long for the lane in which they began.
     var costsKnown: Int { costs.withLock { $0.count } }
 
     var isStopped: Bool { stopped.withLock { $0 } }
 
-    /// Ends all reads; false when that was done before.
+    /// Ends all reads; returns false if that was done before.
     func stop() async -> Bool {
         let wasStopped = stopped.withLock { stopped in
             defer { stopped = true }
@@ -123,19 +124,19 @@ final class StoreReads: Sendable {
         }
         guard !wasStopped else { return false }
         readers?.stop()
-        // The callers have their answers, or are gone.
+        // The callers have their answers, or have disconnected.
         readers?.interrupt()
         await writeAheadLog?.stop()
         return true
     }
 
-    /// How long a read may be that is not known to be long, on a reader.
+    /// The time limit on a reader for a read that is not known to be long.
     private static let briefTime: Duration = .milliseconds(25)
 
     /// Reads for `limits.queryTime` at most.
     ///
-    /// On the caller's thread, `onLoop` runs instead of `body` if it is given; it throws
-    /// ``RowTooLargeForLoop`` to continue on a reader.
+    /// If `onLoop` is given, it runs on the caller's thread instead of `body`; it throws ``RowTooLargeForLoop`` to
+    /// continue on a reader.
     func read<Result: Sendable>(
         _ begin: ReadBegin,
         onLoop: (@Sendable (Database) throws -> Result)? = nil,
@@ -154,7 +155,7 @@ final class StoreReads: Sendable {
             }
             let start = QueryStart()
             let clock = ReadClock(start)
-            // The cost of a statement differs between callers: their values differ.
+            // The cost of a statement depends on its values, which differ between callers.
             let statement = begin.statement.isEmpty ? "" : "\(begin.caller) \(begin.statement)"
             let lane = statement.isEmpty ? begin.lane : max(begin.lane, knownLane(statement, start))
             if lane == .loop, let result = try readBriefly(statement, onLoop ?? body) {
@@ -172,13 +173,13 @@ final class StoreReads: Sendable {
             log.write(.error, "a read failed", ["cause": "\(error)"])
             throw file?.check() ?? ServerError.failed
         } catch let error as SQLiteError where error.isCannotOpen {
-            // Connections have taken all descriptors, and a sort wants a file.
+            // Connections use up all descriptors, and a sort needs a file.
             log.write(.error, "the database cannot open a file", ["cause": "\(error)"])
             throw ServerError.noFiles
         }
     }
 
-    /// Reads on a reader; nil when a brief read took too long.
+    /// Reads on a reader; returns nil if a brief read took too long.
     private func read<Result>(
         _ database: Database,
         _ lane: ReadLane,
@@ -224,7 +225,7 @@ final class StoreReads: Sendable {
         throw isStopped ? ServerError.stopping : ServerError.queryTooSlow
     }
 
-    /// Returns why a query has no answer after its time is over.
+    /// Returns the rejection of a query whose time is over.
     private static func refusal(_ database: Database) -> ServerError {
         database.workedPastItsTime ? .queryTooExpensive : .queryTooSlow
     }
@@ -236,7 +237,7 @@ final class StoreReads: Sendable {
     ) throws -> Result? {
         guard let brief else { return nil }
         do {
-            // The first look at the clock ends it, after about a millisecond.
+            // SQLite's first check of the time interrupts it, after about a millisecond.
             running.add(1)
             defer { running.add(-1) }
             return try brief.lend { database in
@@ -262,7 +263,7 @@ final class StoreReads: Sendable {
     }
 }
 
-/// Since when the time of a read counts.
+/// When the time of a read begins to count.
 private final class ReadClock: Sendable {
     private let nanoseconds: Atomic<UInt64>
 
@@ -270,11 +271,11 @@ private final class ReadClock: Sendable {
 
     var start: QueryStart { QueryStart(nanoseconds: nanoseconds.load(ordering: .relaxed)) }
 
-    /// Gives the time back that went into a try for nothing.
+    /// Does not count the time of an attempt that was discarded.
     func give(_ lost: UInt64) { nanoseconds.wrappingAdd(lost, ordering: .relaxed) }
 }
 
-/// How many reads are under way.
+/// The number of running reads.
 private final class RunningReads: Sendable {
     private let value = Atomic(0)
 

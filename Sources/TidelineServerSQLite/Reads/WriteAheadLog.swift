@@ -1,6 +1,6 @@
-// WriteAheadLog: performs the steps of LogKeeper, on a thread and a connection of its own.
+// WriteAheadLog: performs the steps of LogKeeper on a thread with its own connection.
 //
-// So no commit waits for a copy, except for the last pages before the log restarts.
+// No commit waits for a checkpoint, except for its last pages before the log restarts.
 
 import Dispatch
 import Foundation
@@ -11,7 +11,7 @@ import TidelineServerCore
 final class WriteAheadLog: Sendable {
     private struct State {
         var keeper: LogKeeper
-        /// Long reads that wait.
+        /// The long reads that wait.
         var waiting: [DispatchSemaphore] = []
         /// Whether the thread waits for a signal.
         var isResting = false
@@ -20,9 +20,9 @@ final class WriteAheadLog: Sendable {
         var hasEnded = false
     }
 
-    /// How long a restart waits for brief reads, and writes with it.
+    /// How long a restart waits for brief reads; writes wait with it.
     static let busyMilliseconds: Int32 = 100
-    /// How long ended reads have to notice it, and others to be gone.
+    /// How long to wait for interrupted reads to end, and for other connections.
     private static let pause: Duration = .milliseconds(20)
 
     private static var pauseEnd: DispatchTime {
@@ -38,7 +38,7 @@ final class WriteAheadLog: Sendable {
     private let log: ServerLog
     private let metrics: StoreMetrics
 
-    /// Takes over the log of the writing connection, to copy it on a connection of its own.
+    /// Manages the log of the writing connection, with a connection of its own for checkpoints.
     ///
     /// The last closure interrupts the statements of all long reads.
     init(
@@ -90,10 +90,10 @@ final class WriteAheadLog: Sendable {
 
     // MARK: - Long reads
 
-    /// Runs a long read, which waits while the log has to restart.
+    /// Runs a long read, which waits while the log is being restarted.
     ///
-    /// If the read is cancelled for that, it restarts. Returns nil if it had to wait beyond the
-    /// deadline, an uptime in nanoseconds, or if the store stops.
+    /// If the read is cancelled for a restart of the log, it restarts afterwards. Returns nil if it had to wait
+    /// beyond the deadline, an uptime in nanoseconds, or if the store stops.
     func longRead<Result>(before deadline: UInt64, _ body: () throws -> Result) throws -> Result? {
         while let interruptions = begin(before: deadline) {
             defer { change { $0.keeper.longReadEnded() } }
@@ -109,7 +109,7 @@ final class WriteAheadLog: Sendable {
         return nil
     }
 
-    /// How often long reads were ended before this one began; nil when it may not begin.
+    /// Returns how often long reads were interrupted before this one began; nil if it may not begin.
     private func begin(before deadline: UInt64) -> Int? {
         while true {
             var isStopped = false
@@ -182,9 +182,9 @@ final class WriteAheadLog: Sendable {
         _ = wake.wait(timeout: Self.pauseEnd)
     }
 
-    /// Returns false if another connection is in the way.
+    /// Returns false if another connection prevents a complete checkpoint.
     private func checkpoint(_ mode: CheckpointMode, _ database: Database) -> Bool {
-        // The pages are for a file that is not there any more.
+        // The file was replaced or removed, so the pages must not be copied to it.
         guard file?.check() == nil else { return false }
         let start = QueryStart().nanoseconds
         defer { metrics.checkpoints.add(from: start, to: QueryStart().nanoseconds) }
@@ -198,7 +198,7 @@ final class WriteAheadLog: Sendable {
         }
     }
 
-    /// Ends the thread, and lets all reads go on.
+    /// Ends the thread, and lets all waiting reads continue.
     func stop() async {
         await withCheckedContinuation { continuation in
             var hasEnded = false

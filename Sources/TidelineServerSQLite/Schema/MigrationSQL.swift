@@ -1,7 +1,6 @@
 // MigrationSQL: the SQL text that counts and changes the values of a column.
 //
-// Rows are named by their `id`: a table may have columns with the names that SQLite has for the number
-// of a row.
+// Rows are named by their `id`, because a table may have columns with the names that SQLite uses for the row number.
 
 import TidelineCore
 import TidelineServerCore
@@ -58,12 +57,12 @@ extension ServerSchema {
         """
     }
 
-    /// The last version that is not dated later than a time.
+    /// Returns the last version whose time is not later than a time.
     static func lastVersion(_ table: String) -> String {
         "SELECT max(\"version\") FROM \(quoted(table)) WHERE \"version\" <= ?1"
     }
 
-    /// A row was made before its last change.
+    /// Replaces creation times after a time by the time of the row's last change.
     static func dateCreation(_ table: String) -> String {
         "UPDATE \(quoted(table)) SET \"createdAt\" = \"updatedAt\" WHERE \"createdAt\" > ?1"
     }
@@ -85,7 +84,7 @@ extension ServerSchema {
         WHERE "key" = 'ledgerHorizon' AND CAST("value" AS INTEGER) > ?1
         """
 
-    /// Erases the values of tombstones from before the table kept none; nil for a table without columns.
+    /// Erases the values of older tombstones, for a table that no longer keeps them; nil for a table without columns.
     static func eraseTombstones(of table: TableDefinition) -> String? {
         let cells = table.schema.columns
             .filter { $0.name.lowercased() != table.owner?.lowercased() }
@@ -103,7 +102,7 @@ extension ServerSchema {
         """
     }
 
-    /// New stamps for the marked rows, in the order that they had.
+    /// Gives the marked rows new commit timestamps in their old order.
     static func restamp(_ table: String) -> String {
         """
         UPDATE \(quoted(table)) SET "updatedAt" = ?1 + ?2 * "__number", "version" = ?1 + ?2 * "__number"

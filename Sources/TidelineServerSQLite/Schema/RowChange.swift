@@ -1,7 +1,7 @@
-// RowChange: carries out the steps of one table, and gives the rows that changed a new version.
+// RowChange: performs the schema steps of one table, and gives the changed rows a new version.
 //
-// A row changed when a device that holds it would show something else than the server. It moves to
-// the end of the order of `updatedAt`, so that devices pull it again.
+// A row counts as changed if a device that has it would show other values than the server. It moves to the end of the
+// order of `updatedAt`, so that devices pull it again.
 
 import TidelineCore
 import TidelineSQLite
@@ -38,13 +38,13 @@ struct RowChange {
         }
     }
 
-    /// Erases the values of tombstones that are there already; devices notice nothing.
+    /// Erases the values of existing tombstones, which devices do not notice.
     func eraseTombstones(of table: TableDefinition) throws {
         if let erase = ServerSchema.eraseTombstones(of: table) { try database.execute(erase) }
         try database.prepare(ServerSchema.dropBasesOfDeleted(table.name)).run([.text(table.name)])
     }
 
-    /// Ends the change of the table.
+    /// Gives the changed rows their new versions.
     func giveNewVersions(now: () -> Int64) throws {
         let hasMarks = try database.integer(
             "SELECT count(*) FROM sqlite_temp_master WHERE \"name\" = 'tideline_changed'"
@@ -53,42 +53,44 @@ struct RowChange {
         let rows = try database.integer("SELECT count(*) FROM temp.\"tideline_changed\"") ?? 0
         let last = try database.integer(ServerSchema.readStamp, [.text(table)]) ?? 0
         // Greater than every assigned commit timestamp, and before the wall clock if possible.
-        let first = max(last + RowWrites.spacing, now() - rows * RowWrites.spacing)
+        let first = max(
+            last + SQLiteWriteTransaction.spacing,
+            now() - rows * SQLiteWriteTransaction.spacing
+        )
         if rows > 0 {
             try database.prepare(ServerSchema.restamp(table)).run([
-                .integer(first), .integer(RowWrites.spacing),
+                .integer(first), .integer(SQLiteWriteTransaction.spacing),
             ])
             try database.prepare(ServerSchema.putStamp).run([
-                .text(table), .integer(first + rows * RowWrites.spacing),
+                .text(table), .integer(first + rows * SQLiteWriteTransaction.spacing),
             ])
         }
         try database.execute("DROP TABLE temp.\"tideline_changed\"")
     }
 
-    /// Sets the clock of the table back to a time, and gives rows that are dated later new versions in
-    /// the order that they had.
+    /// Sets the clock of the table back to a time, and gives rows with later times new versions in their old order.
     ///
-    /// - Returns: How many rows.
+    /// - Returns: The number of these rows.
     func resetClock(to now: Int64) throws -> Int {
         try makeMarks()
         let future: [SQLValue] = [.integer(now)]
         try database.prepare(ServerSchema.markFuture(table)).run(future)
         let rows = try database.integer("SELECT count(*) FROM temp.\"tideline_changed\"") ?? 0
         let last = try database.integer(ServerSchema.lastVersion(table), future) ?? 0
-        let first = max(last, now - rows * RowWrites.spacing)
+        let first = max(last, now - rows * SQLiteWriteTransaction.spacing)
         try database.prepare(ServerSchema.restamp(table)).run([
-            .integer(first), .integer(RowWrites.spacing),
+            .integer(first), .integer(SQLiteWriteTransaction.spacing),
         ])
         try database.prepare(ServerSchema.dateCreation(table)).run(future)
         try database.execute("DROP TABLE temp.\"tideline_changed\"")
-        // Links from before lead nowhere in the new epoch, and clocks start over.
+        // Earlier links are invalid in the new epoch, and the clocks restart.
         let log = ServerSchema.logName(table)
         if try database.integer(ServerSchema.hasTable, [.text(log)]) != 0 {
             try database.execute("DELETE FROM \(ServerSchema.quoted(log))")
         }
         try database.prepare(ServerSchema.dropFutureBases).run([.text(table)] + future)
         try database.prepare(ServerSchema.dropReceiptsOf).run([.text(table)])
-        let clock = max(now, first + rows * RowWrites.spacing)
+        let clock = max(now, first + rows * SQLiteWriteTransaction.spacing)
         try database.prepare(ServerSchema.resetClock).run([.text(table), .integer(clock)])
         return Int(clamping: rows)
     }
@@ -111,7 +113,7 @@ struct RowChange {
         }
     }
 
-    /// How many rows are held in memory at once.
+    /// How many rows are in memory at once.
     private static let chunkRows: Int64 = 1000
 
     private func convert(_ old: ColumnDefinition, _ new: ColumnDefinition) throws {
@@ -159,7 +161,7 @@ struct RowChange {
         )
     }
 
-    /// Tombstones keep their place: no device has them.
+    /// Tombstones keep their position, because no device has them.
     private func mark(_ condition: String) throws {
         try makeMarks()
         try database.execute(

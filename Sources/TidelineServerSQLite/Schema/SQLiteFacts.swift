@@ -1,4 +1,4 @@
-// SQLiteFacts: the answers of a file to a schema plan.
+// SQLiteFacts: answers the queries of a schema plan about a file.
 
 import TidelineCore
 import TidelineSQLite

@@ -1,5 +1,5 @@
-// SchemaChange: brings the tables of a database to their declarations. A start of the server makes only
-// changes that lose nothing; an operator asks for the rest (`tideline migrate --apply`).
+// SchemaChange: brings the tables of a database to their declarations. A server makes only changes at startup that
+// lose no data; an operator confirms the others (`tideline migrate --apply`).
 
 import TidelineCore
 import TidelineSQLite
@@ -9,20 +9,20 @@ struct SchemaChange {
     let database: Database
     /// Microseconds since 1970.
     let now: @Sendable () -> Int64
-    /// Told how many rows of a column were converted, piece by piece.
+    /// Called after each part, with how many rows of a column were converted.
     var report: (_ part: String, _ rows: Int) -> Void = { _, _ in }
 
-    /// In one transaction; nothing is changed when it throws.
+    /// Prepares the tables in one transaction; nothing is changed if it throws.
     ///
     /// - Parameters:
     ///   - declared: The tables.
-    ///   - filtered: Those, in lower case, whose visible rows are decided by code; nil if no server is about
-    ///     to write to them.
-    ///   - isComplete: Whether stored columns that are not declared are not wanted.
+    ///   - filtered: The tables, in lower case, whose visible rows a hook decides; nil if no server will write to
+    ///     them next.
+    ///   - isComplete: Whether stored columns that are not declared must be dropped.
     ///   - hasConsent: Whether stored values may be converted and removed.
-    ///   - isCopy: Whether a copy makes them, which has not ended.
+    ///   - isCopy: Whether the tables are created for a copy that is not complete yet.
     /// - Returns: All tables of the database, and the steps that were done.
-    /// - Throws: ``SchemaError`` for a step that needs consent and has none.
+    /// - Throws: ``SchemaError`` for a step that needs consent if there is none.
     func prepare(
         _ declared: [TableDefinition],
         filtered: Set<String>? = nil,
@@ -43,7 +43,7 @@ struct SchemaChange {
                 let merged = try bring(table, from: place.map { stored[$0] }, by: own)
                 if let place { stored[place] = merged } else { stored.append(merged) }
             }
-            // Also of tables that are not declared: files of older formats have no logs.
+            // Undeclared tables need logs as well, because files of older storage formats have none.
             for table in stored {
                 try ChangeLog.prepare(table, database)
                 guard let filtered else { continue }
@@ -54,12 +54,12 @@ struct SchemaChange {
         }
     }
 
-    /// Makes the table, or the columns that it lacks, in a transaction that is open.
+    /// Creates the table, or its missing columns, in the open transaction.
     ///
     /// - Returns: The table with all its columns, by the name that it has in the database.
-    /// - Throws: ``SchemaError`` if the database has such a column with another type by now.
+    /// - Throws: ``SchemaError`` if the database by now has such a column with another type.
     func grow(_ table: TableDefinition, isFiltered: Bool) throws -> TableDefinition {
-        // Only this one: a caller may have made many, of many columns.
+        // Only this table is read, because a caller may have created many tables with many columns.
         let stored = try Self.storedTable(table.name, database)
         var table = table
         if let stored { table.schema.name = stored.name }
@@ -75,7 +75,7 @@ struct SchemaChange {
         return merged
     }
 
-    /// Returns the steps that `prepare` would do; changes nothing.
+    /// Returns the steps that `prepare` would perform, and changes nothing.
     static func plan(
         _ declared: [TableDefinition],
         isComplete: Bool,
@@ -101,7 +101,7 @@ struct SchemaChange {
         guard copies == 0 else { throw DatabaseError(.unavailable, CopyProgress.refusal) }
     }
 
-    /// Makes the server's own tables.
+    /// Creates the server's own tables.
     func open() throws {
         try database.execute(ServerSchema.tables)
         if try database.integer(ServerSchema.hasHorizon) == 0 {
@@ -125,7 +125,7 @@ struct SchemaChange {
         return tables
     }
 
-    /// The table of this name, in any letter case.
+    /// Returns the table with this name, in any letter case.
     private static func storedTable(
         _ name: String,
         _ database: Database
@@ -154,7 +154,7 @@ struct SchemaChange {
 
     // MARK: - Carrying out
 
-    /// Columns that are there keep their place; those that are new follow.
+    /// Existing columns keep their positions, and new ones follow.
     private func bring(
         _ table: TableDefinition,
         from stored: TableDefinition?,
@@ -171,7 +171,7 @@ struct SchemaChange {
         let rows = RowChange(database, table: table.name, report: report)
         if steps.contains(where: \.rebuildsColumns) { try dropIndexes(table.name, but: []) }
         for step in steps {
-            // A new table has its columns already.
+            // A new table is created with its columns.
             if case .addColumn = step.kind, stored == nil { continue }
             try rows.carryOut(step.kind)
             if case .dropColumn(let column, _) = step.kind {
@@ -222,7 +222,7 @@ struct SchemaChange {
 }
 
 extension SchemaStep {
-    /// Whether nothing that is stored is looked at.
+    /// Whether the steps only add objects, without reading stored rows.
     fileprivate var onlyAdds: Bool {
         switch kind {
         case .createTable, .addColumn: true
@@ -232,7 +232,7 @@ extension SchemaStep {
         }
     }
 
-    /// Whether a column is taken out of the table, which no index may name then.
+    /// Whether the step removes a column, which then must not be in an index.
     fileprivate var rebuildsColumns: Bool {
         switch kind {
         case .dropColumn, .convert: true

@@ -1,20 +1,20 @@
-// ServerSchema: the SQL text that makes and changes tables.
+// ServerSchema: the SQL text that creates and changes tables.
 //
-// Columns carry no NOT NULL: SQLite cannot take it away again when the configuration does. The
-// routes keep nulls out, and a column that is added fills old rows with its default.
+// Columns have no NOT NULL, because SQLite cannot remove it when the configuration does. The routes reject nulls, and
+// adding a column fills old rows with its default.
 
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
 enum ServerSchema {
-    /// Raised when the form of the server's own tables changes.
+    /// The storage format of the server's own tables; raised with each change.
     static let formatVersion: Int64 = 6
 
-    /// Marks a file as the database of a server: "TDLS".
+    /// The application id of a server's database: "TDLS".
     static let applicationID: Int64 = 0x5444_4C53
 
-    /// One row per table: its clock, and its columns as they are in the database.
+    /// The table with one row for each table: its clock, and its stored columns.
     static let tables = """
         CREATE TABLE IF NOT EXISTS "tideline_tables" (
             "name"    TEXT    NOT NULL PRIMARY KEY COLLATE NOCASE,
@@ -24,7 +24,7 @@ enum ServerSchema {
         ) STRICT
         """
 
-    /// Since format 5; before it, databases did not record their retention horizon.
+    /// Since storage format 5; earlier databases did not record their retention horizon.
     static let addHorizon = """
         ALTER TABLE "tideline_tables" ADD COLUMN "horizon" INTEGER NOT NULL DEFAULT 0
         """
@@ -33,7 +33,7 @@ enum ServerSchema {
         SELECT count(*) FROM pragma_table_info('tideline_tables') WHERE "name" = 'horizon'
         """
 
-    /// The state without a table: `epoch`, which names this state of the database, and the touches of probes.
+    /// The state that belongs to no table: the `epoch`, and the value that probes write.
     static let state = """
         CREATE TABLE IF NOT EXISTS "tideline_state" (
             "key"   TEXT NOT NULL PRIMARY KEY,
@@ -47,7 +47,9 @@ enum ServerSchema {
         SELECT "value" FROM "tideline_state" WHERE "key" = 'epoch'
         """
 
-    /// Changes a value that is never read: SQLite writes no page whose content stays, so it would miss a full disk.
+    /// Changes a value that is never read.
+    ///
+    /// A write of the same value would miss a full disk, because SQLite writes no unchanged page.
     static let touchState = """
         INSERT OR REPLACE INTO "tideline_state" ("key", "value")
         VALUES ('written', lower(hex(randomblob(8))))
@@ -57,7 +59,7 @@ enum ServerSchema {
         SELECT count(*) FROM "tideline_state" WHERE "key" = ?1
         """
 
-    /// With the latest commit: devices find out by it which of their rows the database has never had.
+    /// The new epoch contains the latest commit, by which devices find the rows that the database never had.
     static let renewEpoch = """
         UPDATE "tideline_state" SET "value" = lower(hex(randomblob(8))) || '.'
             || printf('%x', (SELECT coalesce(max("stamp"), 0) FROM "tideline_tables"))
@@ -114,8 +116,9 @@ enum ServerSchema {
         "\"" + name.replacing("\"", with: "\"\"") + "\""
     }
 
-    /// The new table with its columns, in one statement: SQLite reads the whole schema again after each
-    /// column that is added later.
+    /// Returns the statement that creates the table with its columns.
+    ///
+    /// It is one statement, because SQLite reads the whole schema again after each column that is added later.
     static func create(_ table: String, _ columns: [ColumnDefinition]) -> String {
         let own = columns.map { ",\n    \(declaration($0))" }.joined()
         return """
@@ -147,14 +150,14 @@ enum ServerSchema {
             "UPDATE \(quoted(table)) SET \(name) = \(literal(column.storedDefault)) WHERE \(name) IS NULL"
     }
 
-    /// The name of an index, made of what it holds, so that a changed one has another name.
+    /// Returns the name of an index, which contains its columns so that a changed index has another name.
     ///
-    /// No name of a table or column has a point, so no two indexes share a name.
+    /// No name of a table or column contains a dot, so no two indexes share a name.
     static func indexName(_ table: String, _ columns: [String]) -> String {
         "tideline_" + ([table] + columns).joined(separator: ".")
     }
 
-    /// `id` comes after the columns, so that pages in their order need no sort.
+    /// `id` follows the columns, so that pages in their order need no sort.
     static func index(_ table: String, _ columns: [String]) -> String {
         let keys = columns.contains(SystemColumn.id) ? columns : columns + [SystemColumn.id]
         return """
@@ -163,7 +166,7 @@ enum ServerSchema {
             """
     }
 
-    /// The index of a table that keeps its tombstones for some days only.
+    /// Returns the index of a table whose tombstones expire.
     static func tombstoneIndexName(_ table: String) -> String { "tideline_\(table)..tombstones" }
 
     static func tombstoneIndex(_ table: String) -> String {
@@ -173,7 +176,7 @@ enum ServerSchema {
         """
     }
 
-    /// By `id`: a table may have a column with the name that SQLite has for the number of a row.
+    /// Rows are named by `id`, because a table may have a column with the name that SQLite uses for the row number.
     static func purgeTombstones(_ table: String) -> String {
         """
         DELETE FROM \(quoted(table)) WHERE "id" IN (

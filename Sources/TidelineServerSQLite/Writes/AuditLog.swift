@@ -15,9 +15,9 @@ enum AuditLog {
         ])
     }
 
-    /// Removes some entries that are too old; returns how many.
+    /// Removes some expired entries; returns how many.
     ///
-    /// Entries up to `place` were received earlier, whatever their timestamps say.
+    /// Entries up to `place` count as received earlier, whatever their timestamps are.
     static func purge(
         before time: Int64,
         upTo place: Int64?,
@@ -37,7 +37,7 @@ enum AuditLog {
         return removed
     }
 
-    /// The entries that a query finds, with their places.
+    /// Returns the entries that a query finds, with their positions.
     static func entries(
         _ sql: String,
         _ values: [SQLValue],
@@ -68,7 +68,7 @@ enum AuditLog {
 }
 
 extension DatabaseInspection {
-    /// The newest entries of the audit that are asked for.
+    /// Returns the newest audit entries that match a query.
     ///
     /// - Throws: ``DatabaseError``
     package func audit(_ query: AuditQuery) throws -> [AuditEntry] {
@@ -77,7 +77,7 @@ extension DatabaseInspection {
             guard try Self.has("tideline_tables", database) else {
                 throw DatabaseError.unknown(path)
             }
-            // A file that no server with audits has had.
+            // No server with an audit log has used this file.
             guard try Self.has("tideline_audit", database) else { return [] }
             let values = [
                 query.table.map { SQLValue.text($0) } ?? .null,
@@ -104,7 +104,7 @@ extension ServerSchema {
         ) STRICT
         """
 
-    /// Stamps of different tables do not follow the order of places where a clock was set.
+    /// If a clock was set, the timestamps of different tables do not follow the order of positions.
     static let auditIndex = """
         CREATE INDEX IF NOT EXISTS "tideline_audit_stamp" ON "tideline_audit" ("stamp")
         """

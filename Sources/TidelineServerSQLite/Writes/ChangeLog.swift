@@ -1,11 +1,10 @@
-// ChangeLog: rows as they were before they were permanently deleted, or may have left a caller's
-// view.
+// ChangeLog: the former states of rows that were permanently deleted, or may have left a caller's view.
 //
-// An existing row shows its changes itself. A row that was permanently deleted, got another owner,
-// or may not fit a code filter any more is invisible to callers who saw it before. So its former
-// state is kept for a time, in the transaction of the write and under its commit timestamp: all
-// columns for a table with a code filter, the owner alone for other tables. The caller's view is
-// evaluated on it as on rows, so no caller learns an id that they could not have seen.
+// An existing row shows its changes itself. A row that was permanently deleted, got another owner, or may no longer
+// match a row filter is invisible to callers who saw it before. So its former state is kept for a time, in the
+// transaction of the write and under its commit timestamp: all columns for a table with a row filter, only the owner
+// for other tables. The caller's view is evaluated on it as on rows, so that no caller learns an id of a row that
+// they could not have seen.
 
 import TidelineCore
 import TidelineSQLite
@@ -13,7 +12,7 @@ import TidelineServerCore
 
 /// The log settings of a table: whether and how its changes are logged.
 struct ChangeLog: Sendable {
-    /// Whether every change of a row is logged, because code decides which callers see the row.
+    /// Whether every change of a row is logged, because a hook decides which callers see the row.
     let takesUpdates: Bool
     private let insert: String
     private let owner: Int?
@@ -36,7 +35,7 @@ struct ChangeLog: Sendable {
             """
     }
 
-    /// Whether a change of a row may take it out of a view.
+    /// Returns whether a change of a row may remove it from a view.
     ///
     /// A tombstone was already reported as removed.
     func isNeeded(for old: RowImage, _ new: RowImage) -> Bool {
@@ -44,7 +43,7 @@ struct ChangeLog: Sendable {
         return takesUpdates || owner.map { old.values[$0] != new.values[$0] } ?? false
     }
 
-    /// Keeps the row as it is before the write with this stamp.
+    /// Stores the state of the row before the write with this commit timestamp.
     func keep(_ id: String, stamp: Int64, isDeleted: Bool, _ database: Database) throws {
         let statement = try database.prepare(insert)
         statement.bind(1, text: id)
@@ -57,8 +56,7 @@ struct ChangeLog: Sendable {
 
     /// Creates the log, with the columns of its table.
     ///
-    /// If they changed, the log restarts empty,
-    /// because older links are invalid then.
+    /// If the columns changed, the log restarts empty, because older links are invalid then.
     static func prepare(_ table: TableDefinition, _ database: Database) throws {
         let log = ServerSchema.logName(table.name)
         let wanted = table.schema.columns.map {
@@ -83,9 +81,9 @@ struct ChangeLog: Sendable {
         try database.execute(ServerSchema.createLog(table))
     }
 
-    /// Forgets older states, and raises the horizon accordingly.
+    /// Removes older states, and raises the horizon accordingly.
     ///
-    /// - Returns: How many states were forgotten, and the stamp of the last.
+    /// - Returns: How many states were removed, and the commit timestamp of the last one.
     @discardableResult
     static func forget(
         _ table: String,
@@ -109,10 +107,10 @@ struct ChangeLog: Sendable {
 }
 
 extension ServerSchema {
-    /// The log of a table; no name of a table has a point.
+    /// Returns the name of a table's log; no name of a table contains a dot.
     static func logName(_ table: String) -> String { "tideline_log.\(table)" }
 
-    /// How many columns of a log stand before those of its table.
+    /// How many columns of a log precede those of its table.
     static let logColumns = 7
 
     static func createLog(_ table: TableDefinition) -> String {

@@ -1,17 +1,18 @@
-// CheckConstraint: the CHECKs in the SQL of a table, for SQLite names one by its name or its text. Pure.
+// CheckConstraint: finds the CHECK constraints in the SQL of a table, because SQLite reports one by its name or its
+// text. Pure.
 
 struct CheckConstraint: Hashable {
-    /// nil if it was declared without one.
+    /// The name; nil if it was declared without one.
     var name: String?
-    /// The expression as it stands in the SQL.
+    /// The text of the expression in the SQL.
     var text: String
     /// The names in it, in lower case, with or without quotes.
     var words: Set<String>
 
-    /// Whether SQLite means it by this text: its name, or the expression.
+    /// Returns whether SQLite's error names this constraint, by its name or its expression.
     ///
-    /// If the expression begins with a quoted name, SQLite gives that name alone
-    /// (`sqlite3AddCheckConstraint` removes the quotes).
+    /// If the expression begins with a quoted name, SQLite reports that name alone (`sqlite3AddCheckConstraint`
+    /// removes the quotes).
     func isNamed(_ other: String) -> Bool {
         if let name { return name == other }
         let first = Token.all(in: Array(text.utf8)).first
@@ -52,7 +53,7 @@ struct CheckConstraint: Hashable {
 
     /// A part of SQL: a name, a text, or one other character.
     private struct Token {
-        /// Without quotes.
+        /// The text without quotes.
         var text: String
         var range: Range<Int>
         var isName: Bool

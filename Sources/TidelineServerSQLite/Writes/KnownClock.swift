@@ -1,8 +1,8 @@
-// KnownClock: a table's clock in memory, which saves a query when the table has not changed.
+// KnownClock: a cache of a table's clock, which saves a query if the table has not changed.
 //
-// The file has one server, so its writer knows every commit. The clock moves on after the commit
-// and before the write is answered; the horizon rises before the commit, for a reader that sees the
-// deletes gone has to see it risen. Nothing is known until the database was asked once.
+// Only one server uses the file, so its writer knows every commit. The clock advances after the commit and before the
+// write is answered. The horizon rises before the commit, because a reader that no longer sees deleted rows must see
+// the new horizon. The cache is empty until the clock was read once.
 
 import Synchronization
 import TidelineSQLite
@@ -11,7 +11,7 @@ import TidelineServerCore
 final class KnownClock: Sendable {
     private struct State {
         var clock = TableClock()
-        /// Whether the database was asked.
+        /// Whether the clock was read from the database.
         var isKnown = false
 
         mutating func rise(to other: TableClock) {
@@ -22,10 +22,10 @@ final class KnownClock: Sendable {
 
     private let state = Mutex(State())
 
-    /// Nil before the database was asked.
+    /// The clock; nil until it was read from the database.
     var known: TableClock? { state.withLock { $0.isKnown ? $0.clock : nil } }
 
-    /// Takes what the database said, which may be older than what commits said meanwhile.
+    /// Merges the clock that was read with later commits that are already known.
     func learn(_ clock: TableClock) -> TableClock {
         state.withLock { state in
             state.rise(to: clock)
@@ -34,15 +34,15 @@ final class KnownClock: Sendable {
         }
     }
 
-    /// A write with this stamp was committed.
+    /// Records that a write with this commit timestamp was committed.
     func advance(to stamp: Int64) { state.withLock { $0.rise(to: TableClock(stamp: stamp)) } }
 
-    /// Deletes up to this time are about to be forgotten.
+    /// Records that deletes up to this time are about to be forgotten.
     func raiseHorizon(to stamp: Int64) {
         state.withLock { $0.rise(to: TableClock(horizon: stamp)) }
     }
 
-    /// The clock in the database; that of a table which is not there stands at its beginning.
+    /// Reads the clock from the database; the clock of a missing table is at its beginning.
     static func read(_ table: String, _ database: Database) throws -> TableClock {
         let statement = try database.prepare(ServerSchema.readClock)
         defer { statement.reset() }

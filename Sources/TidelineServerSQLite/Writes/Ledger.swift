@@ -1,7 +1,7 @@
-// Ledger: the writes with an idempotency key, and their outcomes; stored in the transaction of the write.
+// Ledger: the writes with an idempotency key and their outcomes, stored in the transaction of the write.
 //
-// Each caller has an account of the bytes that its entries take. If all of them are more than
-// `limits.ledgerBytes`, the caller with the most bytes loses entries first, the oldest ones first.
+// Each caller has an account for the bytes of its entries. If all entries together exceed `limits.ledgerBytes`, the
+// oldest entries of the caller with the most bytes are dropped first.
 
 import Foundation
 import TidelineCore
@@ -11,28 +11,13 @@ import TidelineServerCore
 struct Ledger {
     /// The size of an entry without its row.
     static let entryBytes = LedgerRules.entryBytes
-    /// Entries live longer than First-Sent may be old: a repeat on its way is known still.
+    /// How much longer entries live than First-Sent may be old, so that a delayed repeat is still known.
     private static let margin: Int64 = 86_400_000_000
 
     let database: Database
     let limits: ServerLimits
 
-    /// The result of a key's lookup in the ledger.
-    enum Lookup {
-        case new
-        /// It was done, and this came of it.
-        case known(WriteOutcome)
-        /// It was done, and the row is too large for the ledger: it is read again.
-        case knownOfRow(WriteOutcome, RowState)
-        /// Another request had the name.
-        case other
-        /// It may have been dropped.
-        case forgotten
-        /// It says that it was first sent later than now.
-        case ahead
-    }
-
-    func lookUp(_ key: RepeatKey, now: Int64) throws -> Lookup {
+    func find(_ key: RepeatKey, at now: Int64) throws -> LedgerFinding {
         let statement = try database.prepare(ServerSchema.readLedger)
         defer { statement.reset() }
         statement.bind(1, text: key.requestID)
@@ -40,8 +25,8 @@ struct Ledger {
         if try statement.step() {
             guard statement.blob(0) == key.digest else { return .other }
             let outcome = Self.outcome(statement)
-            guard outcome.row == nil, !statement.isNull(3) else { return .known(outcome) }
-            return .knownOfRow(outcome, Self.state(statement))
+            let needsRow = outcome.row == nil && !statement.isNull(3)
+            return .known(outcome, stateOfRow: needsRow ? Self.state(statement) : nil)
         }
         if key.isAhead(now: now) { return .ahead }
         let horizon = try database.integer(
@@ -54,7 +39,7 @@ struct Ledger {
 
     /// Stores the outcome of a write.
     ///
-    /// - Returns: The account that it is charged to, and how many bytes that are.
+    /// - Returns: The charged account, and the bytes of the entry.
     func put(
         _ key: RepeatKey,
         _ operation: WriteOperation,
@@ -92,7 +77,7 @@ struct Ledger {
 
     // MARK: - Accounts
 
-    /// Charges new entries to their callers, and drops entries while there are too many bytes.
+    /// Charges new entries to their callers, and drops entries if there are too many bytes.
     func charge(_ puts: [String: Int], count: Int) throws {
         for (caller, bytes) in puts.sorted(by: { $0.key < $1.key }) {
             try database.prepare(ServerSchema.chargeLedger).run([
@@ -108,13 +93,13 @@ struct Ledger {
 
     /// Drops entries of the callers with the most bytes while there are too many.
     ///
-    /// - Returns: How many entries; when it is `count`, more may be left.
+    /// - Returns: The number of entries; if it is `count`, more may be left.
     private func trim(atMost count: Int) throws -> Int {
         var dropped = 0
         while dropped < count, let (caller, wanted) = try excess() {
             let (found, bytes, received) = try drop(of: caller, wanted, count - dropped)
             guard found > 0 else {
-                // The account says more than the ledger has.
+                // The account has more bytes than the ledger.
                 try Self.recount(database)
                 break
             }
@@ -129,7 +114,7 @@ struct Ledger {
         return dropped
     }
 
-    /// The caller with the most bytes, and how many of them are to go; nil within the bound.
+    /// Returns the caller with the most bytes, and how many of them must be dropped; nil within the limit.
     private func excess() throws -> (caller: String, bytes: Int64)? {
         let all = try bytes() - Int64(limits.ledgerBytes)
         guard all > 0 else { return nil }
@@ -142,7 +127,7 @@ struct Ledger {
         return (caller, min(all, max(1, most - next)))
     }
 
-    /// Drops entries of a caller, those first that were received first.
+    /// Drops entries of a caller, in the order of their receipt.
     private func drop(
         of caller: String,
         _ wanted: Int64,
@@ -166,7 +151,7 @@ struct Ledger {
         return (places.count, bytes, received)
     }
 
-    /// The bytes of all entries.
+    /// Returns the bytes of all entries.
     private func bytes() throws -> Int64 {
         try Self.bytes(database)
     }
@@ -182,7 +167,7 @@ struct Ledger {
         try database.prepare(ServerSchema.countAllAccounts).run([.text(LedgerRules.allCallers)])
     }
 
-    /// Makes the tables of the ledger, or upgrades them.
+    /// Creates the tables of the ledger, or upgrades them.
     static func prepare(_ database: Database) throws {
         try database.execute(ServerSchema.ledger)
         if try database.integer(ServerSchema.hasLedgerBytes) == 0 {
@@ -201,11 +186,11 @@ struct Ledger {
 
     // MARK: - Age
 
-    /// Drops some of the oldest entries that are too old, or too many for the bound in bytes.
+    /// Drops some of the oldest entries, which have expired or exceed the limit in bytes.
     ///
-    /// - Returns: How many; when it is `count`, more may be left.
+    /// - Returns: The number of entries; if it is `count`, more may be left.
     func purge(atMost count: Int, time: RemovalTime) throws -> Int {
-        // A horizon in the future would refuse every write until then.
+        // A horizon in the future would reject every write until then.
         if time.isProven {
             for sql in [ServerSchema.lowerLedgerHorizon, ServerSchema.lowerLedgerHorizons] {
                 try database.prepare(sql).run([.integer(time.now + RepeatKey.aheadMax)])
@@ -231,7 +216,7 @@ struct Ledger {
         statement.reset()
         try database.prepare(ServerSchema.dropAccounts).run([.integer(oldest)])
         guard let last else { return trimmed }
-        // Entries of a wrong clock seem to come later than they did.
+        // Entries of a wrong clock seem to be received later than they were.
         let latest = SQLValue.integer(time.now + RepeatKey.aheadMax)
         try database.prepare(ServerSchema.raiseLedgerHorizon).run([.integer(last), latest])
         try database.prepare(ServerSchema.creditOld).run([.integer(last)])
@@ -247,8 +232,10 @@ struct Ledger {
     /// How many of the oldest and of the newest entries are read to estimate how many there are.
     private static let sample: Int64 = 500
 
-    /// Its bytes, and its entries: counted where they are few, and else told from the size of the
-    /// oldest and the newest ones, as counting would delay writes.
+    /// Returns the bytes and the number of the entries.
+    ///
+    /// Few entries are counted; for many, the size of the oldest and newest ones gives an estimate, because counting
+    /// would delay writes.
     static func measure(_ database: Database) throws -> (bytes: Int64, entries: Int64) {
         func look(_ sql: String) throws -> (count: Int64, bytes: Int64) {
             let statement = try database.prepare(sql)
@@ -294,8 +281,8 @@ struct Ledger {
 extension ServerSchema {
     /// The outcomes of writes with an idempotency key.
     ///
-    /// `received` is when the write came, or was first sent if that is later: no entry that was dropped was
-    /// first sent after the youngest of the dropped entries.
+    /// `received` is when the write was received, or first sent if that is later: no dropped entry was first sent
+    /// after the youngest of the dropped entries.
     static let ledger = """
         CREATE TABLE IF NOT EXISTS "tideline_ledger" (
             "place"     INTEGER NOT NULL PRIMARY KEY,
@@ -342,7 +329,7 @@ extension ServerSchema {
         UPDATE "tideline_ledger_callers" SET "horizon" = ?1 WHERE "horizon" > ?1
         """
 
-    /// How many entries there are at an end of the ledger, and their bytes.
+    /// Returns the number of entries at an end of the ledger, and their bytes.
     static func sampleLedger(_ order: StaticString) -> String {
         """
         SELECT count(*), ifnull(sum("bytes"), 0) FROM (
@@ -363,8 +350,8 @@ extension ServerSchema {
         DELETE FROM "tideline_ledger" WHERE "place" = ?1
         """
 
-    /// When the youngest entry of a caller that was dropped had come, or was first sent where that is
-    /// later; null for none.
+    /// The latest time at which a dropped entry of a caller was received, or first sent if that is later; null if
+    /// none was dropped.
     static let readLedgerHorizon = """
         SELECT max("value") FROM (
             SELECT CAST("value" AS INTEGER) AS "value" FROM "tideline_state"
@@ -374,7 +361,7 @@ extension ServerSchema {
         )
         """
 
-    /// The latest of all callers, for a copy that has no accounts; null for none.
+    /// The latest time for all callers, for a copy that has no accounts; null if no entry was dropped.
     static let latestLedgerHorizon = """
         SELECT max("value") FROM (
             SELECT CAST("value" AS INTEGER) AS "value" FROM "tideline_state"
@@ -384,7 +371,7 @@ extension ServerSchema {
         )
         """
 
-    /// Raises that of all callers for the entries up to a place, to a time at most.
+    /// Raises the horizon of all callers for the entries up to a position, but not beyond a time.
     static let raiseLedgerHorizon = """
         INSERT INTO "tideline_state" ("key", "value")
         SELECT 'ledgerHorizon', min(max("received"), ?2) FROM "tideline_ledger" WHERE "place" <= ?1
@@ -407,7 +394,7 @@ extension ServerSchema {
         UPDATE "tideline_ledger" SET "bytes" = ?1 + ifnull(length(CAST("row" AS BLOB)), 0)
         """
 
-    /// The bytes of each caller's entries, and the horizon of those that were dropped.
+    /// The bytes of each caller's entries, and the horizon of the dropped ones.
     static let ledgerAccounts = """
         CREATE TABLE IF NOT EXISTS "tideline_ledger_callers" (
             "caller"  TEXT    NOT NULL PRIMARY KEY,
@@ -473,7 +460,7 @@ extension ServerSchema {
         )) WHERE "caller" = ?2
         """
 
-    /// Of callers without entries, whose names are too old by now.
+    /// Drops the accounts of callers whose entries have all expired.
     static let dropAccounts = """
         DELETE FROM "tideline_ledger_callers" WHERE "caller" IN (
             SELECT "caller" FROM "tideline_ledger_callers"

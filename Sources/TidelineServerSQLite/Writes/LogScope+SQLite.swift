@@ -1,12 +1,13 @@
-// LogScope+SQLite: the scope of a change log, kept in the file.
+// LogScope+SQLite: stores the scope of a change log in the file.
 
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
 extension LogScope {
-    /// Sets the scope of the log: callers who ask for changes from before, which it did not record,
-    /// start over.
+    /// Sets the scope of the log.
+    ///
+    /// If it becomes wider, the horizon rises, so that callers with earlier links start over.
     func begin(_ table: String, _ database: Database) throws {
         let statement = try database.prepare(ServerSchema.readLogScope)
         defer { statement.reset() }

@@ -1,7 +1,7 @@
-// MergeBases: the rows that writes replaced, in tables whose conflict policy merges.
+// MergeBases: the former states of rows, for tables whose conflict rule merges.
 //
-// A version never comes twice, so a stored row stays valid forever; the number of rows is bounded
-// for each id. Everything happens in the transaction of the write.
+// No version is ever repeated, so a stored state stays valid forever. The number of states is bounded for each id.
+// All changes happen in the transaction of the write.
 
 import TidelineCore
 import TidelineSQLite
@@ -12,7 +12,7 @@ struct MergeBases {
     /// How many versions of a row are kept.
     let versionsMax: Int
 
-    /// Keeps a row that a write replaces.
+    /// Stores a row that a write replaces.
     func keep(_ image: RowImage, of table: SQLiteTable) throws {
         let row = image.stored(in: table.table)
         let key: [SQLValue] = [.text(table.name), .text(image.id)]
@@ -24,10 +24,9 @@ struct MergeBases {
         try database.prepare(ServerSchema.dropOldBases).run(key + [.integer(Int64(versionsMax))])
     }
 
-    /// Returns the values by column that the row had with this version, nil for those that are not
-    /// known.
+    /// Returns the values by column that the row had at this version, nil for unknown values.
     ///
-    /// - Returns: Nil if the version is not kept, or cannot be read with the current columns.
+    /// - Returns: Nil if the version is not stored, or cannot be read with the current columns.
     func values(_ id: String, _ version: Int64, of table: SQLiteTable) throws -> [SQLValue?]? {
         let statement = try database.prepare(ServerSchema.readBase)
         defer { statement.reset() }
@@ -36,19 +35,19 @@ struct MergeBases {
         return try? table.table.members(of: Array(statement.utf8(0)))
     }
 
-    /// Forgets a row that goes.
+    /// Removes the states of a row that is removed.
     static func drop(_ id: String, of table: String, _ database: Database) throws {
         try database.prepare(ServerSchema.dropBasesOfRow).run([.text(table), .text(id)])
     }
 
-    /// Forgets all rows of a table that does not merge.
+    /// Removes the states of all rows of a table that does not merge.
     static func drop(table: String, _ database: Database) throws {
         try database.prepare(ServerSchema.dropBasesOfTable).run([.text(table)])
     }
 }
 
 extension ServerSchema {
-    /// Rows of the past, as the wire had them.
+    /// The table of the former states, in their wire form.
     static let bases = """
         CREATE TABLE IF NOT EXISTS "tideline_bases" (
             "table"   TEXT    NOT NULL COLLATE NOCASE,
@@ -83,7 +82,7 @@ extension ServerSchema {
         DELETE FROM "tideline_bases" WHERE "table" = ?1
         """
 
-    /// Those of the tombstones that ``purgeTombstones(_:)`` removes.
+    /// Removes the states of the tombstones that ``purgeTombstones(_:)`` removes.
     static func dropBasesOfTombstones(_ table: String) -> String {
         """
         DELETE FROM "tideline_bases" WHERE "table" = ?3 AND "id" IN (

@@ -1,23 +1,23 @@
-// ReceiptTimes: when commits were received whose table clock was ahead of the wall clock.
+// ReceiptTimes: records when commits were received while a table clock was ahead of the wall clock.
 //
-// A commit timestamp says when a commit was received, unless a wrong wall clock made it: then all later
-// ones of its table follow it, for years. While a table clock is ahead, it is noted each hour how far it
-// had come; what is not behind such a note was received before it. The same goes for entries of the
-// audit and of the ledger, which are in the order of their receipt.
+// A commit timestamp usually is the time when the commit was received. After a wrong wall clock, all later timestamps
+// of the table follow the wrong one, for years. While a table clock is ahead, its position is recorded each hour;
+// commits up to that position were received before. The same applies to entries of the audit log and of the ledger,
+// which are in the order of their receipt.
 
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
 enum ReceiptTimes {
-    /// The commit timestamp up to which all commits of a table were received before a time.
+    /// Returns the commit timestamp up to which all commits of a table were received before a time.
     ///
-    /// Those of later commits are not less, and notes that no later time needs are dropped.
+    /// Later calls return no smaller timestamp; records that no later call needs are removed.
     static func end(_ table: String, _ time: Int64, _ database: Database) throws -> Int64 {
         try max(time, place(table, time, database).map { $0 + 1 } ?? time)
     }
 
-    /// How far a key had come at the last note that is not younger than a time.
+    /// Returns the position of a key in the last record that is not younger than a time.
     static func place(_ key: String, _ time: Int64, _ database: Database) throws -> Int64? {
         let found = try database.integer(
             ServerSchema.readReceipt,
@@ -63,7 +63,7 @@ enum ReceiptTimes {
         return TrustedTime.Memory(text: statement.text(0))
     }
 
-    /// Stores the memory; where ages start over, notes from before say nothing.
+    /// Stores the time record; if ages start over, earlier receipt records are removed.
     static func store(_ memory: TrustedTime.Memory, _ database: Database) throws {
         try database.prepare(ServerSchema.putState).run([
             .text(TrustedTime.key), .text(memory.text),
@@ -71,7 +71,7 @@ enum ReceiptTimes {
         try database.prepare(ServerSchema.dropReceiptsBefore).run([.integer(memory.agesFrom)])
     }
 
-    /// The newest commit timestamp of all tables; nil for a database without commits.
+    /// Returns the newest commit timestamp of all tables; nil for a database without commits.
     static func newest(_ database: Database) throws -> Int64? {
         guard try database.integer(ServerSchema.hasTable, [.text("tideline_tables")]) != 0 else {
             return nil
@@ -80,7 +80,7 @@ enum ReceiptTimes {
         return newest > 0 ? newest : nil
     }
 
-    /// The clocks of all tables.
+    /// Returns the clocks of all tables.
     static func stamps(_ database: Database) throws -> [TableStamp] {
         let statement = try database.prepare(ServerSchema.readStamps)
         defer { statement.reset() }
@@ -93,7 +93,7 @@ enum ReceiptTimes {
 }
 
 extension ServerSchema {
-    /// How far the clock of a table, or the places of entries, had come at a time.
+    /// The position of a table's clock, or of entries, at a time.
     static let receipts = """
         CREATE TABLE IF NOT EXISTS "tideline_receipts" (
             "key"   TEXT    NOT NULL COLLATE NOCASE,
@@ -107,7 +107,7 @@ extension ServerSchema {
         SELECT max("place") FROM "tideline_receipts" WHERE "key" = ?1 AND "time" <= ?2
         """
 
-    /// Those before the last one that is not younger than a time.
+    /// Drops the records before the last one that is not younger than a time.
     static let dropReceipts = """
         DELETE FROM "tideline_receipts" WHERE "key" = ?1 AND "time" < (
             SELECT max("time") FROM "tideline_receipts" WHERE "key" = ?1 AND "time" <= ?2
@@ -122,7 +122,7 @@ extension ServerSchema {
         DELETE FROM "tideline_receipts" WHERE "key" = ?1
         """
 
-    /// Once in a while, and only where something came since the last note.
+    /// Adds a record at most once in an interval, and only after a change since the last one.
     static let noteReceipt = """
         INSERT OR REPLACE INTO "tideline_receipts" ("key", "time", "place")
         SELECT ?1, ?3, ?2 WHERE NOT EXISTS (

@@ -1,61 +1,72 @@
 // RetentionPurge: removes data that exceeds its retention time: tombstones, entries of the change logs and
 // of the ledger.
 //
-// A device that was away for longer never learns of the deletes: that is the operator's choice. The
-// horizon of the table says so. Everything is looked at in rounds, a round in steps, and a step
-// removes a bounded number of rows of one kind, so that writes do not wait for it.
+// A device that was offline for longer misses the deletes, which the horizon of the table reports to it. The purge
+// works in rounds, a round in steps, and a step removes a bounded number of rows of one kind, so that writes do not
+// wait for it.
 
 import Foundation
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
-package struct RetentionPurge: Sendable {
-    private let limits: ServerLimits
-    /// Empty until the tables are known: before that the database may be empty.
-    private var steps: [PurgeStep] = []
-    /// The tables that are examined.
-    private var names: Set<String> = []
-    /// The tables that keep the rows that writes replaced.
-    private var merging: Set<String> = []
-    private var heads: [String: TableHead] = [:]
+struct RetentionPurge: RetentionSteps {
+    let limits: ServerLimits
+    let now: @Sendable () -> Int64
+    let heads: TableHeads
 
-    init(_ limits: ServerLimits) {
-        self.limits = limits
+    func readTime(_ database: Database) throws -> (wall: Int64, memory: TrustedTime.Memory?) {
+        (now(), try ReceiptTimes.memory(database))
     }
 
-    /// Adds tables to the ones that are examined.
-    mutating func watch(_ tables: [TableDefinition], heads: (String) -> TableHead) {
-        if steps.isEmpty { steps = [.clocks, .ledger, .audit] }
-        for table in tables where names.insert(table.name.lowercased()).inserted {
-            self.heads[table.name] = heads(table.name)
-            if table.conflict == .merge { merging.insert(table.name) }
-            if table.softDelete, let days = table.tombstoneDays {
-                steps.append(.tombstones(of: table.name, days: days))
-            }
-            let days = table.tombstoneDays ?? limits.changeDays
-            steps.append(.changes(of: table.name, days: days))
+    func store(_ memory: TrustedTime.Memory, _ database: Database) throws {
+        try database.transaction { try ReceiptTimes.store(memory, database) }
+    }
+
+    func stamps(_ database: Database) throws -> [TableStamp] { try ReceiptTimes.stamps(database) }
+
+    func run(
+        _ step: PurgeStep,
+        of round: PurgeRound,
+        _ database: Database,
+        time: RemovalTime?
+    ) throws -> RemovedData {
+        var removed = RemovedData(0)
+        if let time { removed.count = try remove(step, of: round, database, time) }
+        if step == .ledger {
+            let (bytes, entries) = try Ledger.measure(database)
+            removed.ledgerBytes = Int(clamping: bytes)
+            removed.ledgerEntries = Int(clamping: entries)
         }
+        return removed
     }
 
-    /// Returns all steps, for one round.
-    var round: [PurgeStep] { steps }
-
-    /// Removes some.
+    /// Removes some rows of a step.
     ///
-    /// - Returns: How many rows; when it is `PurgeSchedule.rowsMax`, more may be left.
-    func run(_ step: PurgeStep, _ database: Database, time: RemovalTime) throws -> Int {
+    /// - Returns: The number of removed rows.
+    private func remove(
+        _ step: PurgeStep,
+        of round: PurgeRound,
+        _ database: Database,
+        _ time: RemovalTime
+    ) throws -> Int {
         switch step {
         case .clocks:
             try database.transaction { try ReceiptTimes.note(now: time.now, database) }
             return 0
         case .tombstones(let table, let days):
             guard let time = time.end(days: days) else { return 0 }
+            let head = heads.head(of: table)
             let count = try database.transaction {
-                let end = try ReceiptTimes.end(table, time, database)
-                return try removeTombstones(table, upTo: end, database)
+                try Self.removeTombstones(
+                    table,
+                    upTo: ReceiptTimes.end(table, time, database),
+                    keepsBases: round.merging.contains(table),
+                    head,
+                    database
+                )
             }
-            heads[table]?.ties.transactionEnded()
+            head.ties.transactionEnded()
             return count
         case .changes(let table, let days):
             guard let time = time.end(days: days) else { return 0 }
@@ -66,7 +77,7 @@ package struct RetentionPurge: Sendable {
                     rows: PurgeSchedule.rowsMax,
                     database
                 )
-                heads[table]?.clock.raiseHorizon(to: last)
+                heads.head(of: table).clock.raiseHorizon(to: last)
                 return count
             }
         case .audit:
@@ -88,7 +99,7 @@ package struct RetentionPurge: Sendable {
         }
     }
 
-    /// The tables of a database.
+    /// Returns the tables of a database.
     static func tables(in database: Database) throws -> [String] {
         let statement = try database.prepare(ServerSchema.readTables)
         defer { statement.reset() }
@@ -97,24 +108,22 @@ package struct RetentionPurge: Sendable {
         return names
     }
 
-    /// Removes all tombstones of a table that were received before a time, some in each transaction, and
-    /// reports each; with nil all of them.
+    /// Removes the tombstones of a table that were received before a time, or all of them if it is nil; reports each
+    /// transaction, which removes a part.
     ///
-    /// - Returns: How many.
+    /// - Returns: The number of removed tombstones.
     static func removeTombstones(
         of table: String,
         receivedBefore time: Int64?,
         _ database: Database,
         report: (_ rows: Int) -> Void
     ) throws -> Int {
-        var purge = RetentionPurge(ServerLimits())
-        // Whether it keeps what writes replaced, only its configuration says.
-        purge.merging = [table]
         var total = 0
         while true {
             let count = try database.transaction {
                 let end = try time.map { try ReceiptTimes.end(table, $0, database) } ?? .max
-                return try purge.removeTombstones(table, upTo: end, database)
+                // Only its configuration knows whether a table keeps replaced rows.
+                return try removeTombstones(table, upTo: end, keepsBases: true, nil, database)
             }
             total += count
             report(count)
@@ -122,13 +131,15 @@ package struct RetentionPurge: Sendable {
         }
     }
 
-    private func removeTombstones(
+    private static func removeTombstones(
         _ table: String,
         upTo end: Int64,
+        keepsBases: Bool,
+        _ head: TableHead?,
         _ database: Database
     ) throws -> Int {
         let bounds: [SQLValue] = [.integer(end), .integer(Int64(PurgeSchedule.rowsMax))]
-        if merging.contains(table) {
+        if keepsBases {
             try database.prepare(ServerSchema.dropBasesOfTombstones(table))
                 .run(bounds + [.text(table)])
         }
@@ -139,13 +150,13 @@ package struct RetentionPurge: Sendable {
         var last: Int64 = 0
         while try statement.step() {
             let stamp = statement.integer(0)
-            heads[table]?.ties.rowLeaves(stamp)
+            head?.ties.rowLeaves(stamp)
             last = max(last, stamp)
             count += 1
         }
         guard count > 0 else { return 0 }
-        // Devices that have these rows cannot be notified any more that they are gone.
-        heads[table]?.clock.raiseHorizon(to: last)
+        // Devices that have these rows cannot learn any more that they are deleted.
+        head?.clock.raiseHorizon(to: last)
         try database.prepare(ServerSchema.raiseHorizon).run([.text(table), .integer(last)])
         return count
     }

@@ -1,4 +1,4 @@
-// RowGrowth: a write that needs a table or columns that the database lacks (a dynamic schema).
+// RowGrowth: executes a write that needs a table or columns that the database lacks (a dynamic schema).
 //
 // They are created in the transaction of the write, and are rolled back with it if it is rejected
 // or fails.
@@ -7,12 +7,12 @@ import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
-extension RowWrites {
-    /// Creates the missing table or columns and writes; nothing is created if nothing is written.
+extension SQLiteWriteTransaction {
     mutating func grow(
-        for operation: WriteOperation,
+        for write: WriteBatch.Write,
         in table: SQLiteTable
     ) throws -> WriteOutcome {
+        let operation = write.operation
         let definition = table.table.definition
         let isNew = try database.integer(ServerSchema.readStamp, [.text(table.name)]) == nil
         let refusal = ServerError.growth(
@@ -36,7 +36,7 @@ extension RowWrites {
             }
         } catch let undone as Undone<WriteOutcome> {
             var outcome = undone.outcome
-            // The columns that it was read with are gone.
+            // The columns by which the row was read are outdated.
             if outcome.row != nil, operation.mayRead, let stored = table.table.storedForm {
                 let table = SQLiteTable(stored, head: table.head)
                 outcome.row = try Self.row(operation.id, table, database)

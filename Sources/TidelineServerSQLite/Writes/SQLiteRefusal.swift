@@ -1,10 +1,10 @@
-// SQLiteRefusal: the answer to a caller for an error of SQLite.
+// SQLiteRefusal: the rejection for an error of SQLite.
 
 import TidelineSQLite
 import TidelineServerCore
 
 enum SQLiteRefusal {
-    /// Of a write: a constraint, index or trigger that the operator made refuses the row.
+    /// Returns the rejection of a write by a constraint, index or trigger of the operator.
     static func ofWrite(_ error: any Error, _ database: Database) -> any Error {
         guard let error = error as? SQLiteError, error.isConstraint else { return error }
         switch error.code >> 8 {
@@ -12,13 +12,13 @@ enum SQLiteRefusal {
         case 3: return ServerError.constraint(.foreignKeyConstraint, "")
         case 5: return ServerError.constraint(.notNullConstraint, place(error))
         case 6, 8, 10: return ServerError.constraint(.uniqueConstraint, place(error))
-        // The words are the trigger's, and may have values in them.
+        // The message comes from the trigger, and may contain values.
         case 7: return ServerError.constraint(.triggerConstraint, "")
         default: return ServerError.constraint(.otherConstraint, "")
         }
     }
 
-    /// The columns of a CHECK, and its name if it has one.
+    /// Returns the columns of a CHECK, and its name if it has one.
     private static func checkPlace(_ error: SQLiteError, _ database: Database) -> String {
         let named = text(error)
         // A constraint that is not found has no name in the answer.
@@ -33,7 +33,7 @@ enum SQLiteRefusal {
         return ""
     }
 
-    /// The columns and the SQL of the tables that the statement names.
+    /// Returns the columns and the SQL of the tables that the statement names.
     private static func tables(
         of error: SQLiteError,
         _ database: Database
@@ -62,7 +62,7 @@ enum SQLiteRefusal {
         return String(error.message[start...])
     }
 
-    /// The columns that SQLite names as `table.column`.
+    /// Returns the columns that SQLite names as `table.column`.
     private static func place(_ error: SQLiteError) -> String {
         text(error).split(separator: ", ")
             .map { $0.split(separator: ".").last.map(String.init) ?? "" }

@@ -1,12 +1,12 @@
-// TieCounts: how many rows have left a millisecond since a list ended in it.
+// TieCounts: counts the rows that have left a millisecond since a list ended in it.
 //
-// Classic clients page by time: they ask for `updatedAt ge T`, T being the millisecond of the last
-// row they have, and skip by `$skip` the rows of T that they have (classic-protocol.md 3.7.2). A
-// row that is written moves to the end of the order. So if one of those was written meanwhile,
-// `$skip` would skip a row that they do not have. The number of rows that left T is subtracted from
-// it: at worst too much, and then a row comes twice, which does no harm.
+// Classic clients page by time: they request `updatedAt ge T`, where T is the millisecond of the last row that they
+// have, and skip the rows of T that they have by `$skip` (classic-protocol.md 3.7.2). A row that is written moves to
+// the end of the order. So if one of the skipped rows was written in the meantime, `$skip` would skip a row that they
+// do not have. The number of rows that left T is subtracted from it. If the number is too large, a row is sent twice,
+// which does no harm.
 //
-// The order of events is what makes it right:
+// The result is correct because of the order of events:
 //
 //     list:  mark() -> state of the table -> … -> watch(last millisecond, since: mark)
 //     write: rowLeaves() -> commit -> transactionEnded()
@@ -15,24 +15,24 @@
 import Synchronization
 import TidelineSQLite
 
-/// Belongs to one table.
+/// The counts of one table.
 ///
-/// Departures before the server started are not known, nor those from a millisecond that is not
-/// watched any more: in these cases all rows are assumed to have left it. Before the start for a
-/// day only: no pull is under way for longer.
+/// Rows that left before the server started are not counted, nor those that left a millisecond that is no longer
+/// watched. In these cases all rows are assumed to have left it. Milliseconds from before the start count as unknown
+/// for a day only, because no pull takes longer.
 package final class TieCounts: Sendable {
     private struct State {
-        /// By the millisecond, for those that a list ended in.
+        /// The number of departed rows by millisecond, for milliseconds in which a list ended.
         var left: [Int64: Int] = [:]
-        /// The same milliseconds, the oldest first from `nextWatched` on.
+        /// The same milliseconds, oldest first from `nextWatched` on.
         var watched: [Int64] = []
         var nextWatched = 0
-        /// The milliseconds that rows left last; the number of a departure tells its place.
+        /// The last milliseconds that rows have left; the number of a departure determines its index.
         var recent: [Int64] = []
         var departures = 0
         /// The departures whose transactions have ended.
         var departuresEnded = 0
-        /// The last millisecond that was watched and is not any more.
+        /// The last millisecond that is no longer watched.
         var forgotten = Int64.min
         /// The last millisecond before the start, and until when it matters, as uptime.
         var begun = Int64.min
@@ -44,21 +44,21 @@ package final class TieCounts: Sendable {
         }
     }
 
-    /// How many milliseconds are watched: one for each pull that is under way, and more.
+    /// How many milliseconds are watched, which is more than the pulls in progress need.
     private static let watchedMax = 4096
     /// How many departures may happen while a list is read.
     private static let recentMax = 4096
-    /// More rows than a millisecond has.
-    private static let all = Int(1000 / RowWrites.spacing)
+    /// More rows than a millisecond can have.
+    private static let all = Int(1000 / SQLiteWriteTransaction.spacing)
 
-    /// Longer than a pull is under way.
+    /// Longer than any pull takes.
     private static let pullMax: Duration = .seconds(86_400)
 
     private let state = Mutex(State())
 
     package init() {}
 
-    /// Says that the table was written to before, until this time.
+    /// Records that the table was written to before the start, until this time.
     package func begin(after updatedAt: Int64) {
         state.withLock { state in
             state.begun = updatedAt / 1000
@@ -66,7 +66,7 @@ package final class TieCounts: Sendable {
         }
     }
 
-    /// The departures that a state of the table read from now on has for certain.
+    /// Returns the departures that a snapshot from now on certainly includes.
     package func mark() -> Int { state.withLock { $0.departuresEnded } }
 
     /// Starts to count the rows that leave the millisecond, including those that have left it since
@@ -94,7 +94,7 @@ package final class TieCounts: Sendable {
         }
     }
 
-    /// A row is about to get another time, or to go; said before the commit.
+    /// Records, before the commit, that a row is about to get another time or to be removed.
     package func rowLeaves(_ updatedAt: Int64) {
         let millisecond = updatedAt / 1000
         state.withLock { state in
@@ -110,10 +110,10 @@ package final class TieCounts: Sendable {
         }
     }
 
-    /// The transaction of all that was said has ended.
+    /// Records that the transaction of the recorded departures has ended.
     package func transactionEnded() { state.withLock { $0.departuresEnded = $0.departures } }
 
-    /// How many rows have left the millisecond since a list ended in it.
+    /// Returns how many rows have left the millisecond since a list ended in it.
     package func left(_ millisecond: Int64) -> Int {
         state.withLock { state in
             state.mayHaveLost(millisecond) ? Self.all : state.left[millisecond] ?? 0

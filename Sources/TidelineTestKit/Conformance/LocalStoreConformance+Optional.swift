@@ -60,19 +60,19 @@ extension LocalStoreConformance {
             guard let first = turn(of: store, at: now) else {
                 return try probe.expect(false, "the first turn is refused")
             }
-            let holds = store.holdsSyncTurn(first, at: now, lease: .seconds(10))
+            let holds = store.renewSyncLease(first, at: now, duration: .seconds(10))
             try probe.expect(holds, "the turn was lost")
-            store.endSyncTurn(first)
+            store.releaseSyncLease(first)
             guard let next = turn(of: store, at: now) else {
                 return try probe.expect(false, "the turn is refused after it was given back")
             }
-            store.endSyncTurn(next)
+            store.releaseSyncLease(next)
         },
         Check("the log and the free space can be cleaned at any time") { probe in
             try await probe.put([Sample.row("1")])
             _ = try await probe.store.write { try $0.delete(ids: ["1"], in: Sample.name) }
             try await probe.put([Sample.row("2")])
-            _ = await probe.store.emptyLog()
+            _ = await probe.store.checkpoint()
             await probe.store.compactIfHalfFree(deadline: .seconds(1))
             let rows = try await probe.rows()
             try probe.expect(rows == [Sample.row("2")], "the rows are \(rows)")
@@ -82,6 +82,6 @@ extension LocalStoreConformance {
     ]
 
     private static func turn(of store: any LocalStore, at now: Date) -> Int? {
-        store.takeSyncTurn(at: now, lease: .seconds(10), isForced: false)
+        store.acquireSyncLease(at: now, duration: .seconds(10), isForced: false)
     }
 }

@@ -69,6 +69,8 @@ package final class PostgresCluster: Sendable {
     private let directory: String
     private let programs: String
     private let numbers = Mutex(0)
+    /// The addresses of databases that were emptied for reuse.
+    private let emptied = Mutex<[String]>([])
     /// The server lives as long as this.
     private let lifeline = Mutex<ChildProgram.Guarded?>(nil)
 
@@ -293,6 +295,28 @@ package final class PostgresCluster: Sendable {
         }
         try psql("CREATE DATABASE \(name)\(place)", in: "postgres")
         return url(of: name)
+    }
+
+    /// The address of an empty database, which another test may have used before.
+    ///
+    /// Reuse takes a third of the time of a new database, and no disk space.
+    package func emptyDatabase() throws -> String {
+        if let url = emptied.withLock({ $0.popLast() }) { return url }
+        return try database()
+    }
+
+    /// Removes all tables from a database that no test uses any longer, and makes it available to
+    /// ``emptyDatabase()``.
+    ///
+    /// A database that cannot be emptied is left as it is, and not reused.
+    package func recycle(_ url: String) {
+        let script = """
+            SET client_min_messages = warning; SET lock_timeout = '5s';
+            DROP SCHEMA IF EXISTS tideline CASCADE;
+            DROP SCHEMA public CASCADE; CREATE SCHEMA public; GRANT USAGE ON SCHEMA public TO PUBLIC
+            """
+        guard (try? psql(script, in: Self.name(in: url))) != nil else { return }
+        emptied.withLock { $0.append(url) }
     }
 
     /// The name of the database of an address.

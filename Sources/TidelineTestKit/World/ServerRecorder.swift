@@ -32,6 +32,9 @@ final class ServerRecorder: Sendable {
         var restores = 0
         /// Rows that were changed since the last restore.
         var changedSince: Set<String> = []
+        var unneeded = UnneededDeletes()
+        /// The requests that were received, to recognize repeats.
+        var seen: Set<String> = []
         var history: UInt64 = 14_695_981_039_346_656_037
     }
 
@@ -99,8 +102,8 @@ final class ServerRecorder: Sendable {
             state.requests += 1
             count(calls, &state)
             for call in calls {
-                record(call, &state)
                 watch(call, author, &state)
+                record(call, author, &state)
             }
         }
         return response
@@ -141,8 +144,12 @@ final class ServerRecorder: Sendable {
             return
         }
         let ownsText = before.text.map(author.wrote) ?? false
-        if before.text != after.text, !ownsText, let text = after.text, !author.wrote(text) {
-            state.putBack = "\(author.name) put the text \(text) of \(after.id) back"
+        if before.text != after.text, !ownsText, let text = after.text {
+            // Every edit has a new text, so a text that the row had before comes from an old record.
+            let wasThere = state.texts[after.id]?.contains(text) == true
+            if !author.wrote(text) || wasThere {
+                state.putBack = "\(author.name) put the text \(text) of \(after.id) back"
+            }
         }
         if let new = after.text, let old = before.text, author.isOlder(new, than: old) {
             state.putBack = "\(author.name) stored its older text \(new) of \(after.id) over \(old)"
@@ -162,7 +169,7 @@ final class ServerRecorder: Sendable {
         state.withLock { _ = $0.insisted[name, default: []].insert(id) }
     }
 
-    private func record(_ call: RecordedCall, _ state: inout State) {
+    private func record(_ call: RecordedCall, _ author: Author, _ state: inout State) {
         let key =
             "\(call.method) \(call.target) \(call.ifMatch ?? "") \(String(decoding: call.body, as: UTF8.self))"
         Self.mix(&state.history, key)
@@ -170,8 +177,12 @@ final class ServerRecorder: Sendable {
         if call.method == "DELETE", call.isChange || [404, 410].contains(call.status) {
             state.deleted.insert(call.itemID)
         }
+        let isRepeat = !state.seen.insert("\(author.name) \(key)").inserted
         guard call.isChange else { return }
-        state.changedSince.insert(call.item?.id ?? call.itemID)
+        let id = call.item?.id ?? call.itemID
+        state.changedSince.insert(id)
+        // A rejected insert that the network delivers twice may take effect after the delete.
+        if !isRepeat { state.unneeded.changed(id, by: author.name) }
         // The original servers do not recognize repeats: only a condition keeps one from taking
         // effect again, and a late insert, after a delete, has none.
         if server.isOurs || call.ifMatch != nil {
@@ -200,17 +211,25 @@ final class ServerRecorder: Sendable {
             (state.items, state.gone) = state.backup
             state.restores += 1
             state.changedSince = []
+            state.unneeded.restored(to: Set(state.items.keys))
             return state.gone.merging(state.items.mapValues(\.version)) { gone, there in
                 there.isOlder(than: gone) ? gone : there
             }
         }
     }
 
-    /// Whether the restored server never had a row: nothing of it is to be deleted.
-    func neverHadSinceRestore(_ id: String) -> Bool {
+    /// The app of a device deletes a row.
+    func deletes(_ id: String, by name: String) {
         state.withLock { state in
-            state.restores > 0 && state.items[id] == nil && !state.changedSince.contains(id)
+            let isThere =
+                state.restores == 0 || state.items[id] != nil || state.changedSince.contains(id)
+            state.unneeded.deletes(id, by: name, isThere: isThere)
         }
+    }
+
+    /// Whether the server must hear of a delete.
+    func needsDelete(_ id: String, by name: String) -> Bool {
+        state.withLock { !$0.unneeded.contains(id, by: name) }
     }
 
     /// The rows that were changed since the database was restored.
@@ -244,5 +263,40 @@ final class ServerRecorder: Sendable {
 
     var report: (requests: Int, groups: Int, history: UInt64) {
         state.withLock { ($0.requests, $0.groups, $0.history) }
+    }
+}
+
+/// Deletes that need not reach the server: a restored server lost the row, and the device that
+/// deletes it never stored it there again.
+///
+/// A row that another device inserts later with the same id is not the deleted one.
+package struct UnneededDeletes {
+    private struct Delete: Hashable {
+        var id: String
+        var device: String
+    }
+
+    /// Whether the restored server lacked the row, by delete.
+    private var deletes: [Delete: Bool] = [:]
+
+    package init() {}
+
+    package mutating func deletes(_ id: String, by device: String, isThere: Bool) {
+        deletes[Delete(id: id, device: device)] = !isThere
+    }
+
+    /// The server has only these rows now.
+    package mutating func restored(to ids: Set<String>) {
+        for delete in deletes.keys where !ids.contains(delete.id) { deletes[delete] = true }
+    }
+
+    /// A request of this device changed a row.
+    package mutating func changed(_ id: String, by device: String) {
+        let delete = Delete(id: id, device: device)
+        if deletes[delete] != nil { deletes[delete] = false }
+    }
+
+    package func contains(_ id: String, by device: String) -> Bool {
+        deletes[Delete(id: id, device: device)] == true
     }
 }

@@ -111,6 +111,7 @@ public struct World: Sendable {
                     // Also without a story, so that tasks take the same turns in both cases.
                     network: ToldTransport(inner: network, who: name, story: story),
                     insists: { recorder.insists(name, on: $0) },
+                    deletes: { recorder.deletes($0, by: name) },
                     transactions: recorder.transactions,
                     environment: environment(time, seed),
                     time: time,
@@ -227,7 +228,7 @@ public struct World: Sendable {
         }
     }
 
-    /// Keeps the server of the tokens from being reached now and then.
+    /// Makes the token server unreachable from time to time.
     private static func failTokens(
         _ device: WorldDevice,
         _ plan: WorldPlan,

@@ -57,6 +57,8 @@ final class WorldDevice: Sendable {
     private let network: any Transport
     /// Called with each row that the app sends whole, as it has it, over the server's.
     let insists: @Sendable (_ id: String) -> Void
+    /// Called with each row that the app deletes.
+    private let deletes: @Sendable (_ id: String) -> Void
     let transactions: WorldTransactions
     private let environment: SyncEnvironment
     private let time: VirtualTime
@@ -77,6 +79,7 @@ final class WorldDevice: Sendable {
         signIn: WorldSignIn?,
         network: any Transport,
         insists: @escaping @Sendable (_ id: String) -> Void,
+        deletes: @escaping @Sendable (_ id: String) -> Void,
         transactions: WorldTransactions,
         environment: SyncEnvironment,
         time: VirtualTime,
@@ -96,6 +99,7 @@ final class WorldDevice: Sendable {
         self.signIn = signIn
         self.network = network
         self.insists = insists
+        self.deletes = deletes
         self.transactions = transactions
         self.environment = environment
         self.time = time
@@ -267,6 +271,7 @@ final class WorldDevice: Sendable {
             // A screen that shows the row as it was before it was deleted is closed.
             state.withLock { $0.copies[id] = nil }
             try await todos.insert(WorldItem(id: id, text: text))
+            keepInserted(id, text)
             note(id, .text(text))
             noteRank(id, nil)
         case (false, _):
@@ -277,6 +282,7 @@ final class WorldDevice: Sendable {
             let isInsert = try await client.syncContext.pendingOperations().contains {
                 $0.itemID == id && $0.kind == .insert && !$0.isAttempted && !$0.isParked
             }
+            deletes(id)
             try await todos.delete(id: id)
             // A row that the server never had, or that it lost, may disappear silently.
             let isOnServer =
@@ -316,6 +322,17 @@ final class WorldDevice: Sendable {
 
     private func copyDraw<Result>(_ body: (inout SeededGenerator) -> Result) -> Result {
         state.withLock { body(&$0.copying) }
+    }
+
+    /// Keeps an inserted record, which has no state, for a later edit by some users.
+    private func keepInserted(_ id: String, _ text: String) {
+        guard let copies, copyDraw({ $0.chance(50) }) else { return }
+        let record: any WorldRecord =
+            switch copies {
+            case .timed: WorldTimedItem(id: id, text: text)
+            case .versioned: WorldVersionedItem(id: id, text: text)
+            }
+        state.withLock { $0.copies[id] = record }
     }
 
     /// Changes a copy that was read some time ago, where this user does so, and stores it.

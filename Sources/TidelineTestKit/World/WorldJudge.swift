@@ -165,7 +165,8 @@ struct WorldJudge {
             switch edit {
             case .text(let text) where !recorder.had(text, id):
                 throw lost("wrote '\(text)' to", id)
-            case .deleted where !recorder.wasDeleted(id) && !recorder.neverHadSinceRestore(id):
+            case .deleted
+            where !recorder.wasDeleted(id) && recorder.needsDelete(id, by: device.name):
                 throw lost("deleted", id)
             default: break
             }

@@ -79,7 +79,7 @@ public struct WorldPlan: Sendable, Hashable {
     /// Whether requests have tokens, which expire, and which cannot be renewed now and then.
     public var expires = false
 
-    /// Draws a plan.
+    /// Creates a random plan from a seed.
     public init(seed: UInt64) {
         var generator = SeededGenerator(seed: seed ^ 0x7469_6465_6C69_6E65)
         self.seed = seed

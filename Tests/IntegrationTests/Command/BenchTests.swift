@@ -1,5 +1,4 @@
-// BenchTests: a server is loaded by `tideline bench`, and what it tells of that; `--json` of other
-// commands.
+// BenchTests: `tideline bench` loads a server and reports the result; `--json` of other commands.
 
 import Foundation
 import Testing
@@ -40,7 +39,7 @@ extension ProcessTests {
                     }
                     #expect(times.count == 4 && times == times.sorted() && times[0] > 0)
                 }
-                // What it counts is what the server had, with the look before.
+                // Its count equals the server's requests, including the first probe.
                 let all = load.reduce(0) { $0 + ($1["requests"] as? Int ?? 0) }
                 let asked = try await eventually("the lines of the log") {
                     let count = server.requests.count { $0.path == "/tables/Note" }
@@ -53,8 +52,8 @@ extension ProcessTests {
             }
         }
 
-        /// A server that takes nothing is told, and so is one that is not there.
-        @Test func refusalsAreTold() async throws {
+        /// A server that rejects every request is reported, and so is an unreachable one.
+        @Test func rejectionsAreReported() async throws {
             try await withWorkspace { workspace in
                 let configuration = ServerProcess.configuration.replacing(
                     "\"limits\": {",
@@ -88,9 +87,9 @@ extension ProcessTests {
             }
         }
 
-        /// What was measured until then is told, and what was inserted is deleted.
+        /// The measurements until then are reported, and the inserted rows are deleted.
         @Test(arguments: [SIGINT, SIGTERM])
-        func aSignalEndsIt(signal: Int32) async throws {
+        func aSignalEndsTheBenchmark(signal: Int32) async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let child = try workspace.start(
@@ -117,7 +116,7 @@ extension ProcessTests {
             }
         }
 
-        @Test func scriptsReadTheOthers() async throws {
+        @Test func otherCommandsPrintJSON() async throws {
             try await withWorkspace { workspace in
                 _ = try workspace.file("jwt.key", String(repeating: "0123456789abcdef", count: 2))
                 let file = try workspace.file(

@@ -1,4 +1,4 @@
-// CareTests: what an operator does with files: restore, purge-tombstones, inspect.
+// CareTests: an operator's work with files: restore, purge-tombstones, inspect.
 
 import Foundation
 import Testing
@@ -23,7 +23,7 @@ extension ProcessTests {
             return (try? JSONSerialization.jsonObject(with: data)) as? [String: Any] ?? [:]
         }
 
-        /// What is lost goes aside, and what comes has a new epoch before it has its name.
+        /// The lost database is moved aside, and the restored one has a new epoch before it is renamed.
         @Test func restorePutsABackupInPlace() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
@@ -56,7 +56,7 @@ extension ProcessTests {
                 #expect(notes.headers["Tideline-Epoch"] == report["epoch"] as? String)
                 #expect(notes.headers["Tideline-Epoch"] != epoch)
                 #expect(try await again.stop() == .exit(0))
-                // What was lost is whole: it is a backup as any other.
+                // The lost database is complete: it is a backup like any other.
                 let back = try await Self.tideline(workspace, "restore", former)
                 #expect(back.code == 0 && back.output.contains("new epoch"), "\(back.error)")
                 let last = try await again.restart()
@@ -65,7 +65,7 @@ extension ProcessTests {
         }
 
         /// Copied from a server that was killed, with its last writes in the log.
-        @Test func aFileThatLeftItsLogBehindIsTold() async throws {
+        @Test func aFileWithoutItsLogIsReported() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let note = try await server.wire.send("POST", "/tables/Note", #"{"id":"a"}"#)
@@ -73,14 +73,14 @@ extension ProcessTests {
                 try await server.process.destroy()
                 let bare = workspace.path("bare.db")
                 try FileManager.default.copyItem(atPath: workspace.path("server.db"), toPath: bare)
-                // A server's from its first moment on.
+                // A server's file has the log from its first moment on.
                 let restored = try await Self.tideline(workspace, "restore", bare)
                 #expect(restored.code == 0 && restored.error.contains("'\(bare)-wal'"))
             }
         }
 
         @Test(arguments: ["backup", "restore", "restored"])
-        func aBlankFileIsNoDatabaseOfAServer(_ command: String) async throws {
+        func anEmptyFileIsNotAServersDatabase(_ command: String) async throws {
             try await withWorkspace { workspace in
                 let blank = workspace.path("blank.db")
                 try Database(path: blank).execute("PRAGMA journal_mode = WAL")
@@ -101,7 +101,7 @@ extension ProcessTests {
         }
 
         @Test(arguments: ["missing.db", "text.db", "empty.db", "store.db", "server.db"])
-        func whatIsNoBackupIsNotRestored(_ name: String) async throws {
+        func aFileThatIsNotABackupIsNotRestored(_ name: String) async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 _ = try await server.wire.send("POST", "/tables/Note", #"{"id":"a"}"#)
@@ -172,9 +172,9 @@ extension ProcessTests {
             }
         }
 
-        // MARK: - Looks into files
+        // MARK: - Inspecting files
 
-        @Test func aServersDatabaseIsTold() async throws {
+        @Test func aServersDatabaseIsDescribed() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 for id in ["a", "b", "c"] {
@@ -184,7 +184,7 @@ extension ProcessTests {
                 _ = try await server.wire.send("DELETE", "/tables/Note/c")
                 let epoch = try await server.wire.send("GET", "/tables/Note")
                     .headers["Tideline-Epoch"]
-                // While it runs, and behind its end.
+                // While it runs, and after it has ended.
                 for isRunning in [true, false] {
                     if !isRunning { _ = try await server.stop() }
                     let files = try FileManager.default.contentsOfDirectory(
@@ -214,7 +214,7 @@ extension ProcessTests {
             }
         }
 
-        @Test func aDevicesStoreIsTold() async throws {
+        @Test func aDevicesStoreIsDescribed() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let todo = TodoProgram(workspace, "store.db", server.url)
@@ -234,7 +234,7 @@ extension ProcessTests {
                 let cursors = try #require(report["cursors"] as? [[String: Any]])
                 #expect(cursors.contains { $0["table"] as? String == "TodoItem" })
                 #expect(!ended.output.contains("a secret") && !ended.output.contains("milk"))
-                // The server is asked for what the store has.
+                // The store's contents are compared with the server's.
                 let doctor = try await workspace.run(
                     .tideline,
                     ["doctor", "--server", "\(server.url)", "--store", file]
@@ -258,7 +258,7 @@ extension ProcessTests {
         @Test(arguments: [
             ("missing.db", "There is no file"), ("text.db", "not an SQLite database"),
         ])
-        func otherFilesAreNotTold(_ name: String, _ text: String) async throws {
+        func otherFilesAreNotDescribed(_ name: String, _ text: String) async throws {
             try await withWorkspace { workspace in
                 _ = try workspace.file("text.db", String(repeating: "no database ", count: 100))
                 let ended = try await workspace.run(.tideline, ["inspect", workspace.path(name)])

@@ -1,4 +1,4 @@
-// CertificateTests: `tideline certificate`, and a server that shows what it made.
+// CertificateTests: `tideline certificate`, and a server that uses the certificate.
 
 import Foundation
 import Testing
@@ -6,7 +6,7 @@ import Tideline
 
 extension ProcessTests {
     struct CertificateTests {
-        /// What `serve` is given, with the files of `tideline certificate`.
+        /// The arguments of `serve`, with the files of `tideline certificate`.
         private static let configuration = """
             {
               "tables": { "TodoItem": { "columns": { "text": "string", "complete": "boolean" } } },
@@ -36,7 +36,7 @@ extension ProcessTests {
             return Wire(endpoint: server.url, transport: transport)
         }
 
-        @Test func whoTrustsTheAuthorityIsServed() async throws {
+        @Test func aClientThatTrustsTheAuthorityIsServed() async throws {
             try await withWorkspace { space in
                 let made = try await Self.certificate(space, "127.0.0.1,localhost")
                 #expect(made.code == 0 && made.error == "")
@@ -54,12 +54,12 @@ extension ProcessTests {
                 let address = "https://127.0.0.1:\(server.port)/tables/TodoItem/a"
                 #expect(insert.headers["Location"] == address)
                 #expect(try await wire.send("GET", address).status == 200)
-                // Nobody else knows the authority.
+                // No other client knows the authority.
                 let stranger = Wire(endpoint: server.url, transport: CurlTransport())
                 await #expect(throws: TransportError.self) {
                     try await stranger.send("GET", "/health")
                 }
-                // A whole client, live events too.
+                // A whole client, including live events.
                 let list = try await wire.send("GET", "/tables/TodoItem")
                 #expect(list.rows.count == 1)
                 #expect(try await server.stop() == .exit(0))
@@ -92,8 +92,8 @@ extension ProcessTests {
             }
         }
 
-        /// SIGHUP reads the files anew; one that cannot be used is told, and nothing changes.
-        @Test func theCertificateIsReadAnew() async throws {
+        /// SIGHUP reloads the files; an unusable file is reported, and nothing changes.
+        @Test func theCertificateIsReloaded() async throws {
             try await withWorkspace { space in
                 _ = try await Self.certificate(space, "127.0.0.1")
                 let old = space.path("old.pem")
@@ -104,7 +104,7 @@ extension ProcessTests {
                     configuration: Self.configuration(level: "info")
                 )
                 #expect(try await Self.wire(server, old).send("GET", "/health").status == 200)
-                // Another authority: who trusts the old one alone is not served any more.
+                // Another authority: a client that trusts only the old one is no longer served.
                 for name in ["authority.pem", "authority.key"] {
                     try FileManager.default.removeItem(atPath: space.path("certificates/" + name))
                 }
@@ -130,7 +130,7 @@ extension ProcessTests {
             }
         }
 
-        @Test func theLevelOfTheLogIsReadAnew() async throws {
+        @Test func theLogLevelIsReloaded() async throws {
             try await withWorkspace { space in
                 _ = try await Self.certificate(space, "127.0.0.1")
                 let server = try await ServerProcess.start(
@@ -155,7 +155,7 @@ extension ProcessTests {
             (["certificate", "--host", "a b"], "a b", 2),
             (["certificate", "--host", "a", "--directory", "/proc/none"], "/proc/none", 1),
         ])
-        func mistakesAreTold(words: [String], text: String, code: Int32) async throws {
+        func mistakesAreReported(words: [String], text: String, code: Int32) async throws {
             try await withWorkspace { space in
                 let ended = try await space.run(.tideline, words)
                 #expect(ended.code == code)
@@ -168,7 +168,7 @@ extension ProcessTests {
             (#"{"tls":{"certificateFile":"a","keyFile":"b"}}"#, "a': the file cannot be read"),
             (#"{"tls":{"certificateFile":"a","key":"b"}}"#, "tls.key"),
         ])
-        func anUnusableConfigurationIsRefused(text: String, fault: String) async throws {
+        func anUnusableConfigurationIsRejected(text: String, fault: String) async throws {
             try await withWorkspace { space in
                 let file = try space.file("c.json", text)
                 let ended = try await space.run(.tideline, ["serve", "--config", file])

@@ -1,4 +1,4 @@
-// CheckTests: `tideline check`, the place of a database, and passwords, which no command prints.
+// CheckTests: `tideline check`, the path of a database, and passwords, which no command prints.
 
 import Foundation
 import Testing
@@ -41,7 +41,7 @@ extension ProcessTests {
         }
 
         @Test(
-            "a relative database of a configuration file is in the folder of the file, and its path is printed"
+            "a relative database path is resolved from the configuration file, and printed"
         )
         func databaseBesideTheFile() async throws {
             try await withWorkspace { workspace in
@@ -58,7 +58,7 @@ extension ProcessTests {
                 #expect(FileManager.default.fileExists(atPath: path))
                 let lines = server.process.output.split(separator: "\n")
                 #expect(lines.count == 2 && lines.last?.hasSuffix("sqlite:" + path) == true)
-                // The log is written by a thread of its own; at the end it is whole.
+                // The log is written by a separate thread; at the end it is complete.
                 let next = try await server.stop()
                 #expect(next == .exit(0))
                 let log = server.process.error
@@ -102,7 +102,7 @@ extension ProcessTests {
             }
         }
 
-        @Test("doctor says which scheme a port speaks, and why the server refuses")
+        @Test("doctor reports which scheme a port uses, and why the server rejects a request")
         func schemes() async throws {
             try await withWorkspace { workspace in
                 let folder = workspace.path("certificates")

@@ -1,4 +1,4 @@
-// DoctorTests: what `tideline doctor` finds, and the words of the command.
+// DoctorTests: the findings of `tideline doctor`, and the arguments of the command.
 
 import Foundation
 import Testing
@@ -27,7 +27,7 @@ extension ProcessTests {
             return (ended.code, states)
         }
 
-        @Test func aServerThatIsWell() async throws {
+        @Test func aHealthyServer() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let (code, states) = try await Self.doctor(workspace, "\(server.url)")
@@ -39,7 +39,7 @@ extension ProcessTests {
             }
         }
 
-        @Test func tokensAndCertificatesAreTried() async throws {
+        @Test func tokensAndCertificatesAreChecked() async throws {
             try await withWorkspace { workspace in
                 _ = try workspace.file("jwt.key", String(repeating: "0123456789abcdef", count: 2))
                 let folder = workspace.path("certificates")
@@ -63,7 +63,7 @@ extension ProcessTests {
                 )
                 let url = "\(server.url)"
                 let untrusted = try await Self.doctor(workspace, url)
-                // Until when it holds is told all the same.
+                // The expiration date is reported all the same.
                 #expect(untrusted.code == 1)
                 #expect(untrusted.states == ["reach": "fault", "certificate": "fine"])
                 let authority = folder + "/authority.pem"
@@ -89,7 +89,7 @@ extension ProcessTests {
                     bad
                 )
                 #expect(refused.code == 1 && refused.states["token"] == "fault")
-                // A table needs a token.
+                // A table requires a token.
                 let todo = TodoProgram(workspace, "store.db")
                 _ = try await todo.add("milk")
                 let store = try await Self.doctor(
@@ -104,8 +104,8 @@ extension ProcessTests {
             }
         }
 
-        /// A proxy that drops `If-Match` is found with a row and without one.
-        @Test func aProxyThatDropsConditionsIsFound() async throws {
+        /// A proxy that drops `If-Match` is detected with a row and without one.
+        @Test func aProxyThatDropsConditionsIsDetected() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 var manners = SlowProxy.Manners()
@@ -193,8 +193,8 @@ extension ProcessTests {
             }
         }
 
-        /// Columns that the server lacks, and indexes for the pulls of a device and for slow ones.
-        @Test func whatTheTablesLackIsTold() async throws {
+        /// Columns that the server lacks, and indexes for a device's pulls and for slow ones.
+        @Test func missingColumnsAndIndexesAreReported() async throws {
             try await withWorkspace { workspace in
                 let less = ServerProcess.configuration
                     .replacing("\"due\": \"dateTime\"", with: "\"place\": \"string\"")
@@ -230,7 +230,7 @@ extension ProcessTests {
                 #expect(told.output.contains("rank ge #") && told.output.contains("weight"))
                 #expect(!told.output.contains("__"))
                 #expect(try await server.stop() == .exit(0))
-                // As the doctor says.
+                // As doctor recommends.
                 let more = ServerProcess.configuration
                     .replacing(
                         "\"TodoItem\": {",
@@ -252,8 +252,8 @@ extension ProcessTests {
             }
         }
 
-        /// A caller who is no operator is told of the columns, and that indexes were not looked at.
-        @Test func whoIsNoOperatorIsToldOfTheColumns() async throws {
+        /// A caller that is not an operator gets a report of the columns, and that indexes were not checked.
+        @Test func aCallerThatIsNotAnOperatorIsToldAboutTheColumns() async throws {
             try await withWorkspace { workspace in
                 let configuration = ServerProcess.configuration
                     .replacing("\"complete\": \"boolean\"", with: "\"done\": \"boolean\"")
@@ -296,7 +296,7 @@ extension ProcessTests {
             (["inspect"], "inspect needs FILE"), (["restore"], "restore needs FILE"),
             (["purge-tombstones", "--days", "x"], "--days"),
         ])
-        func mistakesAreTold(words: [String], text: String) async throws {
+        func mistakesAreReported(words: [String], text: String) async throws {
             try await withWorkspace { workspace in
                 let ended = try await workspace.run(.tideline, words)
                 #expect(ended.code == 2)
@@ -304,8 +304,8 @@ extension ProcessTests {
             }
         }
 
-        /// All commands are told, and each tells of itself.
-        @Test func helpTellsAll() async throws {
+        /// All commands are listed, and each describes itself.
+        @Test func helpDescribesAllCommands() async throws {
             try await withWorkspace { workspace in
                 let commands = [
                     "serve", "certificate", "token", "backup", "restore", "restored", "migrate",

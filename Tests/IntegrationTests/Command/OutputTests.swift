@@ -1,4 +1,4 @@
-// OutputTests: what a command prints is not lost unseen, and no file gets the number of a stream.
+// OutputTests: lost output of a command is reported, and no opened file gets the descriptor of a stream.
 
 import Foundation
 import Testing
@@ -6,7 +6,7 @@ import Tideline
 
 extension ProcessTests {
     struct OutputTests {
-        /// Runs `tideline` with a redirection of its streams, as a shell makes it.
+        /// Runs `tideline` with redirected streams, as a shell does.
         private static func run(
             _ words: [String],
             _ redirection: String,
@@ -23,7 +23,7 @@ extension ProcessTests {
         }
 
         @Test(arguments: [">/dev/full", ">&-"])
-        func whatCannotBePrintedIsTold(redirection: String) async throws {
+        func outputThatCannotBePrintedIsReported(redirection: String) async throws {
             try await withWorkspace { space in
                 let server = try await ServerProcess.start(in: space)
                 #expect(try await server.stop() == .exit(0))
@@ -42,8 +42,8 @@ extension ProcessTests {
             }
         }
 
-        /// What a command opens does not become its output.
-        @Test func aFileGetsNoNumberOfAStream() async throws {
+        /// A file that a command opens does not become its output.
+        @Test func aFileGetsNoDescriptorOfAStream() async throws {
             try await withWorkspace { space in
                 let server = try await ServerProcess.start(in: space)
                 let made = try await server.wire.send("POST", "/tables/Note", #"{"id":"a"}"#)
@@ -56,14 +56,14 @@ extension ProcessTests {
                 let ended = try await Self.run(words, "<&- >&- 2>&-", in: space)
                 #expect(ended.code == .exit(1) && ended.error == "")
                 try DatabaseFile(space.path("server.db")).expectIntact()
-                // It names who had it last, and nothing of what was printed.
+                // The lock file names its last owner, and contains none of the printed output.
                 let held = try String(contentsOf: lock, encoding: .utf8)
                 #expect(!held.contains("epoch") && !held.contains("output"))
             }
         }
 
-        /// A server that is started without an output serves, and says on the other stream what is lost.
-        @Test func aServerServesAllTheSame() async throws {
+        /// A server that is started without an output serves, and reports the lost output on the other stream.
+        @Test func aServerServesWithoutAnOutput() async throws {
             try await withWorkspace { space in
                 let words = [
                     "serve", "--listen", "127.0.0.1:0", "--database",

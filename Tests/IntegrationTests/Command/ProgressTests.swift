@@ -1,4 +1,4 @@
-// ProgressTests: long work shows how far it is, on a terminal and nowhere else.
+// ProgressTests: long work shows its progress, on a terminal and nowhere else.
 
 import Foundation
 import Testing
@@ -8,7 +8,7 @@ extension ProcessTests {
     struct ProgressTests {
         private static let script = "/usr/bin/script"
 
-        /// Runs `tideline` with a terminal for its streams; what it wrote there.
+        /// Runs `tideline` with a terminal for its streams, and returns its output.
         private static func onTerminal(
             _ words: [String],
             in space: Workspace
@@ -26,7 +26,7 @@ extension ProcessTests {
         }
 
         @Test(.enabled(if: FileManager.default.isExecutableFile(atPath: script)))
-        func longWorkIsShown() async throws {
+        func theProgressOfLongWorkIsShown() async throws {
             try await withWorkspace { space in
                 let server = try await ServerProcess.start(in: space)
                 for number in 0..<50 {
@@ -48,7 +48,7 @@ extension ProcessTests {
                 ]
                 for words in commands {
                     let told = try await Self.onTerminal(words, in: space)
-                    // It is there, and gone before the result.
+                    // The progress is shown, and erased before the result.
                     let line = try #require(told.range(of: "\r\u{1B}[K\(words[0])"), "\(told)")
                     let end = try #require(told.range(of: "\r\u{1B}[K", options: .backwards))
                     #expect(line.lowerBound < end.lowerBound)

@@ -1,4 +1,4 @@
-// ReloadTests: what SIGHUP takes over, and what the dashboard and the metrics say of it.
+// ReloadTests: the settings that SIGHUP reloads, and what the dashboard and the metrics report about it.
 
 import Foundation
 import Testing
@@ -42,8 +42,8 @@ extension ProcessTests {
             return made.output.trimmingCharacters(in: .whitespacesAndNewlines)
         }
 
-        /// Other names in the configuration are taken over, and the dashboard shows what is in force.
-        @Test func otherNamesAreTakenOver() async throws {
+        /// Changed names in the configuration are applied, and the dashboard shows the ones in force.
+        @Test func changedNamesAreReloaded() async throws {
             try await withWorkspace { space in
                 _ = try space.file("jwt.key", String(repeating: "0123456789abcdef", count: 2))
                 _ = try space.file("one.key", String(repeating: "1", count: 32) + "\n")
@@ -91,7 +91,7 @@ extension ProcessTests {
                 #expect(settings["log.level"] == "warning")
                 #expect(settings["authentication.operators"] == "otto")
                 #expect(settings["tls.certificateFile"]?.hasSuffix("two/certificate.pem") == true)
-                // That one waits for the next start, and is told.
+                // This key is applied at the next start, and that is reported.
                 #expect(settings["limits.batchRequests"] == "40")
                 _ = try await eventually("a line about it: \(server.process.error)") {
                     server.process.error.contains("limits.batchRequests") ? true : nil
@@ -114,8 +114,8 @@ extension ProcessTests {
             }
         }
 
-        /// A backup is told to who watches, from the moment on that it was made.
-        @Test func theLastBackupIsTold() async throws {
+        /// A backup is reported to monitoring from the moment it is made.
+        @Test func theLastBackupIsReported() async throws {
             try await withWorkspace { space in
                 let server = try await ServerProcess.start(in: space)
                 func told() async throws -> Int? {
@@ -137,7 +137,7 @@ extension ProcessTests {
                     let time = try #require(try await told())
                     #expect((before - 1...before + 60).contains(time))
                 }
-                // One that failed is none.
+                // A failed backup does not count.
                 try FileManager.default.setAttributes(
                     [.modificationDate: Date(timeIntervalSince1970: 1000)],
                     ofItemAtPath: space.path("server.db-backup")
@@ -151,8 +151,8 @@ extension ProcessTests {
             }
         }
 
-        /// The name of the mark may be the one that somebody gives the backup.
-        @Test func aBackupWithTheNameOfItsMarkIsKept() async throws {
+        /// The name of the marker file may be the name that the operator gives the backup.
+        @Test func aBackupWithTheNameOfItsMarkerIsKept() async throws {
             try await withWorkspace { space in
                 let server = try await ServerProcess.start(in: space)
                 _ = try await server.stop()
@@ -170,7 +170,7 @@ extension ProcessTests {
             }
         }
 
-        /// A real client tells its version beside the name of its store, and the dashboard shows it.
+        /// A real client sends its version with the name of its store, and the dashboard shows it.
         @Test func theDashboardShowsTheVersionOfADevice() async throws {
             try await withWorkspace { space in
                 let server = try await ServerProcess.start(in: space)

@@ -44,7 +44,7 @@ extension ProcessTests {
                 try await ServerProcess.start(options, listen: "127.0.0.1:0", in: workspace)
             }
 
-            /// The count of a part, as `forget` and `owners` print it.
+            /// The count for a part, as `forget` and `owners` print it.
             func count(_ part: String, of user: String) async throws -> Int {
                 let finished = try await run(["forget", "--user", user])
                 let line = finished.output.split(separator: "\n").first {
@@ -58,7 +58,7 @@ extension ProcessTests {
             "rows of Diary", "tombstones of Diary", "merge bases", "ledger", "audit",
         ]
 
-        /// A database with rows, tombstones and entries of anna and of bert.
+        /// A database with rows, tombstones and ledger entries of anna and of bert.
         private func withScene(
             _ kind: String,
             _ body: (Scene) async throws -> Void
@@ -108,7 +108,7 @@ extension ProcessTests {
         }
 
         @Test(
-            "what is forgotten is exported before, counted first, and gone then",
+            "data to forget is exported and counted first, and then removed",
             arguments: kinds
         )
         func forget(kind: String) async throws {
@@ -167,7 +167,7 @@ extension ProcessTests {
                 let fields: HTTPFields = ["X-ZUMO-AUTH": try await scene.token("anna@example.org")]
                 let answer = try await server.wire.send("GET", "/tables/Diary", headers: fields)
                 #expect(answer.rows.count == 2)
-                // A change that waited still fits, and the clock goes on.
+                // A pending change still applies, and the clock continues.
                 let version = try #require(answer.rows.first?["version"] as? String)
                 let id = try #require(answer.rows.first?["id"] as? String)
                 var named = fields
@@ -184,7 +184,7 @@ extension ProcessTests {
             }
         }
 
-        @Test("inspect, purge-tombstones and compact take both databases", arguments: kinds)
+        @Test("inspect, purge-tombstones and compact accept both databases", arguments: kinds)
         func care(kind: String) async throws {
             try await withScene(kind) { scene in
                 let report = try await scene.run(["inspect", "--json"]).output

@@ -1,8 +1,8 @@
-// EventReader: reads a stream of server-sent events from a socket, strictly.
+// EventReader: parses a stream of server-sent events from a socket, strictly.
 
 import Foundation
 
-/// Blocking, with a limit of ten seconds for each step; use it inside `blocking`.
+/// Blocking, with a timeout of ten seconds for each step; use it inside `blocking`.
 final class EventReader {
     struct Event: Equatable {
         var id: String?
@@ -23,10 +23,10 @@ final class EventReader {
     private var buffer: [UInt8] = []
     private(set) var status = 0
     private(set) var head = ""
-    /// The id that a listener sends when it comes again.
+    /// The id that a listener sends when it reconnects.
     private(set) var lastID: String?
 
-    /// Asks, and reads the head of the answer.
+    /// Sends the request, and reads the head of the response.
     init(
         _ port: Int,
         _ target: String,
@@ -40,7 +40,7 @@ final class EventReader {
         status = head.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
     }
 
-    /// The next block, whatever it is; nil at the end of the stream.
+    /// The next block, whatever it contains; nil at the end of the stream.
     func block() throws -> Event? {
         guard let text = try text(upTo: "\n\n") else { return nil }
         var event = Event()

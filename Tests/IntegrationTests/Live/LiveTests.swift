@@ -1,4 +1,4 @@
-// LiveTests: streams of changes through a socket: who hears what, and how a stream ends.
+// LiveTests: streams of changes through a socket: which listener receives which events, and how a stream ends.
 
 import Foundation
 import Testing
@@ -74,7 +74,7 @@ import TidelineServer
             var many: [Listener] = []
             for _ in 0..<4 { many.append(try await listen("10.0.0.1")) }
             #expect(many.allSatisfy { $0.reader.status == 200 })
-            // The caller itself displaces none of its streams.
+            // The caller itself displaces none of its own streams.
             #expect(try await listen("10.0.0.1").reader.status == 503)
             let first = try await listen("10.0.0.2")
             #expect(first.reader.status == 200)
@@ -82,7 +82,7 @@ import TidelineServer
             let second = try await listen("10.0.0.2")
             #expect(second.reader.status == 200)
             #expect(try await many[1].change() == nil)
-            // Both callers have two.
+            // Both callers have two streams.
             #expect(try await listen("10.0.0.2").reader.status == 503)
             let third = try await listen("10.0.0.3")
             #expect(third.reader.status == 200)
@@ -92,7 +92,7 @@ import TidelineServer
         }
     }
 
-    @Test func changesAreTold() async throws {
+    @Test func changesAreReported() async throws {
         try await Self.withServer(try Self.configuration()) { server in
             let listener = try await Self.listen(server.port, "/%24events?tables=A,b&tables=third")
             #expect(listener.reader.status == 200)
@@ -102,7 +102,7 @@ import TidelineServer
             #expect(try await listener.change() == "a")
             try await server.write("Third", "x")
             #expect(try await listener.change() == "Third")
-            // A row that is gone leaves nothing, and yet the table has changed.
+            // A deleted row leaves nothing behind, and yet the table has changed.
             #expect(try await server.wire.send("DELETE", "/tables/Third/x").status == 204)
             #expect(try await listener.change() == "Third")
             try await server.write("b")
@@ -110,8 +110,8 @@ import TidelineServer
         }
     }
 
-    /// What the system holds for a listener is little, so most changes wait in its bit.
-    @Test func whoDoesNotReadIsToldOnceOfManyChanges() async throws {
+    /// The system buffers little for a listener, so most changes wait as a bit for their table.
+    @Test func aListenerThatDoesNotReadGetsOneEventForManyChanges() async throws {
         try await Self.withServer(try Self.configuration()) { server in
             let port = server.port
             let listener = try await blocking {
@@ -126,7 +126,7 @@ import TidelineServer
         }
     }
 
-    @Test func otherTablesAreNotTold() async throws {
+    @Test func otherTablesAreNotReported() async throws {
         try await Self.withServer(try Self.configuration()) { server in
             let listener = try await Self.listen(server.port, "/$events?tables=b")
             try await server.write("a")
@@ -136,7 +136,7 @@ import TidelineServer
         }
     }
 
-    @Test func whoComesAgainHearsWhatItMissed() async throws {
+    @Test func aReconnectedListenerGetsWhatItMissed() async throws {
         try await Self.withServer(try Self.configuration()) { server in
             var listener = try await Self.listen(server.port)
             try await server.write("a")
@@ -145,13 +145,13 @@ import TidelineServer
             listener = try await Self.listen(server.port, "/$events?tables=b", "")
             try await server.write("b")
             #expect(try await listener.change() == "b")
-            // Under another order of tables, too.
+            // Also if the tables are in another order.
             let header = "Last-Event-ID: \(id)\r\n"
             listener = try await Self.listen(server.port, "/$events?tables=b,a", header)
             #expect(try await listener.change() == "b")
             try await server.write("a")
             #expect(try await listener.change() == "a")
-            // It has heard all, so the next thing is what comes now.
+            // It has received everything, so the next event is for a new change.
             let now = "Last-Event-ID: \(try #require(listener.reader.lastID))\r\n"
             listener = try await Self.listen(server.port, "/$events?tables=a,b", now)
             try await server.write("b")
@@ -166,8 +166,8 @@ import TidelineServer
         }
     }
 
-    /// An id holds after a restart, and says what changed between.
-    @Test func idsHoldAcrossRestarts() async throws {
+    /// An id is valid after a restart, and shows which tables changed in between.
+    @Test func idsAreValidAcrossRestarts() async throws {
         try await withWorkspace { workspace in
             var configuration = try Self.configuration()
             configuration.database = .sqlite(path: workspace.path("a.db"))
@@ -196,7 +196,7 @@ import TidelineServer
         ("/$events?tables=a,,b", 200), ("/$events?tables=closed", 403),
         ("/$events/x?tables=a", 404),
     ])
-    func refusals(_ target: String, _ status: Int) async throws {
+    func invalidRequestsAreRejected(_ target: String, _ status: Int) async throws {
         var configuration = try Self.configuration()
         var closed = TableDefinition("closed", columns: [])
         closed.permissions.read = .disabled
@@ -207,7 +207,7 @@ import TidelineServer
         }
     }
 
-    @Test func otherVerbs() async throws {
+    @Test func otherMethodsAreNotAllowed() async throws {
         try await Self.withServer(try Self.configuration()) { server in
             let target = "/$events?tables=a"
             let post = try await server.wire.send("POST", target, "{}")
@@ -246,8 +246,8 @@ import TidelineServer
         }
     }
 
-    /// Who stops sending still listens; who leaves is counted out.
-    @Test func listenersThatLeaveAreNoticed() async throws {
+    /// A half-closed listener still listens; one that disconnects is no longer counted.
+    @Test func disconnectedListenersAreDetected() async throws {
         try await Self.withServer(try Self.configuration()) { server in
             func open() async throws -> Int? {
                 let text = String(
@@ -269,7 +269,7 @@ import TidelineServer
         }
     }
 
-    @Test func listenersHaveALimitOfTheirOwn() async throws {
+    @Test func listenersHaveASeparateLimit() async throws {
         var configuration = try Self.configuration()
         configuration.http.listenersMax = 2
         configuration.http.connectionsMax = 2
@@ -295,7 +295,7 @@ import TidelineServer
             #expect(first.reader.status == 200 && second?.reader.status == 200)
             #expect(try await Self.listen(server.port).reader.status == 429)
             second = nil
-            // The server has to see that it is gone.
+            // The server has to detect that it is gone.
             try await eventually("room for another one") {
                 try await Self.listen(server.port).reader.status == 200 ? () : nil
             }
@@ -304,7 +304,7 @@ import TidelineServer
         }
     }
 
-    @Test func drainEndsStreamsWithAWayBack() async throws {
+    @Test func drainEndsStreamsThatCanBeResumed() async throws {
         let server = TidelineServer(configuration: try Self.configuration())
         let port = try #require(try await server.start().port)
         let listener = try await Self.listen(port)
@@ -315,8 +315,8 @@ import TidelineServer
         #expect(try await listener.block() == nil)
     }
 
-    /// The token says who listens and for how long.
-    @Test func tokensAreAskedForAndEnd() async throws {
+    /// The token determines who listens and for how long.
+    @Test func streamsNeedATokenAndEndWithIt() async throws {
         try await withWorkspace { workspace in
             _ = try workspace.file("jwt.key", Self.secret)
             let text = #"""
@@ -349,7 +349,7 @@ import TidelineServer
                 let header = "Authorization: Bearer \(token)\r\n"
                 let listener = try await Self.listen(server.port, "/$events?tables=b", header)
                 #expect(listener.reader.status == 200, "\(made.error)")
-                // The stream ends when the token does.
+                // The stream ends when the token expires.
                 #expect(try await listener.change() == nil)
                 let late = try await Self.listen(server.port, "/$events?tables=b", header)
                 #expect(late.reader.status == 401)
@@ -371,8 +371,8 @@ import TidelineServer
         }
     }
 
-    /// Many commits, many listeners: each hears of each table, and of the last change of it.
-    @Test func manyListenersHearOfEveryLastChange() async throws {
+    /// Many commits, many listeners: each is notified of each table, and of its last change.
+    @Test func manyListenersGetEveryLastChange() async throws {
         try await Self.withServer(try Self.configuration()) { server in
             var listeners: [Listener] = []
             for _ in 0..<200 { listeners.append(try await Self.listen(server.port)) }

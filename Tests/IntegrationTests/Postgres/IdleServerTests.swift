@@ -1,4 +1,4 @@
-// A server without listeners and requests looks at PostgreSQL so seldom that the database may sleep.
+// A server without listeners and requests polls PostgreSQL so rarely that the database may sleep.
 
 import Testing
 import TidelinePostgres
@@ -7,14 +7,14 @@ import TidelineTestKit
 extension ProcessTests {
     @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
     struct IdleServerTests {
-        /// When the servers of the database last asked for something, in seconds since 1970.
+        /// The times of the servers' last queries to the database, in seconds since 1970.
         private static let lastQuery = """
             SELECT coalesce(max(extract(epoch FROM query_start)), 0)::float8
             FROM pg_stat_activity
             WHERE datname = current_database() AND pid <> pg_backend_pid()
             """
 
-        /// One look has four statements: with 13 seconds between two looks there are 20 a minute.
+        /// A poll has four statements: with 13 seconds between two polls there are fewer than 20 a minute.
         @Test("fewer than 20 statements a minute", .timeLimit(.minutes(3)))
         func idle() async throws {
             try await withWorkspace { workspace in
@@ -26,7 +26,7 @@ extension ProcessTests {
                 )
                 let psql = try PostgresConnection(PostgresAddress(url))
                 func last() throws -> Double { try psql.run(Self.lastQuery).real(0, 0) }
-                // The statements of the start end with the first look, and one look may take seconds on a busy machine.
+                // The statements of the start end with the first poll, which may take seconds on a busy machine.
                 var times = [try last()]
                 while times.count < 4 {
                     let before = times[times.count - 1]

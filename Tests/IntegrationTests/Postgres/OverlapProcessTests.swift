@@ -1,7 +1,7 @@
-// Goal: whatever overlaps, devices that page at either of two servers miss no version of a row: by delta
-// links, by classic `$skip`, and by pulling when an event tells them to.
-// Method: real servers and transactions beside them, all of which wait between stamp and commit, by a
-// trigger behind the one that stamps. Every write has the outcome that it must have.
+// Goal: whatever overlaps, devices that page at either of two servers miss no version of a row: with delta links, with
+// classic `$skip`, and by pulling when an event arrives. Method: real servers and external transactions, all of which
+// wait between timestamp and commit, because of a trigger after the one that sets timestamps. Every write has its
+// required outcome.
 
 import Foundation
 import Synchronization
@@ -14,18 +14,18 @@ import TidelineTestKit
 extension ProcessTests {
     @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
     struct OverlapProcessTests {
-        @Test func nobodyMissesARow() async throws {
+        @Test func noReaderMissesARow() async throws {
             let outcome = try await Overlap(seed: 1, isNaive: false).run()
             #expect(outcome.rows > 30)
             #expect(outcome.missed == [:])
             #expect(outcome.readers == 6)
-            // What was written is what was answered.
+            // The stored rows are the ones in the responses.
             #expect(outcome.deletes > 5 && outcome.updates > 15 && outcome.inserts > 15)
             #expect(outcome.deletes + outcome.updates + outcome.inserts == 2 * Overlap.writes)
         }
 
-        /// The same where foreign rows have the time of their statement.
-        @Test func theNaiveWayLosesRows() async throws {
+        /// The same if external rows get the time of their statement.
+        @Test func statementTimestampsLoseRows() async throws {
             for seed in UInt64(0)..<8 {
                 let outcome = try await Overlap(seed: seed, isNaive: true).run()
                 if !outcome.missed.isEmpty { return }
@@ -43,7 +43,7 @@ private struct Overlap: Sendable {
         var inserts = 0
         var updates = 0
         var deletes = 0
-        /// The rows that a reader has otherwise than the table, by the reader.
+        /// The differences between a reader's rows and the table, by reader.
         var missed: [String: Set<String>] = [:]
     }
 
@@ -58,7 +58,7 @@ private struct Overlap: Sendable {
 
     static let writes = 40
 
-    /// How many writes of a kind were answered as they had to be, and who still writes.
+    /// How many writes of a kind had the required response, and which writers are still active.
     private final class Counts: Sendable {
         private let state = Mutex<(done: [String: Int], writers: Int)>(([:], 4))
 
@@ -69,7 +69,7 @@ private struct Overlap: Sendable {
         func end() { state.withLock { $0.writers -= 1 } }
     }
 
-    /// Behind `tideline_stamp`, whose name comes first: it finds rows that have their stamps.
+    /// Runs after `tideline_stamp`, whose name sorts first: it sees rows that have their timestamps.
     private static let delay = """
         CREATE FUNCTION z_wait() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN PERFORM pg_sleep(random() * 0.012); RETURN NULL; END $$;
@@ -129,7 +129,7 @@ private struct Overlap: Sendable {
         }
     }
 
-    /// Who pulls when he is told to, and never else.
+    /// A device that pulls when an event arrives, and only then.
     private func listeners(_ servers: [ServerProcess]) async throws -> [EventDevice] {
         if isNaive { return [] }
         var listeners: [EventDevice] = []
@@ -154,7 +154,7 @@ private struct Overlap: Sendable {
             truth[found.text(row, 0)] = RowVersion.text(found.integer(row, 1))
         }
         for listener in listeners {
-            // Told of the last change, it has all rows.
+            // After the event for the last change it has all rows.
             _ = try? await eventually("the rows of \(listener.name)") {
                 listener.rows == truth ? true : nil
             }
@@ -195,7 +195,7 @@ private struct Overlap: Sendable {
         }
     }
 
-    /// A write that has to be done, at once or when nobody is before it any more.
+    /// A write that has to be executed, at once or when no other write is before it.
     private func send(
         _ wire: Wire,
         _ method: String,
@@ -211,7 +211,7 @@ private struct Overlap: Sendable {
         if answer.status == status { counts.add(method) }
     }
 
-    /// Several rows in a transaction, in one order everywhere.
+    /// Several rows in a transaction, in the same order everywhere.
     private func writeBeside(_ url: String, _ number: Int) throws {
         let connection = try PostgresConnection(PostgresAddress(url))
         var random = SeededGenerator(seed: seed &* 37 &+ 1000 &+ UInt64(number))
@@ -238,7 +238,7 @@ private struct Overlap: Sendable {
         }
     }
 
-    /// The naive stamp is the time of the statement.
+    /// The naive timestamp is the time of the statement.
     private func commit(_ connection: PostgresConnection, _ statements: [String: String]) throws {
         while true {
             do {

@@ -1,5 +1,5 @@
-// The commands of an operator on PostgreSQL, as processes; and a device that does not notice that its
-// server's file became a database in PostgreSQL, by a copy that was killed on its way.
+// An operator's commands on PostgreSQL, as processes; and a device that does not notice that its server's file was
+// copied into a PostgreSQL database, by a copy that was killed in between.
 
 import Foundation
 import Testing
@@ -10,14 +10,14 @@ import TidelineTestKit
 extension ProcessTests {
     @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
     struct PostgresCareProcessTests {
-        @Test func commandsTakePostgres() async throws {
+        @Test func commandsAcceptPostgres() async throws {
             try await withWorkspace { workspace in
                 let url = try PostgresCluster.shared().database()
                 let server = try await ServerProcess.start(in: workspace, database: url)
                 let options = ["--config", workspace.path("tideline.json"), "--database", url]
                 let before = try await server.wire.send("GET", "/tables/Note")
                     .headers["Tideline-Epoch"]
-                // The server goes on, and tells.
+                // The server continues, and reports it.
                 let restored = try await workspace.run(.tideline, ["restored"] + options)
                 #expect(restored.code == 0, "\(restored.error)")
                 let after = try await server.wire.send("GET", "/tables/Note")
@@ -54,7 +54,7 @@ extension ProcessTests {
                 try await probe.run("push")
                 try await probe.run("pull")
                 #expect(try await server.stop() == .exit(0))
-                // Made while the server is away.
+                // Made while the server is not running.
                 try await probe.run("edit", "20", "offline")
                 let cluster = try PostgresCluster.shared()
                 let url = try cluster.database()
@@ -68,7 +68,7 @@ extension ProcessTests {
                 )
                 try await probe.run("push")
                 try await probe.run("pull")
-                // Its own changes came back; nothing was pulled anew, in pages of 40.
+                // Its own changes were returned; nothing else was pulled again, in pages of 40.
                 let pulls = moved.requests.filter { $0.method == "GET" }
                 #expect(pulls.count < 10, "\(pulls.count)")
                 #expect(moved.requests.allSatisfy { $0.status < 400 }, "\(moved.requests)")
@@ -83,7 +83,7 @@ extension ProcessTests {
             }
         }
 
-        /// Kills the command once while rows are on their way, and starts it again.
+        /// Kills the command once while rows are being copied, and starts it again.
         private func copy(
             from source: String,
             to target: String,

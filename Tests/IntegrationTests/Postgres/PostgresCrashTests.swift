@@ -1,7 +1,6 @@
-// Goal: whatever becomes of PostgreSQL or of a server beside, no acknowledged write is lost, none is
-// done twice, and nobody has to be started again for it but what has ended.
-// Method: two servers on a cluster of the test's own that crashes and comes back under load; and a
-// server that is stopped while its transaction holds rows and the clock.
+// Goal: whatever happens to PostgreSQL or to another server, no acknowledged write is lost, none is executed twice, and
+// only the process that ended has to be restarted. Method: two servers on a separate cluster that crashes and recovers
+// under load; and a server that is stopped while its transaction holds rows and the clock.
 
 import Foundation
 import Synchronization
@@ -65,7 +64,7 @@ extension ProcessTests {
             }
         }
 
-        /// Each write until it is done; the server makes the ids, so a second one would be seen.
+        /// Repeats each write until it is executed; the server creates the ids, so a second insert would be visible.
         private func write(as writer: Int, to wire: Wire, _ load: Load) async throws {
             for number in 0... {
                 if load.isOver { return }
@@ -126,9 +125,9 @@ extension ProcessTests {
             return formatter.string(from: Date())
         }()
 
-        // MARK: - A server that stands still
+        // MARK: - A server that stops responding
 
-        @Test func aServerThatStandsStillWithinAWriteHoldsUpNobodyForLong() async throws {
+        @Test func aServerThatStopsRespondingWithinAWriteDelaysOtherWritesBriefly() async throws {
             try await withWorkspace { workspace in
                 let cluster = try PostgresCluster.shared()
                 let url = try cluster.database()
@@ -138,7 +137,7 @@ extension ProcessTests {
                 let created = try await still.wire.send("POST", "/tables/TodoItem", row)
                 #expect(created.status == 201)
                 let write = try await stand(still, within: url)
-                // The stopped server has the table's clock.
+                // The stopped server holds the table's clock.
                 let refusal = try await other.wire.send(
                     "POST",
                     "/tables/TodoItem",
@@ -170,8 +169,8 @@ extension ProcessTests {
             }
         }
 
-        /// Stops a server when its transaction has the row and the clock: it waits for the row, which
-        /// somebody else has, and PostgreSQL goes on with what it was sent.
+        /// Stops a server when its transaction holds the clock: it waits for a row that another transaction has locked,
+        /// and PostgreSQL continues with the statements it was sent.
         private func stand(
             _ server: ServerProcess,
             within url: String
@@ -209,7 +208,7 @@ extension ProcessTests {
                     if try count("state = 'idle in transaction'") > 0 { return write }
                     try await Task.sleep(for: .milliseconds(5))
                 }
-                // It was seen or stopped too late: the wait for the lock was over.
+                // It was observed or stopped too late: the lock wait was over.
                 server.process.send(SIGCONT)
                 _ = try await write.value
                 let row = #"{"text":"first"}"#

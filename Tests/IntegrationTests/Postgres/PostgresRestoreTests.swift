@@ -1,6 +1,6 @@
-// Goal: a database that is put back to an older copy, and `tideline restored` behind it: a cursor that is
-// ahead is refused at once, devices pull anew, and what they have in their queues arrives.
-// Method: real processes; the copy is made by PostgreSQL from the database as a template.
+// Goal: a database that is restored to an older copy, followed by `tideline restored`: a cursor that is ahead is
+// rejected at once, devices pull again, and the operations in their queues are pushed. Method: real processes;
+// PostgreSQL makes the copy with the database as a template.
 
 import Foundation
 import Testing
@@ -13,7 +13,7 @@ extension ProcessTests {
     struct PostgresRestoreTests {
         private static let tracking: HTTPFields = ["Prefer": "odata.track-changes"]
 
-        /// Reads to the end; the link from which on changes are asked for.
+        /// Reads to the end, and returns the delta link.
         private static func link(_ wire: Wire) async throws -> String {
             var answer = try await wire.send("GET", "/tables/Note", headers: tracking)
             while let next = answer.object["nextLink"] as? String {
@@ -28,7 +28,7 @@ extension ProcessTests {
             #expect(answer.object["code"] as? String == "epochChanged")
         }
 
-        /// What the device makes while there is no server.
+        /// The device's changes while no server runs.
         private static func changeOffline(_ device: Device) async throws {
             for number in 0..<10 {
                 try await device.notes.insert(Note(id: "queued-\(number)", text: "offline"))
@@ -40,7 +40,7 @@ extension ProcessTests {
             #expect(try await device.context.pendingOperationCount == 16)
         }
 
-        @Test func devicesGoOnBehindAnOlderCopy() async throws {
+        @Test func devicesContinueAfterARestoreOfAnOlderCopy() async throws {
             try await withWorkspace { workspace in
                 let cluster = try PostgresCluster.shared()
                 let url = try cluster.database()
@@ -67,7 +67,7 @@ extension ProcessTests {
                 for place in servers.indices {
                     servers[place] = try await servers[place].restart(samePort: true)
                 }
-                // What the copy does not have.
+                // Rows that the copy does not have.
                 for number in 0..<30 {
                     try await device.notes.insert(Note(id: "late-\(number)", text: "late"))
                 }
@@ -87,7 +87,7 @@ extension ProcessTests {
                 for place in servers.indices {
                     servers[place] = try await servers[place].restart(samePort: true)
                 }
-                // Nobody has said yet that it was restored: the link is ahead of the clock.
+                // The server does not know of the restore yet: the link is ahead of the clock.
                 for server in servers { try await Self.expectGone(link, at: server) }
                 let restored = try await workspace.run(
                     .tideline,
@@ -101,7 +101,7 @@ extension ProcessTests {
                     #expect(renewed != epoch && restored.output.contains(renewed))
                 }
                 try await device.sync()
-                // Nothing that the copy lacks left the device: it decides to let the copy count.
+                // No row that the copy lacks was removed from the device; the app then decides for the copy.
                 let context = device.context
                 let lost = (0..<30).map { "late-\($0)" } + ["first-1"]
                 #expect(try await context.lostRows().map(\.itemID) == lost.sorted())
@@ -116,7 +116,7 @@ extension ProcessTests {
                 #expect(Set(offline) == Set(queued))
                 #expect(try await device.text("first-1") == "first")
                 #expect(try await device.text("first-2") == "first")
-                // A device that comes later has the same, at the other server.
+                // A device that is added later has the same rows, at the other server.
                 let fresh = try await Device(
                     servers[1].url,
                     CurlTransport(),

@@ -1,5 +1,5 @@
-// A server and a real standby: it never takes one for its database, says so where its address lets it, finds the
-// primary behind it, and reads pages from it where it is told to.
+// A server and a real standby: it never uses one as its database, reports that if its address allows it, finds the
+// primary, and reads pages from the standby if it is configured to.
 
 import Foundation
 import Testing
@@ -15,7 +15,7 @@ extension ProcessTests {
             let name = PostgresCluster.name(in: try primary.database())
             let standby = try PostgresCluster(standbyOf: primary)
             #expect(try standby.psql("SELECT pg_is_in_recovery()", in: name) == "t\n")
-            // The standby comes first.
+            // The standby is first.
             let hosts = "\(standby.socketDirectory),\(primary.socketDirectory)"
             let both = "postgres://postgres@/\(name)?host=\(hosts)"
             try await withWorkspace { workspace in
@@ -45,7 +45,7 @@ extension ProcessTests {
                     #expect(made.status == 201)
                     #expect(try await server.stop() == .exit(0))
                 }
-                // A database that takes no writes, and is no standby.
+                // A database that accepts no writes, and is not a standby.
                 try primary.psql(
                     "ALTER DATABASE \(name) SET default_transaction_read_only = on",
                     in: name
@@ -57,7 +57,7 @@ extension ProcessTests {
             }
         }
 
-        /// The standby shows nothing of what is written for a while, and no caller sees that.
+        /// The standby shows no new writes for a while, and no caller notices.
         @Test func pagesComeFromAStandby() async throws {
             let primary = try PostgresCluster()
             let url = try primary.database()

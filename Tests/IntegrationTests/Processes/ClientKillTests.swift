@@ -1,5 +1,5 @@
-// ClientKillTests: a device dies by SIGKILL in the middle of push and of pull, again and again; and
-// the server dies under a device that lives. Afterwards nothing is lost and nothing doubled.
+// ClientKillTests: a device is killed with SIGKILL in the middle of a push and of a pull, repeatedly; and the server is
+// killed while a device runs. Afterwards nothing is lost and nothing duplicated.
 
 import Foundation
 import Testing
@@ -11,7 +11,7 @@ extension ProcessTests {
     struct ClientKillTests {
         private static let killsWanted = 15
 
-        /// Each kill at another server, where there are two.
+        /// Each kill is at another server, if there are two.
         @Test(arguments: databases) func pushSurvivesKills(database: String) async throws {
             try await withWorkspace { workspace in
                 let (servers, place) = try await Self.servers(database, in: workspace)
@@ -85,7 +85,7 @@ extension ProcessTests {
             return (servers, url)
         }
 
-        /// What the server has its tables in; with "two" there are two of them on one PostgreSQL.
+        /// The backend with the server's tables; with "two" there are two servers on one PostgreSQL.
         static let databases = ["server.db"] + (PostgresCluster.reasonToSkip == nil ? ["two"] : [])
 
         @Test(arguments: databases)
@@ -132,7 +132,7 @@ extension ProcessTests {
             }
         }
 
-        /// False when it ended as it should without a server.
+        /// False if it ended as expected without a server.
         private func syncOrFail(_ device: Device) async throws -> Bool {
             do {
                 try await device.sync()
@@ -162,7 +162,7 @@ extension ProcessTests {
     }
 }
 
-/// What took effect on the server, or has to.
+/// The operations that took effect on the server, or have to.
 struct RequestCounts: Equatable {
     var inserts = 0
     var updates: [String: Int] = [:]
@@ -170,16 +170,16 @@ struct RequestCounts: Equatable {
 
     init() {}
 
-    /// The named requests that a server's database has taken in: each is there once, under its name.
+    /// The requests with idempotency keys that a server's database has executed: each occurs once, under its key.
     ///
     /// - Parameter place: The path of a file or the address of a database.
-    /// - Throws: When it cannot be read.
+    /// - Throws: An error if it cannot be read.
     init(_ place: String) throws {
         let ledger = try Self.ledger(place)
         for entry in ledger {
             switch (entry[0], entry[1]) {
             case ("insert", _): inserts += 1
-            // Of a delete no row is kept.
+            // No row is kept for a delete.
             case (_, "1"): deletes[entry[2], default: 0] += 1
             default: updates[entry[2], default: 0] += 1
             }
@@ -200,7 +200,7 @@ struct RequestCounts: Equatable {
         return (0..<found.count).map { row in (0..<3).map { found.text(row, $0) } }
     }
 
-    /// Operations of which each has to take effect once.
+    /// Operations, each of which has to take effect once.
     mutating func add(_ queue: [QueueEntry]) {
         for entry in queue {
             switch entry.kind {

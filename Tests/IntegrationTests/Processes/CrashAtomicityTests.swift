@@ -1,12 +1,12 @@
-// CrashAtomicityTests: a device dies while it edits without a network. A row and its queue entry
-// are one transaction, so the one is never there without the other.
+// CrashAtomicityTests: a device is killed while it edits offline. A row and its operation are written in one
+// transaction, so neither exists without the other.
 
 import Foundation
 import Testing
 
 extension ProcessTests {
     struct CrashAtomicityTests {
-        @Test func rowAndQueueEntryAreOne() async throws {
+        @Test func rowAndOperationAreAtomic() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let probe = Probe(workspace, server.url)
@@ -29,7 +29,7 @@ extension ProcessTests {
             }
         }
 
-        /// Kills while the file itself is being made.
+        /// Kills the process while it creates the file.
         @Test func storeCanBeOpenedAfterAnyKill() async throws {
             try await withWorkspace { workspace in
                 let nowhere = try #require(URL(string: "http://127.0.0.1:9"))
@@ -50,8 +50,8 @@ extension ProcessTests {
             return Dictionary(rows.map { ($0[0], $0[1]) }) { first, _ in first }
         }
 
-        /// Every edit writes a new text: a row differs from the pushed one exactly when it has an
-        /// entry, and the kind of the entry is what happened to it.
+        /// Every edit writes a new text: a row differs from the pushed one exactly if it has an operation, whose kind
+        /// is the edit that was made.
         private func check(_ probe: Probe, _ pristine: [String: String]) throws {
             let file = try probe.file
             try file.expectIntact()
@@ -65,7 +65,7 @@ extension ProcessTests {
             let found = Dictionary(queue.map { ($0.itemID, $0.kind) }) { first, _ in first }
             #expect(found == expected)
             #expect(queue.count == found.count, "a row has two entries")
-            // The server's side of a row is kept exactly for changes of server rows.
+            // The base row is kept exactly for changes to rows of the server.
             let sql = #"SELECT "itemId" FROM "MS_TableOperations" WHERE "base" IS NOT NULL"#
             let bases = try file.rows(sql).map { $0[0] }
             #expect(Set(bases) == Set(expected.filter { $0.value != .insert }.keys))

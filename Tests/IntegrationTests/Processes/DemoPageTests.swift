@@ -1,4 +1,4 @@
-// DemoPageTests: what a person does on the page of two phones, by the requests of the page.
+// DemoPageTests: a user's actions on the page with two phones, as the requests of the page.
 
 import Foundation
 import Testing
@@ -6,7 +6,7 @@ import Tideline
 
 extension ProcessTests {
     struct DemoPageTests {
-        /// The page, as a browser would use it.
+        /// The page, as a browser uses it.
         private struct Page {
             let wire: Wire
 
@@ -29,7 +29,7 @@ extension ProcessTests {
                 return try #require(phones.count > number ? phones[number] : nil)
             }
 
-            /// The first of a phone's items, operations or conflicts, when it is the only one.
+            /// The only one of a phone's items, operations or conflicts; nil if there are none or several.
             func only(_ what: String, of number: Int) async throws -> [String: Any]? {
                 let found = try await phone(number)[what] as? [[String: Any]] ?? []
                 return found.count == 1 ? found[0] : nil
@@ -59,7 +59,7 @@ extension ProcessTests {
             }
         }
 
-        @Test func twoPhonesMeetAConflictAndAgree() async throws {
+        @Test func twoPhonesResolveAConflict() async throws {
             try await withPage { page, _ in
                 #expect(try await page.act(0, "add", ["text": "Milk"]) == 200)
                 let id = try #require(try await page.shows("Milk", 1)["id"] as? String)
@@ -93,12 +93,12 @@ extension ProcessTests {
             }
         }
 
-        @Test func whatIsNoActionIsRefused() async throws {
+        @Test func unknownActionsAreRejected() async throws {
             try await withPage { page, process in
                 #expect(try await page.act(2, "add", ["text": "x"]) == 404)
                 #expect(try await page.act(0, "delete", ["id": "nobody"]) == 404)
                 #expect(try await page.act(0, "explode") == 400)
-                // As a form of another site would.
+                // Like a form on another site.
                 let form = try await page.wire.transport.send(
                     TransportRequest(
                         method: "POST",
@@ -117,8 +117,8 @@ extension ProcessTests {
             }
         }
 
-        /// What it wrote is gone with it.
-        @Test func nothingIsKept() async throws {
+        /// The files that it wrote are removed with it.
+        @Test func noFilesAreKept() async throws {
             try await withWorkspace { workspace in
                 let place = workspace.path("temporary")
                 try FileManager.default.createDirectory(
@@ -136,7 +136,7 @@ extension ProcessTests {
             }
         }
 
-        @Test func wrongWordsAreRefused() async throws {
+        @Test func invalidArgumentsAreRejected() async throws {
             try await withWorkspace { workspace in
                 for words in [["--port"], ["--port", "70000"], ["--prot", "1"], ["x"]] {
                     let finished = try await workspace.run(.demoPage, words)

@@ -1,10 +1,10 @@
-// The memory of a first sync: bounded for many tables, and for tables of many pages.
+// The memory of a first sync: bounded for many tables, and for tables with many pages.
 
 import Foundation
 import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct FirstSyncMemoryTests {
-    /// `bound`: the most kilobytes that the process may take.
+    /// Runs a first sync; `bound` is the maximum memory of the process in kilobytes.
     @Test(
         "the memory of a first sync is bounded, for many tables and for large ones",
         arguments: [(80, 2000, 60_000), (6, 20_000, 80_000)]

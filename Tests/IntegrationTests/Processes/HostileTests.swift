@@ -1,5 +1,5 @@
-// HostileTests: whatever callers send to the built server, it answers as documented, gives no 5xx,
-// and serves the next one.
+// HostileTests: whatever callers send to the built server, it responds as documented, returns no 5xx, and serves the
+// next caller.
 
 import Foundation
 import Testing
@@ -7,19 +7,19 @@ import Tideline
 
 extension ProcessTests {
     struct HostileTests {
-        /// The statuses of all answers on a connection, which both sides then end.
+        /// The statuses of all responses on a connection, which both sides then close.
         private static func statuses(of raw: [UInt8], _ port: Int) throws -> [Int] {
             let connection = try RawConnection(port: port)
-            // The server may have heard enough before the end.
+            // The server may close the connection before everything is sent.
             try? connection.send(raw)
             connection.finishSending()
             var bytes: [UInt8] = []
-            // A reset, when the server did not read everything.
+            // A reset, if the server did not read everything.
             while let chunk = try? connection.receive(), !chunk.isEmpty { bytes += chunk }
             return String(decoding: bytes, as: UTF8.self)
                 .split(separator: "HTTP/1.1 ")
                 .compactMap { Int($0.prefix(3)) }
-                // On a busy machine it is asked whether it still waits.
+                // On a busy machine the test checks whether the server still waits.
                 .filter { $0 != 100 }
         }
 
@@ -30,7 +30,7 @@ extension ProcessTests {
             return found == [200]
         }
 
-        @Test func hostileRequestsAreRefused() async throws {
+        @Test func hostileRequestsAreRejected() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let port = server.port
@@ -49,8 +49,8 @@ extension ProcessTests {
             }
         }
 
-        /// Heads and bodies that never end do not keep others from being served.
-        @Test func slowCallersAreNoHindrance() async throws {
+        /// Heads and bodies that never end do not keep other callers from being served.
+        @Test func slowCallersDelayNoOtherCaller() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let port = server.port
@@ -79,7 +79,7 @@ extension ProcessTests {
                     #expect(try Self.isServing(port))
                 }
                 #expect(server.requests.allSatisfy { $0.status < 500 })
-                // Those that still dawdle are given up in time.
+                // The connections that are still slow are closed in time.
                 server.process.send(SIGTERM)
                 let end = try await server.process.wait(within: .seconds(30))
                 #expect(end == .exit(0))

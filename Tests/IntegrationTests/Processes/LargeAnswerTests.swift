@@ -1,4 +1,4 @@
-// LargeAnswerTests: what large answers cost the built server whose callers do not read them.
+// LargeAnswerTests: the cost of large responses for the built server when callers do not read them.
 
 import Foundation
 import Testing
@@ -6,7 +6,7 @@ import Tideline
 
 extension ProcessTests {
     struct LargeAnswerTests {
-        /// The memory of the process that is its own, in bytes.
+        /// The private memory of the process, in bytes.
         private static func memory(of process: ChildProcess) throws -> Int {
             let text = try String(
                 contentsOfFile: "/proc/\(process.pid)/smaps_rollup",
@@ -24,8 +24,8 @@ extension ProcessTests {
             return try #require(Int(line.dropFirst(name.count + 1)))
         }
 
-        /// Callers that do not read are cut, those that leave are noticed, both are counted, and the
-        /// memory of their answers goes back to the system.
+        /// Callers that do not read are disconnected, callers that disconnect are detected, both are counted, and the
+        /// memory of their responses is returned to the system.
         @Test func callersThatDoNotReadCostNothingAfterwards() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)

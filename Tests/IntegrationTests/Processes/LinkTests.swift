@@ -1,4 +1,4 @@
-// LinkTests: next links of both generations, followed over the real socket as they are.
+// LinkTests: next links of both generations, followed unchanged over a real socket.
 
 import Foundation
 import Testing
@@ -51,7 +51,7 @@ extension ProcessTests {
                 #expect(link.hasSuffix("; rel=next"))
                 target = String(link.dropLast("; rel=next".count))
             }
-            // $top is the size of a page in this generation, $skip the rows in front of the first.
+            // $top is the page size in this generation, $skip the number of rows before the first.
             try await expectWhole(ids, query, wire, top: nil)
             #expect(requests > 1)
         }
@@ -99,7 +99,7 @@ extension ProcessTests {
         }
 
         /// Behind a proxy the links lead to the proxy.
-        @Test func publicURLStandsInLinks() async throws {
+        @Test func linksUseThePublicURL() async throws {
             let configuration = ServerProcess.configuration.replacing(
                 "\"tables\": {\n",
                 with: "\"publicURL\": \"https://todo.example/api/\", \"tables\": {\n",

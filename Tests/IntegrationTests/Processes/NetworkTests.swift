@@ -1,5 +1,5 @@
-// NetworkTests: a network that is slow, and one that cuts connections anywhere, between a device
-// and the built server. Calls end well or cleanly, and nothing is doubled.
+// NetworkTests: a slow network, and one that cuts connections anywhere, between a device and the built server. Calls
+// succeed or fail cleanly, and nothing is duplicated.
 
 import Foundation
 import Testing
@@ -55,7 +55,7 @@ extension ProcessTests {
                 }
                 cuts += try await persist { try await one.context.push() }
                 #expect(cuts > 5, "the network was too good")
-                // A page does not fit into what a cut leaves of a connection.
+                // A page is larger than what a connection transfers before it is cut.
                 proxy.behave(SlowProxy.Manners(piece: 1...400, cut: 1...60_000))
                 _ = try await persist { try await two.sync() }
                 proxy.behave(SlowProxy.Manners())
@@ -69,7 +69,7 @@ extension ProcessTests {
             }
         }
 
-        /// Tries until it works; every failure has to be one of the network.
+        /// Retries until the call succeeds; every failure has to be a network error.
         ///
         /// - Returns: The number of failures.
         private func persist(_ body: () async throws -> Void) async throws -> Int {
@@ -85,7 +85,7 @@ extension ProcessTests {
             throw TestFailure("no sync came through")
         }
 
-        /// The program says that the network failed, and ends with 1; in the end it comes through.
+        /// The program reports the network failure, and exits with 1; in the end it succeeds.
         @Test func todoOverACuttingNetwork() async throws {
             let manners = SlowProxy.Manners(delay: 0...1, piece: 1...400, cut: 1...3000)
             try await withProxy(manners) { proxy, server, workspace in
@@ -115,7 +115,7 @@ extension ProcessTests {
             }
         }
 
-        /// A server that takes connections and says nothing ends a call by its deadline.
+        /// A call to a server that accepts connections but does not respond ends at its deadline.
         @Test func silentServer() async throws {
             let (listener, port) = try Loopback.listen()
             defer { close(listener) }

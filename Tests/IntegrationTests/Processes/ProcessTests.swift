@@ -1,5 +1,5 @@
-// ProcessTests: the suites that start processes of their own and kill them. They run one after
-// the other, since each keeps both cores of a small machine busy.
+// ProcessTests: the suites that start and kill processes. They run one after the other, since each keeps both cores of
+// a small machine busy.
 
 import Testing
 

@@ -1,4 +1,4 @@
-// RequestNameTests: every answer and its line of the log have the name of the request.
+// RequestNameTests: every response and its log line have the id of the request.
 
 import Foundation
 import Testing
@@ -7,7 +7,7 @@ import TidelineCore
 
 extension ProcessTests {
     struct RequestNameTests {
-        @Test func refusalsAreLoggedUnderTheirNames() async throws {
+        @Test func rejectionsAreLoggedWithTheirIDs() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let port = server.port

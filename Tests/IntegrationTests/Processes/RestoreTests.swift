@@ -1,4 +1,4 @@
-// RestoreTests: an operator's bad day: a server with a backup is lost, and restored from it.
+// RestoreTests: a server's database is lost, and an operator restores it from a backup.
 
 import Foundation
 import Testing
@@ -40,7 +40,7 @@ extension ProcessTests {
                 let epoch = try await server.wire.send("GET", "/tables/Note")
                     .headers["Tideline-Epoch"]
                 let writer = Task { await Self.write(server) }
-                // The backup is made among its writes.
+                // The backup is made during its writes.
                 while try await server.wire.send("GET", "/tables/TodoItem/w10").status != 200 {
                     try await Task.sleep(for: .milliseconds(5))
                 }
@@ -74,7 +74,7 @@ extension ProcessTests {
             }
         }
 
-        /// Replaces the database by hand, as docs/operations/back-up-and-restore.md says.
+        /// Replaces the database by hand, as docs/operations/back-up-and-restore.md describes.
         private static func replace(_ workspace: Workspace, by file: String) throws {
             let manager = FileManager.default
             let path = workspace.path("server.db")
@@ -84,7 +84,7 @@ extension ProcessTests {
             try manager.copyItem(atPath: file, toPath: path)
         }
 
-        @Test("a device keeps what a restore lost, and sends it again")
+        @Test("a device keeps the rows that a restore lost, and sends them again")
         func devicesKeepWhatTheRestoreLost() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
@@ -124,7 +124,7 @@ extension ProcessTests {
             }
         }
 
-        @Test func theLogOfTheLostDatabaseIsNoticed() async throws {
+        @Test func theLogOfTheLostDatabaseIsDetected() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 _ = try await server.wire.send("POST", "/tables/Note", #"{"id":"a"}"#)

@@ -1,5 +1,5 @@
-// ServeErrorTests: what `tideline` says when it cannot do what it is asked, and its exit codes:
-// 1 for a failed start, 2 for a mistake on the command line or in the configuration.
+// ServeErrorTests: the error messages of `tideline`, and its exit codes: 1 for a failed start, 2 for a mistake on the
+// command line or in the configuration.
 
 import Foundation
 import Testing
@@ -10,7 +10,7 @@ extension ProcessTests {
         struct Case: Sendable, CustomTestStringConvertible {
             var words: [String]
             var code: Int32
-            /// What the message has to name.
+            /// The text that the message must contain.
             var names: [String]
 
             var testDescription: String { words.joined(separator: " ") }
@@ -85,7 +85,7 @@ extension ProcessTests {
         ]
 
         @Test(arguments: cases)
-        func saysWhatIsWrong(_ example: Case) async throws {
+        func reportsTheMistake(_ example: Case) async throws {
             try await withWorkspace { workspace in
                 _ = try workspace.file(
                     "bad.json",
@@ -101,7 +101,7 @@ extension ProcessTests {
                 let finished = try await workspace.run(.tideline, example.words.map(filled))
                 #expect(finished.code == example.code)
                 #expect(finished.output.isEmpty)
-                // A new database is announced before the address is tried.
+                // A new database is announced before the address is bound.
                 #expect(
                     finished.error.split(separator: "\n").contains { $0.hasPrefix("tideline: ") }
                 )
@@ -129,7 +129,7 @@ extension ProcessTests {
             }
         }
 
-        /// Tables that would lose data keep the server from starting, and stay as they are.
+        /// If a start would lose data in its tables, the server does not start, and the tables are unchanged.
         @Test func databaseOfAnotherConfiguration() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
@@ -179,8 +179,8 @@ extension ProcessTests {
             }
         }
 
-        /// Without a configuration there is the table of the quickstart, and unknown ones with
-        /// the dynamic schema.
+        /// Without a configuration the server has the table of the quickstart, and creates unknown ones with the
+        /// dynamic schema.
         @Test func serveWithoutConfiguration() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(

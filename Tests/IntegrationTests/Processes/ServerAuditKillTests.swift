@@ -1,5 +1,5 @@
-// ServerAuditKillTests: the server dies by SIGKILL under writes to audited tables: each change has its
-// entry, and each entry its change.
+// ServerAuditKillTests: the server is killed with SIGKILL during writes to audited tables: each change has its entry,
+// and each entry its change.
 
 import Foundation
 import Synchronization
@@ -15,7 +15,7 @@ extension ProcessTests {
         private final class Answers: Sendable {
             private let count = Mutex(0)
 
-            /// How many it are with this one.
+            /// The count including this one.
             func next() -> Int {
                 count.withLock { count in
                     count += 1
@@ -35,7 +35,7 @@ extension ProcessTests {
             }
             """
 
-        @Test func aKillPartsNoChangeFromItsEntry() async throws {
+        @Test func aKillSeparatesNoChangeFromItsEntry() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(
                     in: workspace,
@@ -49,9 +49,9 @@ extension ProcessTests {
             }
         }
 
-        /// The same on PostgreSQL, where what was under way is undone by the database.
+        /// The same on PostgreSQL, which rolls back the transactions under way.
         @Test(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
-        func aKillPartsNoChangeFromItsEntryOnPostgres() async throws {
+        func aKillSeparatesNoChangeFromItsEntryOnPostgres() async throws {
             try await withWorkspace { workspace in
                 let cluster = try PostgresCluster.shared()
                 let url = try cluster.database()
@@ -70,7 +70,7 @@ extension ProcessTests {
             }
         }
 
-        /// The kills fall right behind an answer, while other writes are under way.
+        /// The kills are right after a response, while other writes are under way.
         private func kill(_ first: ServerProcess, checkDatabase: () throws -> Void) async throws {
             var server = first
             for (round, goal) in [5, 23, 41, 60].enumerated() {
@@ -104,7 +104,7 @@ extension ProcessTests {
             }
         }
 
-        /// A row that is made, two changes, and a batch of two writes that are one.
+        /// A row that is inserted, two changes, and a batch of two atomic writes.
         private static func send(_ step: Int, of id: String, to wire: Wire) async throws -> Int {
             switch step {
             case 0:
@@ -132,12 +132,12 @@ extension ProcessTests {
             let all =
                 #"SELECT "id", "version" FROM "Note" UNION ALL SELECT "id", "version" FROM "TodoItem""#
             for sql in [
-                // Each row is as an entry says.
+                // Each row is as its last entry describes.
                 """
                 SELECT count(*) FROM (\(all)) AS r
                 WHERE ("id", "version") NOT IN (SELECT "id", "stamp" FROM "\(audit)")
                 """,
-                // Each entry has a row, and no row has entries of what was not done.
+                // Each entry has a row, and no row has entries of changes that were not executed.
                 #"SELECT count(*) FROM "\#(audit)" WHERE "id" NOT IN (SELECT "id" FROM "Note")"#,
                 #"SELECT count(*) FROM "Note" AS n WHERE (SELECT count(*) \#(ofNote) AND a."action" = 'insert') <> 1"#,
                 #"SELECT count(*) FROM "Note" AS n WHERE (SELECT count(*) \#(ofNote) AND a."action" = 'update') <> "rank""#,

@@ -1,5 +1,5 @@
-// ServerBatchKillTests: the server dies by SIGKILL between the commits of batches of named writes, and
-// the batches come again: each write is done once, each group whole or not at all.
+// ServerBatchKillTests: the server is killed with SIGKILL between the commits of batches of writes with idempotency
+// keys, and the batches are repeated: each write is executed once, each group completely or not at all.
 
 import Foundation
 import Synchronization
@@ -11,7 +11,7 @@ extension ProcessTests {
     struct ServerBatchKillTests {
         private static let writers = 6
 
-        /// The answers by the names of the batches; nil for a batch without one.
+        /// The responses by the ids of the batches; nil for a batch without one.
         private final class Sent: Sendable {
             private let state = Mutex<(answers: [String: [Answer]?], count: Int)>(([:], 0))
 
@@ -20,7 +20,7 @@ extension ProcessTests {
 
             func begin(_ name: String) { state.withLock { $0.answers[name] = .some(nil) } }
 
-            /// How many it are with this one.
+            /// The count including this one.
             func end(_ name: String, _ answers: [Answer]) -> Int {
                 state.withLock { state in
                     state.answers[name] = answers
@@ -30,7 +30,7 @@ extension ProcessTests {
             }
         }
 
-        /// What one request of a batch is answered.
+        /// The response to one request of a batch.
         private struct Answer: Hashable, Sendable {
             var status: Int
             var result: String
@@ -45,8 +45,8 @@ extension ProcessTests {
             }
         }
 
-        /// The kills fall right behind the answers to a batch, while others are between two commits.
-        @Test func aBatchThatComesAgainIsDoneOnce() async throws {
+        /// The kills are right after the responses to a batch, while others are between two commits.
+        @Test func aRepeatedBatchIsExecutedOnce() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let file = try DatabaseFile(workspace.path("server.db"))
@@ -57,9 +57,9 @@ extension ProcessTests {
             }
         }
 
-        /// The same on PostgreSQL, where what was under way is undone by the database.
+        /// The same on PostgreSQL, which rolls back the transactions under way.
         @Test(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
-        func aBatchThatComesAgainIsDoneOnceOnPostgres() async throws {
+        func aRepeatedBatchIsExecutedOnceOnPostgres() async throws {
             try await withWorkspace { workspace in
                 let cluster = try PostgresCluster.shared()
                 let url = try cluster.database()
@@ -94,16 +94,16 @@ extension ProcessTests {
                 let notes = try await server.wire.allRows("Note")
                 #expect(todos.count == 2 * sent.all.count, "in round \(round)")
                 #expect(notes.count == sent.all.count, "in round \(round)")
-                // The patch of each group came to the row that the group made.
+                // The patch of each group was applied to the row that the group inserted.
                 #expect(notes.allSatisfy { $0["rank"] as? Int == 1 })
             }
             try checkDatabase()
             #expect(try await server.stop() == .exit(0))
         }
 
-        /// One write alone, and a group of three whose last refers to the row of the one before.
+        /// A single write, and a group of three, the last of which refers to the row of the one before.
         ///
-        /// The server makes the ids, so that a second insert would be a second row.
+        /// The server creates the ids, so that a second insert would be a second row.
         private static func send(_ name: String, to wire: Wire) async throws -> [Answer] {
             func part(_ id: String, _ method: String, _ url: String, _ body: String) -> String {
                 let group = id == "alone" ? "" : #""atomicityGroup":"g","#
@@ -134,7 +134,7 @@ extension ProcessTests {
             return formatter.string(from: Date())
         }()
 
-        /// Sends batches until so many were answered, and kills the server then.
+        /// Sends batches until this many were answered, and then kills the server.
         private func load(
             _ server: ServerProcess,
             _ sent: Sent,
@@ -160,7 +160,7 @@ extension ProcessTests {
             }
         }
 
-        /// Writes and their entries are there together, and groups are whole, also right behind a kill.
+        /// Writes and their ledger entries exist together, and groups are complete, also right after a kill.
         private func check(ledger: String, _ count: (String) throws -> Int64?) throws {
             let rows = #"SELECT "id" FROM "TodoItem" UNION SELECT "id" FROM "Note""#
             for sql in [

@@ -1,5 +1,5 @@
-// ServerKillTests: the server dies by SIGKILL while sixteen writers work on it. Whatever it
-// acknowledged is there afterwards, and is not older than acknowledged.
+// ServerKillTests: the server is killed with SIGKILL while sixteen writers use it. Every acknowledged write is stored
+// afterwards, and no row is older than acknowledged.
 
 import Foundation
 import Synchronization
@@ -45,7 +45,7 @@ extension ProcessTests {
             )
         }
 
-        /// Writes until the server is killed, after some answers.
+        /// Writes until the server is killed, after some responses.
         private func load(_ server: ServerProcess, _ round: Int) async throws -> Ledger {
             let transport = CurlTransport()
             let answers = Answers()
@@ -70,7 +70,7 @@ extension ProcessTests {
             }
         }
 
-        /// Stamps of a round lie between the marks around it, each is there once.
+        /// The timestamps of a round lie between the markers around it, and each occurs once.
         private func checkFile(_ path: String) throws {
             let file = try DatabaseFile(path)
             try file.expectIntact()
@@ -98,11 +98,11 @@ extension ServerProcess {
     var wire: Wire { Wire(endpoint: url, transport: CurlTransport()) }
 }
 
-/// What the server acknowledged, and what it may have done beyond.
+/// The acknowledged writes of the server, and those that it may have executed beyond them.
 private struct Ledger: Sendable {
     struct Known: Sendable {
         var number: Int
-        /// nil for a deleted row: its answer tells none.
+        /// nil for a deleted row, because the response has no version.
         var version: String?
     }
 
@@ -114,7 +114,7 @@ private struct Ledger: Sendable {
     var rows: [String: Known] = [:]
     /// The operation under way at the end, by row.
     var doubts: [String: Doubt] = [:]
-    /// Answers that no writer may get.
+    /// Responses that no writer may get.
     var strange: [String] = []
 
     mutating func add(_ other: Ledger) {
@@ -123,7 +123,7 @@ private struct Ledger: Sendable {
         strange += other.strange
     }
 
-    /// Both columns of a row are made from its number: a row that is half written does not fit.
+    /// Both columns of a row are derived from its number, so a half-written row is detected.
     static func text(_ id: String, _ number: Int) -> String {
         "\(id)#\(number)#" + String(repeating: "\(number % 10)", count: number * 37 % 1500)
     }
@@ -160,12 +160,12 @@ private struct Ledger: Sendable {
     }
 }
 
-/// The answers that all writers got.
+/// The responses that all writers got.
 private final class Answers: Sendable {
     private let state = Mutex((count: 0, areStrange: false))
 
     var count: Int { state.withLock { $0.count } }
-    /// Whether one of them is none that a writer may get.
+    /// Whether one of them is a response that a writer must not get.
     var areStrange: Bool { state.withLock { $0.areStrange } }
 
     func add(isStrange: Bool) {
@@ -189,7 +189,7 @@ private struct Writer {
         self.answers = answers
     }
 
-    /// Writes until there is no answer.
+    /// Writes until there is no response.
     mutating func run() async {
         do {
             while ledger.strange.isEmpty {

@@ -1,5 +1,5 @@
-// ServerLedgerKillTests: the server dies by SIGKILL under named writes: each is in the table and in the
-// ledger, or in neither, and may be sent again.
+// ServerLedgerKillTests: the server is killed with SIGKILL during writes with idempotency keys: each is in the table
+// and in the ledger, or in neither, and may be repeated.
 
 import Foundation
 import Synchronization
@@ -10,12 +10,12 @@ extension ProcessTests {
     struct ServerLedgerKillTests {
         private static let writers = 8
 
-        /// The answers by the names of the requests; nil for a request without one.
+        /// The responses by the ids of the requests; nil for a request without one.
         private final class Sent: Sendable {
             let answers = Mutex<[String: [UInt8]?]>([:])
         }
 
-        @Test func aNamedWriteIsThereWithItsEntryOrNotAtAll() async throws {
+        @Test func aWriteIsStoredWithItsLedgerEntryOrNotAtAll() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let sent = Sent()
@@ -44,7 +44,7 @@ extension ProcessTests {
             }
         }
 
-        /// The server makes the id, so that a second insert would be a second row.
+        /// The server creates the id, so that a second insert would be a second row.
         private static func insert(_ name: String, at wire: Wire) async throws -> TransportResponse
         {
             try await wire.send(
@@ -66,7 +66,7 @@ extension ProcessTests {
             return formatter.string(from: Date())
         }()
 
-        /// Writes until the server is killed, after some answers.
+        /// Writes until the server is killed, after some responses.
         private func load(_ server: ServerProcess, _ sent: Sent) async throws {
             let transport = CurlTransport()
             try await withThrowingTaskGroup(of: Void.self) { group in

@@ -1,4 +1,4 @@
-// ServerSignalTests: SIGTERM and SIGINT let the server finish what is under way.
+// ServerSignalTests: on SIGTERM and SIGINT the server finishes the requests under way.
 
 import Foundation
 import Testing
@@ -22,7 +22,7 @@ extension ProcessTests {
         private func halfUpload(_ port: Int) throws -> RawConnection {
             let connection = try RawConnection(port: port)
             try connection.send(Self.head)
-            // The server has read the head, so that no signal overtakes it.
+            // The server has read the head, so that the signal does not arrive before it.
             let answer = String(decoding: try connection.receive(), as: UTF8.self)
             guard answer == "HTTP/1.1 100 Continue\r\n\r\n" else { throw TestFailure(answer) }
             try connection.send(String(Self.body.prefix(2000)))
@@ -51,7 +51,7 @@ extension ProcessTests {
             }
         }
 
-        /// Whoever spreads requests learns of the stop while they still have an answer.
+        /// Load balancers learn about the stop while requests are still answered.
         @Test func readinessEndsBeforeTheServer() async throws {
             try await withWorkspace { workspace in
                 let configuration = ServerProcess.configuration.replacing(
@@ -86,7 +86,7 @@ extension ProcessTests {
             }
         }
 
-        @Test func bigAnswerIsFinished() async throws {
+        @Test func largeResponseIsFinished() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let text = String(repeating: "y", count: 900_000)
@@ -111,8 +111,8 @@ extension ProcessTests {
             }
         }
 
-        /// Connections without a request are no reason to wait.
-        @Test func idleConnectionsAreEnded() async throws {
+        /// The server does not wait for connections without a request.
+        @Test func idleConnectionsAreClosed() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let port = server.port
@@ -133,7 +133,7 @@ extension ProcessTests {
             return connection
         }
 
-        /// A request that does not come to its end is waited for, but not for ever.
+        /// The server waits for a request that never ends, but only until its limit.
         @Test func drainHasALimit() async throws {
             let configuration = ServerProcess.configuration.replacing(
                 "\"limits\": {",
@@ -156,8 +156,8 @@ extension ProcessTests {
             }
         }
 
-        /// The reader of the log leaves: the server works on, and ends as it should.
-        @Test func lostLogIsNoReasonToEnd() async throws {
+        /// The reader of the log exits: the server continues, and ends normally.
+        @Test func aLostLogDoesNotStopTheServer() async throws {
             try await withWorkspace { workspace in
                 let pipe = workspace.path("log")
                 #expect(mkfifo(pipe, 0o600) == 0)
@@ -179,7 +179,7 @@ extension ProcessTests {
             }
         }
 
-        /// A second signal does not wait for anybody.
+        /// After a second signal the server waits for no request.
         @Test func secondSignalEndsAtOnce() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
@@ -199,7 +199,7 @@ extension ProcessTests {
     }
 }
 
-/// Unchecked because it is used by one thread at a time: handed from one to the next.
+/// Unchecked because it is used by one thread at a time, which passes it on to the next.
 private struct SendableConnection: @unchecked Sendable {
     let connection: RawConnection
 

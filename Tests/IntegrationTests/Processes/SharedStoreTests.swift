@@ -1,4 +1,4 @@
-// Several processes on one store file: each sees what the others change, and one syncs at a time.
+// Several processes on one store file: each sees the changes of the others, and one of them syncs at a time.
 
 import Foundation
 import Testing
@@ -20,7 +20,7 @@ import Tideline
         return client
     }
 
-    @Test func whatAnotherProcessChangesIsSeen() async throws {
+    @Test func changesOfAnotherProcessAreSeen() async throws {
         try await withWorkspace { workspace in
             let server = try #require(URL(string: "http://127.0.0.1:9"))
             let probe = Probe(workspace, server)
@@ -32,7 +32,7 @@ import Tideline
             var shown: [TodoItem] = []
             while shown.count < 3, let next = try await seen.next() { shown = next }
             #expect(shown.map(\.id) == ["theirs-0", "theirs-1", "theirs-2"])
-            // Both write, and both queue.
+            // Both write, and both queue operations.
             try await items.update(id: "theirs-1") { $0.text = "ours" }
             try await probe.run("fill", "1", "more")
             while shown.count < 4, let next = try await seen.next() { shown = next }
@@ -40,8 +40,8 @@ import Tideline
         }
     }
 
-    /// A process that holds the turn holds the others back; one that is killed does not.
-    @Test func oneSyncsAndADeadHolderStopsNobody() async throws {
+    /// A process whose turn it is makes the other processes wait; a killed one does not.
+    @Test func oneProcessSyncsAndAKilledOneStopsNoOther() async throws {
         try await withWorkspace { workspace in
             let server = try await ServerProcess.start(in: workspace)
             let probe = Probe(workspace, server.url)
@@ -50,7 +50,7 @@ import Tideline
             _ = try await eventually("the turn") { holder.output.contains("held") ? () : nil }
             let client = try await client(probe.path, server.url)
             let push = Task { try await client.syncContext.push() }
-            // Local work goes on meanwhile.
+            // Local work continues meanwhile.
             try await client.syncTable(TodoItem.self).insert(TodoItem(id: "mine"))
             let short = try probe.start("push")
             try await Task.sleep(for: .milliseconds(300))

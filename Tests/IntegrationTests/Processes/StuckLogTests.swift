@@ -1,11 +1,11 @@
-// StuckLogTests: a server whose log goes into a pipe that nobody reads.
+// StuckLogTests: a server that logs to a pipe that is not read.
 
 import Foundation
 import Testing
 import Tideline
 
 @Suite struct StuckLogTests {
-    @Test func requestsGoOn() async throws {
+    @Test func requestsAreServed() async throws {
         try await withWorkspace { workspace in
             let pipe = workspace.path("log")
             #expect(mkfifo(pipe, 0o600) == 0)
@@ -17,7 +17,7 @@ import Tideline
                 in: workspace,
                 errors: pipe
             )
-            // Each is a line; the pipe takes some 600.
+            // Each request is a line; the pipe holds about 600.
             for _ in 0..<1500 {
                 #expect(try await server.wire.send("GET", "/health").status == 200)
             }

@@ -1,11 +1,11 @@
-// SupervisorTests: what a server tells the one who started it, and what it takes from him.
+// SupervisorTests: a server's messages to its supervisor, and the socket that it receives from it.
 
 import Foundation
 import Testing
 
 extension ProcessTests {
     struct SupervisorTests {
-        @Test func theSupervisorIsTold() async throws {
+        @Test func theSupervisorIsNotified() async throws {
             try await withWorkspace { workspace in
                 let path = workspace.path("notify")
                 let inbox = try Inbox(path)
@@ -31,8 +31,8 @@ extension ProcessTests {
             }
         }
 
-        /// The watchdog of another process is none of ours, and a socket that is not there no fault.
-        @Test func nobodyHasToListen() async throws {
+        /// A watchdog that is set for another process is ignored, and a missing socket is not an error.
+        @Test func noSupervisorHasToListen() async throws {
             try await withWorkspace { workspace in
                 for address in ["", "nonsense", workspace.path("none"), "@tideline-none"] {
                     let process = try workspace.start(
@@ -52,8 +52,8 @@ extension ProcessTests {
             }
         }
 
-        /// What is handed over has to be a listening socket.
-        @Test func otherDescriptorsAreRefused() async throws {
+        /// A descriptor that is passed to the server has to be a listening socket.
+        @Test func otherDescriptorsAreRejected() async throws {
             try await withWorkspace { workspace in
                 let plain = socket(AF_INET, Loopback.stream, 0)
                 let packets = socket(AF_UNIX, Loopback.stream, 0)
@@ -72,7 +72,7 @@ extension ProcessTests {
     }
 }
 
-/// A datagram socket of the system, as systemd's.
+/// A datagram socket, like systemd's.
 private final class Inbox: Sendable {
     private let socket: Int32
 
@@ -99,7 +99,7 @@ private final class Inbox: Sendable {
 
     deinit { close(socket) }
 
-    /// The next message that is another one than `text`.
+    /// The next message other than `text`.
     func next(but text: String = "") async throws -> String {
         try await blocking { [socket] in
             while true {

@@ -1,8 +1,8 @@
-// TakeOverTests: one server ends and the next one begins on the same socket, under load.
+// TakeOverTests: one server ends and the next one starts on the same socket, under load.
 //
-// Goal: not one request fails. Method: the test holds the listening socket, as systemd does, and starts
-// real servers with it. Callers send one request behind the other, on connections that they keep for
-// as long as the server does, and take nothing but 200 and 201 for an answer.
+// Goal: not one request fails. Method: the test holds the listening socket, as systemd does, and starts real servers
+// with it. Callers send one request after the other, on connections that they keep for as long as the server does, and
+// accept only 200 and 201.
 
 import Foundation
 import Synchronization
@@ -13,7 +13,7 @@ import TidelineTestKit
 extension ProcessTests {
     struct TakeOverTests {
         private static let callers = 8
-        /// So many requests are answered before, between and behind the servers.
+        /// This many requests are answered before, between and after the servers' starts.
         private static let requests = 200
 
         /// The next server is started while the first one serves, or when it is gone.
@@ -31,7 +31,7 @@ extension ProcessTests {
         @Test(
             .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed")
         )
-        func twoServersHavePostgresAtOnce() async throws {
+        func twoServersUsePostgresAtOnce() async throws {
             try await withWorkspace { workspace in
                 let database = try PostgresCluster.shared().database()
                 try await takeOver(in: workspace, database: database, true)
@@ -146,7 +146,7 @@ private final class Load: Sendable {
         }
     }
 
-    /// What was written, and what failed.
+    /// The written rows, and the failures.
     func stop() async throws -> (written: Set<String>, failures: [String]) {
         state.withLock { $0.isStopped = true }
         _ = try await eventually("the end of the callers") {
@@ -155,7 +155,7 @@ private final class Load: Sendable {
         return state.withLock { ($0.written, $0.failures) }
     }
 
-    /// Writes a row, or reads a list; returns whether the server keeps the connection.
+    /// Writes a row, or reads a list; returns whether the server keeps the connection open.
     private func ask(_ connection: RawConnection, _ id: String?) throws -> Bool {
         if let id {
             let body = #"{"id":"\#(id)"}"#

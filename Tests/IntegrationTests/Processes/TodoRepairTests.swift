@@ -1,5 +1,4 @@
-// TodoRepairTests: `todo` on a store whose file was damaged: what it says, in its own words, and the
-// way out.
+// TodoRepairTests: `todo` on a store whose file was damaged: its messages in its own terms, and the remedies.
 
 import Foundation
 import Testing
@@ -10,7 +9,7 @@ extension ProcessTests {
             _ = try DatabaseFile(todo.store).rows(sql)
         }
 
-        /// Names of calls in Swift are no help to who types commands.
+        /// Names of Swift methods do not help a user who types commands.
         private static func expectCommands(
             _ text: String,
             sourceLocation: SourceLocation = #_sourceLocation
@@ -41,7 +40,7 @@ extension ProcessTests {
             }
         }
 
-        @Test func whyTellsWhatBecameOfAnItem() async throws {
+        @Test func whyReportsTheStateOfAnItem() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(
                     in: workspace,
@@ -68,10 +67,11 @@ extension ProcessTests {
             }
         }
 
-        /// An entry that cannot be read is dropped by the id of its item, one that names no item by
-        /// an id of its own; mine cannot be kept.
+        /// An unreadable operation is dropped by the id of its item, or by a separate id if it names no item.
+        ///
+        /// The local version cannot be kept.
         @Test(arguments: ["kind = 9", "itemId = NULL"])
-        func aDamagedEntryHasAWayOut(damage: String) async throws {
+        func aDamagedOperationCanBeDropped(damage: String) async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let todo = TodoProgram(workspace, "a.sqlite", server.url)
@@ -98,9 +98,9 @@ extension ProcessTests {
             }
         }
 
-        /// Ids that begin alike are shown as long as it takes to tell them apart; a rejection of
-        /// which nothing is left is settled like any other.
-        @Test func aConflictIsNamedSoThatItCanBeSettled() async throws {
+        /// Ids with the same prefix are shown with as many characters as it takes to distinguish them; an empty
+        /// rejection is resolved like any other.
+        @Test func aConflictIsNamedSoThatItCanBeResolved() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(
                     in: workspace,
@@ -154,9 +154,9 @@ extension ProcessTests {
             }
         }
 
-        /// Nothing of a server's address but its place is used.
+        /// Only the scheme, host, port and path of a server's address are used.
         @Test(arguments: ["http://127.0.0.1:9/?key=secret", "http://me:secret@127.0.0.1:9"])
-        func anAddressWithMoreIsRefused(address: String) async throws {
+        func anAddressWithOtherPartsIsRejected(address: String) async throws {
             try await withWorkspace { workspace in
                 var todo = TodoProgram(workspace, "a.sqlite")
                 todo.server = address

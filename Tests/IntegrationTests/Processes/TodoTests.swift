@@ -1,11 +1,11 @@
-// TodoTests: the program `todo` as its user has it: words in, lines and an exit code out.
+// TodoTests: the program `todo` as a user sees it: arguments in, lines and an exit code out.
 
 import Foundation
 import Testing
 
 extension ProcessTests {
     struct TodoTests {
-        @Test func worksWithNoServer() async throws {
+        @Test func worksWithoutAServer() async throws {
             try await withWorkspace { workspace in
                 let todo = TodoProgram(workspace, "a.sqlite")
                 #expect(try await todo("list") == "nothing to do\n")
@@ -74,7 +74,7 @@ extension ProcessTests {
         }
 
         @Test(arguments: ["keep-mine", "take-theirs"])
-        func conflictIsSettled(by choice: String) async throws {
+        func conflictIsResolved(by choice: String) async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let one = TodoProgram(workspace, "one.sqlite", server.url)
@@ -102,7 +102,7 @@ extension ProcessTests {
             }
         }
 
-        /// An item that the other side deleted.
+        /// An item that the other device deleted.
         @Test(arguments: ["keep-mine", "take-theirs"])
         func conflictWithADelete(by choice: String) async throws {
             try await withWorkspace { workspace in
@@ -159,8 +159,8 @@ extension ProcessTests {
             }
         }
 
-        /// What the server refuses for itself says why, and can be mended or dropped.
-        @Test func refusedItem() async throws {
+        /// If the server rejects an item for its content, the message says why, and the item can be fixed or dropped.
+        @Test func rejectedItem() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(
                     in: workspace,
@@ -183,7 +183,7 @@ extension ProcessTests {
             }
         }
 
-        /// Several at the same time on one store: it is made once, and nobody's item is lost.
+        /// Several programs on one new store at the same time: it is created once, and no item is lost.
         @Test func programsAtTheSameTime() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
@@ -225,7 +225,7 @@ extension ProcessTests {
                 let message = try await todo.fails("done", "a", code: 1)
                 #expect(message.contains("several"))
                 #expect(message.contains("'a'"))
-                // A whole id is meant, also where others begin with it.
+                // A complete id matches only its item, even if other ids start with it.
                 #expect(try await todo("why", "ab").hasPrefix("ab\n"))
                 try await todo("done", "abb")
                 #expect(try await todo("why", "ab").hasPrefix("ab\n"))
@@ -234,7 +234,7 @@ extension ProcessTests {
             }
         }
 
-        @Test func troubleOutside() async throws {
+        @Test func errorsOfTheEnvironment() async throws {
             try await withWorkspace { workspace in
                 let todo = TodoProgram(workspace, "a.sqlite")
                 let pull = try await todo.fails("sync", code: 1)

@@ -1,5 +1,5 @@
-// TodoTroubleTests: `todo` where something is wrong: refused items, wrong files, odd texts, words
-// that mean nothing. Nothing is lost silently, and every message says what to do.
+// TodoTroubleTests: `todo` if something is wrong: rejected items, wrong files, unusual texts, invalid arguments.
+// Nothing is lost silently, and every message says what to do.
 
 import Foundation
 import Testing
@@ -16,7 +16,7 @@ extension ProcessTests {
             )
         }
 
-        /// An item that the server never took is the only copy: it goes only when that is said.
+        /// An item that the server never accepted is the only copy: it is dropped only if the user confirms it.
         @Test func theOnlyCopyIsNotDroppedSilently() async throws {
             try await withWorkspace { workspace in
                 let server = try await refusingServer(in: workspace)
@@ -63,8 +63,8 @@ extension ProcessTests {
             }
         }
 
-        /// The push is rejected and the pull refused: both are told.
-        @Test func bothFailuresOfASyncAreTold() async throws {
+        /// The push and the pull are both rejected: both errors are reported.
+        @Test func bothFailuresOfASyncAreReported() async throws {
             try await withWorkspace { workspace in
                 let tables = """
                     {"tables": {"TodoItem": {
@@ -82,7 +82,7 @@ extension ProcessTests {
             }
         }
 
-        /// What has been tried without an answer is not called sent.
+        /// An operation that was attempted without a response is not reported as sent.
         @Test func statusDoesNotClaimWhatWasNotSent() async throws {
             try await withWorkspace { workspace in
                 let todo = TodoProgram(workspace, "a.sqlite")
@@ -94,8 +94,8 @@ extension ProcessTests {
             }
         }
 
-        /// Plain http to another machine matters only to what is sent, and can be allowed.
-        @Test func localWordsNeedNoEndpoint() async throws {
+        /// Plain http to another machine affects only commands that send, and can be allowed.
+        @Test func localCommandsNeedNoEndpoint() async throws {
             try await withWorkspace { workspace in
                 var todo = TodoProgram(workspace, "a.sqlite")
                 todo.server = "http://0.0.0.0:9"
@@ -112,7 +112,7 @@ extension ProcessTests {
                     #expect(refused.error.contains("plain http"))
                     #expect(refused.error.contains("--allow-insecure-endpoint"))
                 }
-                // Allowed, it fails only because nobody listens.
+                // If it is allowed, the command fails only because no server listens.
                 let name = "TODO_ALLOW_INSECURE_ENDPOINT"
                 let flagged = try await todo.run(["--allow-insecure-endpoint", "sync"])
                 let allowed = try await todo.run(["sync"], environment: [name: "1"])
@@ -126,7 +126,7 @@ extension ProcessTests {
             }
         }
 
-        /// Whatever a text holds, the terminal gets it as text.
+        /// Whatever a text contains, the terminal gets it as text.
         @Test func textsDoNotReachTheTerminalRaw() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
@@ -144,8 +144,8 @@ extension ProcessTests {
             }
         }
 
-        /// One item that does not fit the program hides none of the others.
-        @Test func anItemThatDoesNotFit() async throws {
+        /// An item that does not decode hides none of the other items.
+        @Test func anItemThatDoesNotDecode() async throws {
             try await withWorkspace { workspace in
                 let tables =
                     #"{"tables": {"TodoItem": {"columns": {"text": "string", "complete": "string"}}}}"#
@@ -171,8 +171,8 @@ extension ProcessTests {
             }
         }
 
-        /// Files that are no store: named, with what to do, and left as they are.
-        @Test func filesThatAreNoStore() async throws {
+        /// Files that are not a store are named, with what to do, and stay unchanged.
+        @Test func filesThatAreNotAStore() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 _ = try await server.stop()
@@ -194,7 +194,7 @@ extension ProcessTests {
             }
         }
 
-        /// A word too many, a word too few: the message says which.
+        /// An argument too many, an argument too few: the message says which.
         @Test(arguments: [
             (["done"], "done needs the ID"), (["done", "a", "b"], "remove 'b'"),
             (["edit"], "edit needs the ID"), (["edit", "a"], "edit needs the new text"),
@@ -205,7 +205,7 @@ extension ProcessTests {
             (["--store"], "--store needs a value"), (["-x", "list"], "no option '-x'"),
             (["list", "-a"], "list does not know '-a'"), (["lsit"], "no command 'lsit'"),
         ])
-        func wordsThatMeanNothing(words: [String], message: String) async throws {
+        func invalidArguments(words: [String], message: String) async throws {
             try await withWorkspace { workspace in
                 let finished = try await TodoProgram(workspace, "a.sqlite").run(words)
                 #expect(finished.code == 2)
@@ -215,7 +215,7 @@ extension ProcessTests {
             }
         }
 
-        @Test func aTextMayBeginWithADash() async throws {
+        @Test func aTextMayStartWithADash() async throws {
             try await withWorkspace { workspace in
                 let todo = TodoProgram(workspace, "a.sqlite")
                 let first = try await todo("add", "--", "--help", "me")

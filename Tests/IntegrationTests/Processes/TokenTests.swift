@@ -1,5 +1,5 @@
-// TokenTests: a server with users as a process: `tideline token` makes their tokens, and what one
-// of them stores the other does not see.
+// TokenTests: a server with authentication as a process: `tideline token` creates tokens, and a user does not see the
+// rows of another user.
 
 import Foundation
 import Testing
@@ -80,7 +80,7 @@ extension ProcessTests {
                 #expect(
                     preflight.headers["Access-Control-Allow-Methods"]?.contains("PATCH") == true
                 )
-                // The log is written by a thread of its own; at the end it is whole.
+                // The log is written by a separate thread; at the end it is complete.
                 _ = try await server.stop()
                 let log = server.process.error
                 #expect(log.contains("status=401"))
@@ -104,7 +104,7 @@ extension ProcessTests {
             (["token", "--user", "a"], "'--user' is unknown; token takes --config, --subject"),
             (["token", "--subject"], "--subject needs a value"),
         ])
-        func saysWhatIsWrong(_ words: [String], _ expected: String) async throws {
+        func reportsTheMistake(_ words: [String], _ expected: String) async throws {
             try await withWorkspace { workspace in
                 _ = try workspace.file("jwt.key", String(repeating: "0123456789abcdef", count: 2))
                 _ = try workspace.file("weak.key", "secret")

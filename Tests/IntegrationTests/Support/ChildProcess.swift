@@ -1,5 +1,5 @@
-// ChildProcess: a program started by a test. Its output goes to files, and its end is awaited on
-// a thread of its own, so that nothing blocks the pool.
+// ChildProcess: a program started by a test. Its output goes to files, and a separate thread waits for it, so that the
+// pool is never blocked.
 
 import Foundation
 import Synchronization
@@ -15,9 +15,9 @@ final class ChildProcess: Sendable {
     private let errorPath: String
     private let ended = Mutex<End?>(nil)
 
-    /// Output goes to `files` with `.out` and `.err` behind it, errors to `errors` if it is given.
+    /// Starts a program; its output goes to `files` with `.out` and `.err` appended, errors to `errors` if it is given.
     ///
-    /// A listening socket is handed over as those of systemd are.
+    /// A listening socket is passed on as systemd does.
     init(
         _ program: String,
         _ arguments: [String],
@@ -28,7 +28,7 @@ final class ChildProcess: Sendable {
     ) throws {
         outputPath = files + ".out"
         errorPath = errors ?? files + ".err"
-        // The number of the process stands in its environment, and a shell knows it before it is there.
+        // The environment contains the id of the process, which a shell knows before it becomes the program.
         let shell = ["-c", "LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"", "sh", program]
         pid = try Self.spawn(
             socket == nil ? program : "/bin/sh",
@@ -41,8 +41,8 @@ final class ChildProcess: Sendable {
         Thread.detachNewThread { [self] in reap() }
     }
 
-    // Closed for the child: other tests' sockets, which would outlive those tests in it. Signals
-    // are as in a fresh process, whatever the test runner was started with.
+    // Descriptors that are closed for the child: other tests' sockets, which would stay open in it after those tests.
+    // Signals are as in a fresh process, whatever the test runner was started with.
     private static func spawn(
         _ program: String,
         _ arguments: [String],
@@ -89,7 +89,7 @@ final class ChildProcess: Sendable {
 
     private func reap() {
         var info = siginfo_t()
-        // The process stays a zombie until the lock is held, so that no signal hits another one.
+        // The process stays a zombie until the lock is held, so that no signal reaches another process.
         while waitid(P_PID, id_t(pid), &info, WEXITED | WNOWAIT) != 0, errno == EINTR {}
         ended.withLock { ended in
             var status: Int32 = 0
@@ -99,7 +99,7 @@ final class ChildProcess: Sendable {
         }
     }
 
-    /// Sends a signal; nothing when the process has ended.
+    /// Sends a signal; does nothing if the process has ended.
     func send(_ signal: Int32) {
         ended.withLock { ended in
             if ended == nil { kill(pid, signal) }
@@ -108,7 +108,7 @@ final class ChildProcess: Sendable {
 
     var end: End? { ended.withLock { $0 } }
 
-    /// Waits for the end.
+    /// Waits for the process to end.
     func wait(within limit: Duration = .seconds(20)) async throws -> End {
         try await eventually("end of process \(pid); stderr: \(error)", within: limit) { end }
     }
@@ -122,15 +122,15 @@ final class ChildProcess: Sendable {
         return try await wait()
     }
 
-    /// What it wrote to standard output so far.
+    /// Its standard output so far.
     var output: String { Self.text(outputPath) }
 
-    /// What it wrote to standard error so far.
+    /// Its standard error so far.
     var error: String { Self.text(errorPath) }
 
     private static func text(_ path: String) -> String {
         var status = stat()
-        // A pipe would be waited for.
+        // Waiting for a pipe would block.
         guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return "" }
         return String(decoding: FileManager.default.contents(atPath: path) ?? Data(), as: UTF8.self)
     }

@@ -1,4 +1,4 @@
-// DatabaseFile: what is in an SQLite file, read by SQL beside the program that writes it.
+// DatabaseFile: reads an SQLite file with SQL while a program writes to it.
 
 import Foundation
 import Testing
@@ -10,7 +10,7 @@ struct DatabaseFile {
 
     init(_ path: String) throws { database = try Database(path: path) }
 
-    /// The rows of a query, as texts.
+    /// The rows of a query, as strings.
     func rows(_ sql: String) throws -> [[String]] {
         let statement = try database.prepare(sql)
         defer { statement.reset() }
@@ -29,7 +29,7 @@ struct DatabaseFile {
     }
 }
 
-/// One entry of the queue of a store file.
+/// One operation in the queue of a store file.
 struct QueueEntry: Hashable, Sendable {
     enum Kind: String, Sendable {
         case insert = "0"

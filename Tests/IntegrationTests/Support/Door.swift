@@ -1,5 +1,5 @@
-// Door: the ways into a whole server, of ours and of the originals, so that one test body goes
-// through all of them.
+// Door: ways to reach a whole server, this project's and imitations of the originals, so that one test body covers all
+// of them.
 
 import Foundation
 import Testing
@@ -12,18 +12,18 @@ enum Door: String, CaseIterable, Sendable {
     case inProcess
     /// The built program, over loopback and libcurl.
     case socket
-    /// The handler in this process, for a client that speaks as one of 2.x.
+    /// The handler in this process, for a client that uses the 2.x protocol.
     case classic
-    /// A server that answers as the original Node server does.
+    /// A server that responds like the original Node server.
     case node
-    /// A server that answers as the original .NET server does.
+    /// A server that responds like the original .NET server.
     case dotNet
 
-    /// Those of a server of ours, for what it promises and the originals do not: whole numbers
-    /// beyond 2^53, limits of rows and texts.
+    /// The doors to this project's server, for features that the originals lack: integers beyond 2^53, limits for rows
+    /// and texts.
     static let ours: [Door] = [.inProcess, .socket, .classic]
 
-    /// What a change of a deleted row is answered with.
+    /// The status of a change to a deleted row.
     var goneStatus: Int { self == .inProcess || self == .socket ? 410 : 404 }
 }
 
@@ -42,7 +42,7 @@ struct Backend: Sendable {
     let endpoint: URL
     let transport: any Transport
     var generation = ServerGeneration.automatic
-    /// What tests send by themselves is of the first generation.
+    /// Requests that tests send themselves use the first generation.
     var isClassic = false
 
     /// A new device with an empty store.
@@ -117,7 +117,7 @@ struct Device: Sendable {
         _ conflicts: ConflictPolicy = .fail,
         _ generation: ServerGeneration = .automatic
     ) async throws {
-        // Small pages, so that few rows make many.
+        // Small pages, so that a few rows make many pages.
         var limits = SyncLimits()
         limits.pageRowsMax = 40
         client = SyncClient(
@@ -134,7 +134,7 @@ struct Device: Sendable {
         notes = try client.syncTable(Note.self)
     }
 
-    /// Push and pull.
+    /// Pushes and pulls.
     @discardableResult
     func sync() async throws -> PullResult { try await notes.pull(queryID: "all") }
 
@@ -150,7 +150,7 @@ struct Device: Sendable {
         Self.keyed(try await client.table(named: Note.tableName).read())
     }
 
-    /// By the bytes of the id: Swift takes some different texts for equal.
+    /// Sorted by the bytes of the id: Swift considers some different strings equal.
     private static func keyed(_ rows: [Row]) -> [[UInt8]: Row] {
         var result: [[UInt8]: Row] = [:]
         for var row in rows {
@@ -162,7 +162,7 @@ struct Device: Sendable {
     }
 }
 
-/// Every device holds exactly the server's rows, and has nothing to send.
+/// Every device has exactly the server's rows, and no pending operations.
 func expectAgreement(
     _ devices: Device...,
     sourceLocation: SourceLocation = #_sourceLocation

@@ -1,11 +1,11 @@
-// HostileCases: requests that nobody means well with, and the statuses that they get.
+// HostileCases: malicious requests, and the statuses of the responses.
 
 import Foundation
 
 struct HostileCase: Sendable {
     var name: String
     var raw: [UInt8]
-    /// Of all answers on the connection, in order; one of these lists.
+    /// The statuses of all responses on the connection, in order; one of these lists.
     var statuses: [[Int]]
 
     init(_ name: String, _ raw: [UInt8], _ statuses: [[Int]]) {
@@ -14,7 +14,7 @@ struct HostileCase: Sendable {
         self.statuses = statuses
     }
 
-    /// A GET of a target as it is.
+    /// A GET of a target, sent unchanged.
     static func get(_ name: String, _ target: String, _ statuses: Int...) -> HostileCase {
         let raw = "GET \(target) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
         return HostileCase(name, Array(raw.utf8), statuses.map { [$0] })

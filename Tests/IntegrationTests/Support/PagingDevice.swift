@@ -1,5 +1,5 @@
-// PagingDevice: a device that is nothing but a pull: by delta links or as a classic client, in small pages;
-// and one that pulls when an event tells it to.
+// PagingDevice: a device that only pulls, with delta links or as a classic client, in small pages; and one that pulls
+// when an event arrives.
 
 import Foundation
 import Synchronization
@@ -8,16 +8,16 @@ import Tideline
 
 struct PagingDevice: Sendable {
     enum Kind: Sendable {
-        /// A list with a delta link, then the link of each answer.
+        /// A list with a delta link, then the link of each response.
         case delta
-        /// Rows from the last one's time on, passing over as many of it as there were.
+        /// Rows from the last row's time on, skipping as many as were read at that time.
         case skip
     }
 
     let name: String
     private let kind: Kind
     private let wire: Wire
-    /// The version of each row that is there.
+    /// The version of each live row.
     private(set) var rows: [String: String] = [:]
     private var link: String?
     private var since = "1970-01-01T00:00:00.000Z"
@@ -29,10 +29,10 @@ struct PagingDevice: Sendable {
         self.name = name
     }
 
-    /// Pulls until there is nothing more.
+    /// Pulls until there are no more changes.
     ///
-    /// - Parameter startsOver: Whether it may be told that its link is of no use.
-    /// - Throws: When an answer is none that it may have.
+    /// - Parameter startsOver: Whether the server may reject its link.
+    /// - Throws: An error if a response is not one that the device may get.
     mutating func pull(startsOver: Bool = false) async throws {
         switch kind {
         case .delta: try await pullByLinks(startsOver)
@@ -92,7 +92,7 @@ struct PagingDevice: Sendable {
     }
 }
 
-/// A device that has listened before it first pulled, and pulls behind each event.
+/// A device that listened before its first pull, and pulls after each event.
 final class EventDevice: Sendable {
     private struct State {
         var rows: [String: String] = [:]
@@ -107,7 +107,7 @@ final class EventDevice: Sendable {
 
     init(_ device: PagingDevice, _ port: Int) async throws {
         name = device.name
-        // Of several that came during a pull one is enough.
+        // One pull is enough for several events that arrived during a pull.
         let (events, told) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         try await withCheckedThrowingContinuation { (ready: CheckedContinuation<Void, any Error>) in
             Thread.detachNewThread {

@@ -1,4 +1,4 @@
-// Probe: a device in a process of its own, which can be killed.
+// Probe: a device in a separate process, which can be killed.
 
 import Foundation
 import Testing
@@ -14,7 +14,7 @@ struct Probe {
         path = workspace.path(store)
     }
 
-    /// The store, opened anew.
+    /// The store, opened again.
     var file: DatabaseFile {
         get throws { try DatabaseFile(path) }
     }
@@ -31,10 +31,9 @@ struct Probe {
         }
     }
 
-    /// Starts a command and kills it when a random number of bytes has passed the proxy that leads
-    /// to the server.
+    /// Starts a command and kills it when a random number of bytes has passed through the proxy in front of the server.
     ///
-    /// - Returns: 1, or 0 when the command came to its end before.
+    /// - Returns: 1, or 0 if the command finished first.
     func killed(_ word: String, at proxy: SlowProxy, bytes: ClosedRange<Int>) async throws -> Int {
         let child = try workspace.start(.probe, [path, proxy.url.absoluteString, word])
         proxy.after(bytes: Int.random(in: bytes)) { child.send(SIGKILL) }
@@ -47,7 +46,7 @@ struct Probe {
 }
 
 extension DatabaseFile {
-    /// Whether an operation was sent without an answer.
+    /// Whether an operation was sent without a response.
     func hasOperationInFlight() throws -> Bool {
         try integer(#"SELECT count(*) FROM "MS_TableOperations" WHERE "state" = 1"#) != 0
     }

@@ -1,12 +1,12 @@
-// RawConnection: a blocking socket for what an HTTP client would not do. Each step has a limit of
-// ten seconds; use it inside `blocking`.
+// RawConnection: a blocking socket for things that an HTTP client would not do. Each step has a timeout of ten seconds;
+// use it inside `blocking`.
 
 import Foundation
 
 final class RawConnection {
     private let socket: Int32
 
-    /// `receiveBuffer` bounds what the system takes before it is read.
+    /// Connects; `receiveBuffer` limits how many bytes the system buffers.
     init(port: Int, receiveBuffer: Int32? = nil) throws {
         socket = Foundation.socket(AF_INET, Loopback.stream, 0)
         var patience = timeval(tv_sec: 10, tv_usec: 0)
@@ -17,7 +17,7 @@ final class RawConnection {
             setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &receiveBuffer, 4)
         }
         guard Loopback.connect(socket, port: port) else {
-            // The initializer is complete, so deinit closes: twice would hit somebody else's.
+            // The initializer is complete, so deinit closes the socket: closing it twice would hit another one.
             throw TestFailure("connect: \(String(cString: strerror(errno)))")
         }
     }
@@ -37,10 +37,10 @@ final class RawConnection {
         }
     }
 
-    /// Says that nothing more will be sent.
+    /// Shuts down the sending side.
     func finishSending() { shutdown(socket, Int32(SHUT_WR)) }
 
-    /// Leaves so that the peer gets a reset, once nobody has it any more.
+    /// Makes the connection end with a reset when it is deinitialized.
     func abort() {
         var option = linger(l_onoff: 1, l_linger: 0)
         setsockopt(socket, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
@@ -73,7 +73,7 @@ enum Loopback {
         withAddress(port: port) { Foundation.connect(socket, $0, $1) } == 0
     }
 
-    /// A socket that listens on a port that the system picked.
+    /// A socket that listens on a port that the system chose.
     static func listen() throws -> (socket: Int32, port: Int) {
         let socket = Foundation.socket(AF_INET, stream, 0)
         guard withAddress(port: 0, { bind(socket, $0, $1) }) == 0,
@@ -89,7 +89,7 @@ enum Loopback {
         return (socket, Int(UInt16(bigEndian: address.sin_port)))
     }
 
-    /// Whether somebody listens there.
+    /// Whether a process listens on the port.
     static func accepts(port: Int) -> Bool {
         let socket = Foundation.socket(AF_INET, stream, 0)
         defer { close(socket) }

@@ -1,4 +1,4 @@
-// ServerProcess: the built `tideline`, serving a database of a workspace on a port that it picked.
+// ServerProcess: the built `tideline`, serving a database in a workspace on a port that it chose.
 
 import Foundation
 
@@ -6,11 +6,11 @@ final class ServerProcess: Sendable {
     let process: ChildProcess
     let url: URL
     let port: Int
-    /// What it was started with; another server may be started so.
+    /// Its arguments, for starting another server.
     private let arguments: [String]
     private let workspace: Workspace
 
-    /// Tables for the tests; each request is a line of the log.
+    /// Tables for the tests; each request is logged in one line.
     static let configuration = """
         {
           "tables": {
@@ -74,7 +74,7 @@ final class ServerProcess: Sendable {
         return URL(string: String(line.dropFirst(prefix.count)))
     }
 
-    /// Another server on the same database, on a port of its own or on the one of this server.
+    /// Another server on the same database, on a separate port or on the port of this server.
     func restart(samePort: Bool = false) async throws -> ServerProcess {
         try await Self.start(
             arguments,
@@ -83,7 +83,7 @@ final class ServerProcess: Sendable {
         )
     }
 
-    /// Asks it to end, and waits.
+    /// Sends SIGTERM, and waits.
     func stop(_ signal: Int32 = SIGTERM) async throws -> ChildProcess.End {
         process.send(signal)
         return try await process.wait(within: .seconds(10))
@@ -101,7 +101,7 @@ struct LoggedRequest: Hashable, Sendable {
     var path: String
     var status: Int
 
-    /// nil for another line.
+    /// nil for any other line.
     init?(_ line: Substring) {
         func value(_ name: String) -> String? {
             guard let start = line.range(of: " \(name)=")?.upperBound else { return nil }

@@ -1,20 +1,20 @@
-// SlowProxy: a TCP proxy on loopback that delays, cuts into pieces, and cuts off; or calls when so
-// many bytes have passed.
+// SlowProxy: a TCP proxy on loopback that delays, splits, and cuts off data; or calls a closure after a number of
+// bytes.
 //
-// Blocking POSIX sockets, two threads per connection: nothing here is shared with what is tested.
+// It uses blocking POSIX sockets and two threads per connection, so that it shares no code with what is tested.
 
 import Foundation
 import Synchronization
 
 final class SlowProxy: Sendable {
     struct Manners: Sendable {
-        /// Before each piece, in milliseconds.
+        /// The delay before each piece, in milliseconds.
         var delay = 0...0
-        /// The bytes of a piece.
+        /// The size of a piece in bytes.
         var piece = 1...16_384
-        /// A direction is cut off after so many bytes; nil for never.
+        /// The number of bytes after which a direction is cut off; nil for never.
         var cut: ClosedRange<Int>?
-        /// A word that is written in another way of the same length, if one piece has all of it.
+        /// A word that is replaced by another of the same length if it is completely in one piece.
         var replaced: (word: String, by: String)?
     }
 
@@ -25,7 +25,7 @@ final class SlowProxy: Sendable {
     private let pairs = Mutex<[SocketPair]>([])
     private let trigger = Mutex<(bytes: Int, action: @Sendable () -> Void)?>(nil)
 
-    /// Leads to `target`, a port on loopback.
+    /// Forwards to `target`, a port on loopback.
     init(to target: Int, _ manners: Manners = Manners()) throws {
         (listener, port) = try Loopback.listen()
         self.target = target
@@ -35,13 +35,13 @@ final class SlowProxy: Sendable {
 
     var url: URL { URL(string: "http://127.0.0.1:\(port)") ?? URL(filePath: "/") }
 
-    /// Cuts the connections that there are; the next ones have these manners.
+    /// Cuts the existing connections; new ones use this behavior.
     func behave(_ manners: Manners) {
         self.manners.withLock { $0 = manners }
         for pair in pairs.withLock({ $0 }) { pair.cut() }
     }
 
-    /// Calls `action` once, when so many more bytes have passed in both directions together.
+    /// Calls `action` once, after this many more bytes have passed in both directions together.
     func after(bytes: Int, _ action: @escaping @Sendable () -> Void) {
         trigger.withLock { $0 = (bytes, action) }
     }
@@ -55,7 +55,7 @@ final class SlowProxy: Sendable {
         action?()
     }
 
-    /// Ends all connections, and takes no more.
+    /// Ends all connections, and accepts no more.
     func stop() {
         shutdown(listener, Int32(SHUT_RDWR))
         for pair in pairs.withLock({ $0 }) { pair.cut() }
@@ -108,7 +108,7 @@ final class SlowProxy: Sendable {
     }
 }
 
-/// The two sockets of a connection; closed by the last of those that use them.
+/// The two sockets of a connection, which are closed by the last thread that uses them.
 private final class SocketPair: Sendable {
     private let one: Int32
     private let two: Int32

@@ -1,9 +1,9 @@
-// TodoProgram: the program `todo` as its user has it: words in, lines and an exit code out.
+// TodoProgram: the program `todo` as a user sees it: arguments in, lines and an exit code out.
 
 import Foundation
 import Testing
 
-/// `todo` on a store of the workspace.
+/// Runs `todo` on a store in the workspace.
 struct TodoProgram: Sendable {
     let workspace: Workspace
     let store: String
@@ -15,7 +15,7 @@ struct TodoProgram: Sendable {
         if let server { self.server = server.absoluteString }
     }
 
-    /// Runs it, expects success, and returns what it printed.
+    /// Runs it, expects success, and returns its output.
     @discardableResult
     func callAsFunction(
         _ words: String...,
@@ -27,7 +27,7 @@ struct TodoProgram: Sendable {
         return finished.output
     }
 
-    /// Runs it, expects failure with nothing printed, and returns the message.
+    /// Runs it, expects failure without output, and returns the error message.
     func fails(
         _ words: String...,
         code: Int32,

@@ -1,4 +1,4 @@
-// Wire: requests to tables as text, and their answers as JSON.
+// Wire: requests to tables as text, and their responses as JSON.
 
 import Foundation
 import Testing
@@ -9,7 +9,7 @@ struct Wire: Sendable {
     let transport: any Transport
     var isClassic = false
 
-    /// `target` is a path with its query, already encoded, or an absolute URL.
+    /// Sends a request; `target` is a path with its query, already encoded, or an absolute URL.
     func send(
         _ method: String,
         _ target: String,
@@ -33,7 +33,7 @@ struct Wire: Sendable {
         )
     }
 
-    /// All rows of a table, tombstones too, over all pages.
+    /// All rows of a table, including tombstones, from all pages.
     func allRows(_ table: String) async throws -> [[String: Any]] {
         var rows: [[String: Any]] = []
         var query = "__includeDeleted=true"
@@ -59,7 +59,7 @@ extension TransportResponse {
 
     var object: [String: Any] { json as? [String: Any] ?? [:] }
 
-    /// The rows of a list of either generation.
+    /// The rows of a list in either generation.
     var rows: [[String: Any]] {
         json as? [[String: Any]] ?? object["items"] as? [[String: Any]] ?? []
     }

@@ -1,4 +1,4 @@
-// Workspace: a temporary directory and the processes started in it; both are gone at the end.
+// Workspace: a temporary directory and the processes started in it, which are removed and stopped at the end.
 
 import Foundation
 import Synchronization
@@ -17,7 +17,7 @@ enum Program: String, Sendable {
     case demoPage = "demo-page"
     case probe = "SyncProbe"
 
-    /// The build directory: where the test bundle itself is.
+    /// The build directory, which contains the test bundle.
     private static let directory: String = {
         if let program = try? FileManager.default.destinationOfSymbolicLink(
             atPath: "/proc/self/exe"
@@ -98,7 +98,7 @@ final class Workspace: Sendable {
 
     func close() async throws {
         for child in children.withLock({ $0 }) { try await child.destroy() }
-        // A store that is just being closed takes its files away by itself, which may be meanwhile.
+        // A store that is being closed removes its files itself, perhaps at this moment.
         try await eventually("the removal of \(directory)") {
             try? FileManager.default.removeItem(atPath: directory)
             return FileManager.default.fileExists(atPath: directory) ? nil : ()
@@ -119,7 +119,7 @@ func withWorkspace<Result>(_ body: (Workspace) async throws -> Result) async thr
     return result
 }
 
-/// Asks again and again until there is an answer; throws when it takes too long.
+/// Polls until there is a result; throws if it takes too long.
 func eventually<Answer>(
     _ what: @autoclosure () -> String,
     within limit: Duration = .seconds(20),
@@ -135,7 +135,7 @@ func eventually<Answer>(
     }
 }
 
-/// Runs blocking code on a thread of its own, so that the tests' pool stays free.
+/// Runs blocking code on a separate thread, so that the tests' pool stays free.
 func blocking<Result: Sendable>(
     _ body: @escaping @Sendable () throws -> Result
 ) async throws -> Result {

@@ -1,4 +1,4 @@
-// AutomaticSyncTests: sync by itself, its status, its end by a deadline, and pushes that overlap.
+// AutomaticSyncTests: automatic sync, its status, its end at a deadline, and pushes that overlap.
 
 import Foundation
 import Synchronization
@@ -16,7 +16,7 @@ struct AutomaticSyncTests {
     }
 
     @Test(arguments: Door.allCases)
-    func changesArriveByThemselves(through door: Door) async throws {
+    func changesArriveAutomatically(through door: Door) async throws {
         try await withBackend(door) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
             try one.client.startSyncing(Self.policy)
@@ -58,7 +58,7 @@ struct AutomaticSyncTests {
         }
     }
 
-    @Test func endsByItsDeadline() async throws {
+    @Test func endsAtItsDeadline() async throws {
         try await withBackend(.inProcess) { backend in
             let network = SwitchedTransport(backend.transport)
             let device = try await backend.device(through: network)
@@ -75,7 +75,7 @@ struct AutomaticSyncTests {
         }
     }
 
-    /// Everybody's push ends, and each sends what was made before it in one batch at most.
+    /// Every push ends, and each sends the operations queued before it in at most one batch.
     @Test func overlappingPushesAreOne() async throws {
         try await withBackend(.inProcess) { backend in
             let network = SwitchedTransport(backend.transport)
@@ -95,8 +95,8 @@ struct AutomaticSyncTests {
         }
     }
 
-    /// The task that pushes goes away; those that waited for it push themselves.
-    @Test func aCancelledPushTakesNobodyAlong() async throws {
+    /// The task that pushes is cancelled; the tasks that waited for it push themselves.
+    @Test func aCancelledPushCancelsNoOther() async throws {
         try await withBackend(.inProcess) { backend in
             let network = SwitchedTransport(backend.transport)
             let device = try await backend.device(through: network)
@@ -116,7 +116,7 @@ struct AutomaticSyncTests {
     }
 }
 
-/// A network that can be switched off, or never answers.
+/// A network that can be switched off, or never responds.
 private final class SwitchedTransport: Transport {
     private struct State {
         var isOn = true

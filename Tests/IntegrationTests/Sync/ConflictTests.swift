@@ -1,4 +1,4 @@
-// ConflictTests: two devices change the same row, under each policy, through both doors.
+// ConflictTests: two devices change the same row, under each policy, through all doors.
 
 import Foundation
 import Testing
@@ -9,7 +9,7 @@ import TidelineTestKit
 struct ConflictTests {
     static let policies: [ConflictPolicy] = [.fail, .serverWins, .clientWins]
 
-    /// Two devices that hold the row "a"; the second has the policy.
+    /// Two devices that have the row "a"; the second has the policy.
     private func withTwo(
         _ door: Door,
         _ policy: ConflictPolicy,
@@ -32,7 +32,7 @@ struct ConflictTests {
         #expect(error?.status == .operationErrors)
         #expect(error?.errors.count == 1)
         #expect(try await device.context.pendingOperationCount == 1)
-        // A pull goes on, and leaves the row alone.
+        // A pull continues, and does not change the row.
         try await device.sync()
         return try #require(try await device.context.operationErrors().first)
     }
@@ -159,9 +159,9 @@ struct ConflictTests {
         }
     }
 
-    /// A conflict delays its own row only.
+    /// A conflict delays only its own row.
     @Test(arguments: Door.allCases)
-    func otherRowsGoOn(through door: Door) async throws {
+    func otherRowsContinue(through door: Door) async throws {
         try await withTwo(door, .fail) { one, two in
             try await one.notes.update(id: "a") { $0.text = "one" }
             try await one.context.push()
@@ -170,7 +170,7 @@ struct ConflictTests {
             let error = try await rejection(two)
             try await one.sync()
             #expect(try await one.notes.count() == 6)
-            // An edit of the row releases it, and meets the conflict again.
+            // An edit of the row unparks it, and conflicts again.
             try await two.notes.update(id: "a") { $0.text = "two again" }
             let second = try await rejection(two)
             #expect(second.id != error.id)
@@ -179,7 +179,7 @@ struct ConflictTests {
         }
     }
 
-    /// A server whose tables settle conflicts by a rule, and what devices reach it by.
+    /// A server whose tables resolve conflicts by a rule, and the doors through which devices reach it.
     private func backend(settling rule: ConflictRule) async throws -> Backend {
         var tables = try ServerConfiguration(json: Array(ServerProcess.configuration.utf8)).tables
         for place in tables.indices { tables[place].conflict = rule }
@@ -187,9 +187,9 @@ struct ConflictTests {
         return Backend(endpoint: server.endpoint, transport: server.transport)
     }
 
-    /// The device whose edit was late takes what the server made of it, without a conflict of its own.
+    /// The device whose edit was late applies the server's result, without a conflict on the device.
     @Test(arguments: [ConflictRule.serverWins, .clientWins])
-    func theServerSettles(by rule: ConflictRule) async throws {
+    func theServerResolves(by rule: ConflictRule) async throws {
         let backend = try await backend(settling: rule)
         let (one, two) = (try await backend.device(), try await backend.device())
         try await one.notes.insert(Note(id: "a", text: "base", rank: 1))
@@ -208,7 +208,7 @@ struct ConflictTests {
         #expect(settled.text == (wins ? "two" : "one") && settled.rank == (wins ? 2 : 1))
         #expect(try await two.context.pendingOperationCount == 0)
         #expect(try await two.rows() == two.serverRows())
-        // It stands on the state that it took: the next edit meets nothing.
+        // Its base version is the new state: the next edit conflicts with nothing.
         try await two.notes.update(id: "a") { $0.text = "later" }
         try await two.context.push()
         try await one.sync()
@@ -217,9 +217,9 @@ struct ConflictTests {
         try await expectAgreement(one, two)
     }
 
-    /// A delete that is late is refused where the server wins: its row is not the one that was seen.
+    /// A late delete is rejected if the server wins, because the row is not the one that the device read.
     @Test(arguments: [ConflictRule.serverWins, .clientWins])
-    func theServerSettlesDeletes(by rule: ConflictRule) async throws {
+    func theServerResolvesDeletes(by rule: ConflictRule) async throws {
         let backend = try await backend(settling: rule)
         let (one, two) = (try await backend.device(), try await backend.device())
         try await one.notes.insert(Note(id: "a", text: "base", rank: 1))
@@ -241,7 +241,7 @@ struct ConflictTests {
         try await expectAgreement(one, two)
     }
 
-    /// A server whose table merges settles what one side alone changed; the device sees no conflict.
+    /// A server whose table merges resolves changes that only one side made; the device sees no conflict.
     @Test func theServerMerges() async throws {
         let backend = try await backend(settling: .merge)
         let (one, two) = (try await backend.device(), try await backend.device())

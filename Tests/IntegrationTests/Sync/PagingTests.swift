@@ -1,4 +1,4 @@
-// PagingTests: more rows than a page holds, quiet and while others write, through both doors.
+// PagingTests: more rows than a page holds, without and during other writes, through all doors.
 
 import Foundation
 import Synchronization
@@ -6,7 +6,7 @@ import Testing
 import Tideline
 
 struct PagingTests {
-    /// Rows by the wire, several at a time, so that many share a millisecond.
+    /// Inserts rows by requests, several at a time, so that many share a millisecond.
     private func fill(_ backend: Backend, _ count: Int) async throws {
         try await withThrowingTaskGroup { group in
             for worker in 0..<8 {
@@ -23,7 +23,7 @@ struct PagingTests {
     }
 
     @Test(arguments: Door.allCases)
-    func pullTakesAllPages(through door: Door) async throws {
+    func pullReadsAllPages(through door: Door) async throws {
         try await withBackend(door) { backend in
             try await fill(backend, 250)
             let device = try await backend.device()
@@ -56,9 +56,9 @@ struct PagingTests {
         }
     }
 
-    /// A pull of a part brings that part.
+    /// A pull with a filter reads only the matching rows.
     @Test(arguments: Door.allCases)
-    func filteredPullTakesAllPages(through door: Door) async throws {
+    func filteredPullReadsAllPages(through door: Door) async throws {
         try await withBackend(door) { backend in
             try await fill(backend, 200)
             let device = try await backend.device()
@@ -72,15 +72,15 @@ struct PagingTests {
         }
     }
 
-    /// Rows that change between the pages of a pull are neither lost nor left old.
+    /// Rows that change between the pages of a pull are neither lost nor outdated.
     @Test(arguments: Door.allCases)
-    func pullWhileOthersWrite(through door: Door) async throws {
+    func pullDuringOtherWrites(through door: Door) async throws {
         try await withBackend(door) { backend in
             try await fill(backend, 200)
             let wire = backend.wire
             let transport = MeddlingTransport(inner: backend.transport) { page in
                 guard page <= 6 else { return }
-                // One row in front of the cursor, one behind it, a delete and an insert.
+                // One row before the cursor, one after it, a delete and an insert.
                 for id in ["n\(page)", "n\(199 - page)"] {
                     let body = #"{"text":"page \#(page)"}"#
                     let answer = try await wire.send("PATCH", "/tables/Note/\(id)", body)
@@ -98,7 +98,7 @@ struct PagingTests {
     }
 }
 
-/// Does something before every page that is asked for.
+/// Runs a closure before every requested page.
 private final class MeddlingTransport: Transport {
     private let inner: any Transport
     private let meddle: @Sendable (Int) async throws -> Void

@@ -1,4 +1,4 @@
-// ScenarioTests: what devices do with a server, through both doors.
+// ScenarioTests: what devices do with a server, through all doors.
 
 import Foundation
 import Synchronization
@@ -36,7 +36,7 @@ struct ScenarioTests {
         }
     }
 
-    /// A row that was deleted and inserted again under its id, before and after the push.
+    /// A row that was deleted and inserted again with the same id, before and after the push.
     @Test(arguments: Door.allCases, [true, false])
     func deletedAndInsertedAgain(through door: Door, pushesBetween: Bool) async throws {
         try await withBackend(door) { backend in
@@ -55,7 +55,7 @@ struct ScenarioTests {
         }
     }
 
-    /// A second pull brings what changed and no more.
+    /// A second pull reads the changes and no more.
     @Test(arguments: Door.allCases)
     func pullIsIncremental(through door: Door) async throws {
         try await withBackend(door) { backend in
@@ -65,7 +65,7 @@ struct ScenarioTests {
             #expect(try await two.sync().applied == 30)
             let again = try await two.sync()
             #expect(again.requests == 1)
-            // The rows of the cursor's own millisecond come again.
+            // The rows in the cursor's own millisecond are returned again.
             #expect(again.applied <= 5)
 
             try await one.notes.update(id: "n3") { $0.text = "changed" }
@@ -81,7 +81,7 @@ struct ScenarioTests {
         }
     }
 
-    /// A device that never saw the row learns nothing of its tombstone.
+    /// A device that never had the row is not told about its tombstone.
     @Test(arguments: Door.allCases)
     func tombstones(through door: Door) async throws {
         try await withBackend(door) { backend in
@@ -104,7 +104,7 @@ struct ScenarioTests {
         }
     }
 
-    /// Deleting what another device deleted already is no conflict.
+    /// Deleting a row that another device already deleted is not a conflict.
     @Test(arguments: Door.allCases)
     func deleteMeetsDelete(through door: Door) async throws {
         try await withBackend(door) { backend in
@@ -148,7 +148,7 @@ struct ScenarioTests {
         }
     }
 
-    /// Two devices that sync all the time, at the same time.
+    /// Two devices that sync continuously, at the same time.
     @Test(arguments: Door.allCases)
     func devicesSyncAtTheSameTime(through door: Door) async throws {
         try await withBackend(door) { backend in

@@ -1,4 +1,4 @@
-// TLS: what a client trusts, against openssl's own server with good and bad certificates.
+// TLS: which certificates a client trusts, against openssl's own server with valid and invalid ones.
 
 import Foundation
 import Testing
@@ -104,7 +104,7 @@ struct TLSTests {
         }
     }
 
-    @Test func onlyWhatAnAuthorityVouchesForIsTrusted() async throws {
+    @Test func onlyCertificatesOfATrustedAuthorityAreAccepted() async throws {
         try await withWorkspace { space in
             let folder = space.directory
             let certificates = try await Certificates(folder)
@@ -112,7 +112,7 @@ struct TLSTests {
             try await withServer(certificates, "good") { url in
                 let answer = try await own.send(TransportRequest(method: "GET", url: url))
                 #expect(answer.status == 200)
-                // Nobody but us knows this authority.
+                // Only this test knows this authority.
                 #expect(await failure(CurlTransport(), url)?.code == .tls)
                 try Data("no certificate".utf8).write(to: URL(filePath: folder + "/text.pem"))
                 for name in ["none.pem", "text.pem"] {

@@ -5,7 +5,7 @@ import Testing
 import Tideline
 
 struct ValueTests {
-    /// Ids that must be encoded in a path, or look like something else there.
+    /// Ids that must be encoded in a path, or that could be mistaken for something else in it.
     static let ids = [
         "\u{E4}", "日本語", "👩‍👩‍👧", "a b", "50%", "a#b", "a&b=c", "it's", "...", "a:b", "(x)",
         "null", "%2F", "a;b", "a|b", "~", "@$!*,", "[x]", "{y}", "<z>", "^", "A", "a", "-", "_",
@@ -13,7 +13,7 @@ struct ValueTests {
     ]
 
     @Test(arguments: Door.allCases)
-    func idsTravel(through door: Door) async throws {
+    func idsArriveUnchanged(through door: Door) async throws {
         try await withBackend(door) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
             for id in Self.ids { try await one.notes.insert(Note(id: id, text: id)) }
@@ -37,7 +37,7 @@ struct ValueTests {
     }
 
     @Test(arguments: [".", "..", "a/b", "a\\b", "a?b", "a\"b", "a+b", "a`b", "a\u{1}", "a\u{308}"])
-    func forbiddenIDsStayOut(id: String) async throws {
+    func forbiddenIDsAreRejected(id: String) async throws {
         try await withBackend(.inProcess) { backend in
             let device = try await backend.device()
             let error = await #expect(throws: SyncError.self) {
@@ -55,7 +55,7 @@ struct ValueTests {
     ]
 
     @Test(arguments: Door.ours)
-    func textsTravel(through door: Door) async throws {
+    func textsArriveUnchanged(through door: Door) async throws {
         try await withBackend(door) { backend in
             let (one, two) = (try await backend.device(), try await backend.device())
             for (number, text) in Self.texts.enumerated() {
@@ -67,7 +67,7 @@ struct ValueTests {
                 let note = try #require(try await two.notes.read(id: "n\(number)"))
                 #expect(note.text.map { Array($0.utf8) } == text.map { Array($0.utf8) })
             }
-            // Every text in the place of every other: null, empty and large are changes, too.
+            // Every text replaces every other: null, empty and large texts are changes, too.
             for number in Self.texts.indices {
                 try await two.notes.update(id: "n\(number)") {
                     $0.text = Self.texts[(number + 1) % Self.texts.count]
@@ -85,7 +85,7 @@ struct ValueTests {
     }
 
     @Test(arguments: Door.ours)
-    func numbersAndDatesTravel(through door: Door) async throws {
+    func numbersAndDatesArriveUnchanged(through door: Door) async throws {
         let ranks: [Int?] = [nil, 0, -1, .max, .min, 9_007_199_254_740_993]
         let weights: [Double?] = [
             nil, 0, 0.1, -1.5, 1e308, .leastNonzeroMagnitude, .pi, 1e21, 123_456_789.123_456_79,
@@ -120,10 +120,10 @@ struct ValueTests {
         }
     }
 
-    /// What the server does not take is parked with its error; other rows go on, and an edit that
-    /// mends the row releases it.
+    /// An operation that the server rejects is parked with its error; other rows continue, and an edit that fixes the
+    /// row unparks it.
     @Test(arguments: Door.ours)
-    func refusedRowsAreParked(through door: Door) async throws {
+    func rejectedRowsAreParked(through door: Door) async throws {
         let refused: [(id: String, text: String, status: Int)] = [
             ("large", String(repeating: "x", count: 1_200_000), 413),
             ("larger", String(repeating: "y", count: 1_300_000), 413),

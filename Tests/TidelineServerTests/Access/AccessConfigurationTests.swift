@@ -1,4 +1,4 @@
-// Authentication, owners and CORS in the configuration file: key files, and faults that name them.
+// Authentication, owners and CORS in the configuration file: key files, and errors that name them.
 
 import Foundation
 import Testing
@@ -19,7 +19,7 @@ import TidelineServerCore
         {"keys":[{"kty":"oct","k":"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY","alg":"HS256"}]}
         """
 
-    /// Key files, good ones and bad ones, by their names.
+    /// Valid and invalid key files, by name.
     private func withKeys<Result>(_ body: (String) throws -> Result) async throws -> Result {
         try await withTemporaryDirectory { directory in
             for (name, text) in [
@@ -151,7 +151,7 @@ import TidelineServerCore
             "tables.A.owner: the column's name cannot be used"
         ),
     ])
-    func namesFaults(_ text: String, _ expected: String) async throws {
+    func namesErrors(_ text: String, _ expected: String) async throws {
         try await withKeys { directory in
             let error = #expect(throws: ConfigurationError.self) {
                 try ServerConfiguration(json: Array(text.utf8), directory: directory)
@@ -159,12 +159,12 @@ import TidelineServerCore
             let description = error?.description ?? ""
             #expect(description.contains(expected), "\(description)")
             #expect(error?.faults.count == 1, "\(description)")
-            // Never what is in a file.
+            // Never the contents of a file.
             #expect(!description.contains("password") || expected.hasPrefix("jwksURL"))
         }
     }
 
-    @Test func tokensForTryingThingsOut() async throws {
+    @Test func tokensForDevelopment() async throws {
         try await withKeys { directory in
             var configuration = ServerConfiguration()
             #expect(throws: ConfigurationError.self) {
@@ -185,7 +185,7 @@ import TidelineServerCore
             #expect(throws: ServerError.self) {
                 try authenticator.user(of: ["X-ZUMO-AUTH": token], now: now + 90_000_000_000)
             }
-            // Not taken by the server of this configuration, so not made.
+            // The server with this configuration would not accept it, so it is not created.
             configuration.authentication?.algorithms = [.es256]
             #expect(throws: ConfigurationError.self) {
                 try configuration.makeToken(subject: "anna")

@@ -1,4 +1,4 @@
-// Who may do what: tokens, permissions, and what a caller without a right learns.
+// Authorization: tokens, permissions, and what a caller without a permission can find out.
 
 import Foundation
 import Synchronization
@@ -25,7 +25,7 @@ import TidelineTokens
         )
     }
 
-    @Test func authenticatedIsTheDefaultWhereThereAreUsers() async throws {
+    @Test func authenticatedIsTheDefaultWithAuthentication() async throws {
         let door = try await door()
         for (method, target) in [
             ("GET", "/tables/TodoItem"), ("POST", "/tables/todoitem"),
@@ -48,7 +48,7 @@ import TidelineTokens
         #expect(made.status == 201)
     }
 
-    @Test func tokensComeInEitherField() async throws {
+    @Test func tokensAreAcceptedInEitherField() async throws {
         let door = try await door()
         let token = try Tokens.make("anna")
         let bad = "abc"
@@ -70,8 +70,8 @@ import TidelineTokens
         #expect(await door.send("GET", "/tables/TodoItem", headers: twice).status == 401)
     }
 
-    /// Also on a table that is open to all: a device should learn that its token is no good.
-    @Test func badTokensAreRefusedEverywhere() async throws {
+    /// Also on a table that is open to all callers: a device should find out that its token is invalid.
+    @Test func invalidTokensAreRejectedEverywhere() async throws {
         let open = TablePermissions(
             read: .anonymous,
             insert: .anonymous,
@@ -118,7 +118,7 @@ import TidelineTokens
             #expect(!lines.withLock { $0.contains(token) })
         }
         #expect(lines.withLock { $0.contains("status=401") })
-        // What is within the leeway is good.
+        // A time within the leeway is valid.
         for token in [
             try Tokens.make("anna", expires: -50), try Tokens.make("anna", notBefore: 50),
             try Tokens.make("anna", expires: nil),
@@ -132,7 +132,7 @@ import TidelineTokens
         }
     }
 
-    @Test func aKeptTokenStillExpires() async throws {
+    @Test func aCachedTokenStillExpires() async throws {
         let clock = TestClock()
         let door = try await door(clock: clock)
         let headers: HTTPFields = ["X-ZUMO-AUTH": try Tokens.make("anna", expires: 10)]
@@ -144,7 +144,7 @@ import TidelineTokens
         #expect(late.status == 401 && late.error.contains("expired"))
     }
 
-    @Test func tokensAreCheckedOnceWhileTheyHold() throws {
+    @Test func tokensAreVerifiedOnceWhileTheyAreValid() throws {
         let count = Mutex(0)
         let authenticator = Authenticator { (token, _) throws(TokenRefusal) in
             count.withLock { $0 += 1 }
@@ -161,10 +161,10 @@ import TidelineTokens
         #expect(count.withLock { $0 } == 3)
         for _ in 0..<2 { #expect(throws: ServerError.self) { try id("bad", 50) } }
         #expect(count.withLock { $0 } == 5)
-        // Canonically equivalent to K, and not the same bytes.
+        // Canonically equivalent to K, but different bytes.
         #expect(try id("goodK", 50) == "goodK")
         #expect(throws: ServerError.self) { try id("good\u{212A}", 50) }
-        // Bounded: what was not used for long is checked again, what is used stays.
+        // The cache is bounded: a token that has not been used for long is verified again, one in use stays.
         count.withLock { $0 = 0 }
         for number in 0..<5000 {
             _ = try id("good-\(number)", 50)
@@ -175,7 +175,7 @@ import TidelineTokens
         #expect(count.withLock { $0 } == 5001)
     }
 
-    @Test func eachOperationHasItsAccess() async throws {
+    @Test func eachOperationHasItsPermission() async throws {
         let door = try await door(
             TablePermissions(
                 read: .authenticated,
@@ -188,7 +188,7 @@ import TidelineTokens
         #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
         #expect(await door.send("GET", "/tables/TodoItem/a").status == 401)
         #expect(await door.send("GET", "/tables/TodoItem/a", headers: headers).status == 200)
-        // Who may not read sees no stored row.
+        // A caller without read permission sees no stored row.
         for (fields, isShown) in [(HTTPFields(), false), (headers, true)] {
             let twice = await door.send(
                 "POST",
@@ -207,7 +207,7 @@ import TidelineTokens
         #expect(disabled.headers["Allow"] == "GET, HEAD, PATCH, PUT")
     }
 
-    /// `deleted` in a body is a delete, whatever the verb.
+    /// `deleted` in a body is a delete, whatever the method.
     @Test(arguments: ["PATCH", "PUT", "patch document"])
     func deletedInABodyNeedsThePermission(_ way: String) async throws {
         let isDocument = way == "patch document"
@@ -233,7 +233,7 @@ import TidelineTokens
         #expect(refused.headers["Allow"] == "GET, HEAD, PATCH, PUT")
         #expect(await set(door, false, [:]).status == 200)
         #expect(await door.send("GET", "/tables/TodoItem/a").status == 200)
-        // Deletes are for users, other changes for all.
+        // Deletes are for authenticated users, other changes for all callers.
         door = try await self.door(open)
         _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
         #expect(await set(door, true, [:]).status == 401)
@@ -244,7 +244,7 @@ import TidelineTokens
         #expect(await door.send("GET", "/tables/TodoItem/a").status == 200)
     }
 
-    @Test func withoutSoftDeleteThereIsNoDeletedToSet() async throws {
+    @Test func withoutSoftDeleteDeletedCannotBeSet() async throws {
         var table = Door.todo
         table.softDelete = false
         let door = try await Door([table])
@@ -257,7 +257,7 @@ import TidelineTokens
         }
     }
 
-    @Test func tablesMadeByTheWayAreForUsersToo() async throws {
+    @Test func dynamicTablesNeedAuthenticationToo() async throws {
         let door = try await door(dynamic: true)
         #expect(await door.send("POST", "/tables/new", #"{"a":1}"#).status == 401)
         #expect(await door.send("GET", "/tables/new").status == 401)
@@ -267,7 +267,7 @@ import TidelineTokens
         #expect(await door.send("GET", "/tables/new", headers: headers).rows.count == 1)
     }
 
-    @Test func metricsAreForUsersOffLoopback() async throws {
+    @Test func metricsNeedAuthenticationOffLoopback() async throws {
         let door = try await Door(exposesMetrics: false, authenticator: try Tokens.authenticator())
         #expect(await door.send("GET", "/metrics").status == 401)
         let bad = await door.send("GET", "/metrics", headers: ["X-ZUMO-AUTH": "abc"])
@@ -277,13 +277,13 @@ import TidelineTokens
         #expect(await door.send("GET", "/health").status == 200)
     }
 
-    @Test func withoutAuthenticationTokensMeanNothing() async throws {
+    @Test func withoutAuthenticationTokensAreIgnored() async throws {
         let door = try await Door()
         let headers: HTTPFields = ["X-ZUMO-AUTH": "abc", "Authorization": "Bearer x y"]
         #expect(await door.send("GET", "/tables/TodoItem", headers: headers).status == 200)
     }
 
-    @Test func rulesThatNobodyCouldCheckAreRefused() async throws {
+    @Test func rulesThatCannotBeCheckedAreRejected() async throws {
         var table = Door.todo
         table.permissions.read = .authenticated
         await #expect(throws: SchemaError.self) { _ = try await Door([table]) }

@@ -1,4 +1,4 @@
-// CallerQueryTests: how many queries a caller may have under way.
+// CallerQueryTests: how many concurrent queries a caller may have.
 
 import Synchronization
 import Testing
@@ -13,7 +13,7 @@ import TidelineServerCore
         return limits
     }
 
-    @Test func eachCallerHasHisOwn() throws {
+    @Test func eachCallerHasASeparateLimit() throws {
         let queries = try #require(CallerQueries(Self.limits(2)))
         #expect(queries.begin("a") && queries.begin("a"))
         #expect(!queries.begin("a"))
@@ -24,12 +24,12 @@ import TidelineServerCore
         #expect(queries.begin("a") && queries.begin("a") && !queries.begin("a"))
     }
 
-    @Test func nothingIsBoundedUnlessAsked() {
+    @Test func nothingIsLimitedByDefault() {
         #expect(CallerQueries(ServerLimits()) == nil)
     }
 
-    /// While one query of a caller runs he has no second one; others have theirs, and writes go on.
-    @Test func oneTooManyIsSentAway() async throws {
+    /// While one query of a caller runs, a second one is rejected; other callers' queries and all writes continue.
+    @Test func aQueryOverTheLimitIsRejected() async throws {
         let (entered, enter) = AsyncStream.makeStream(of: Void.self)
         let (released, release) = AsyncStream.makeStream(of: Void.self)
         let slow = Endpoint("GET", "/api/slow") { _ in
@@ -62,7 +62,7 @@ import TidelineServerCore
         release.yield()
         #expect(await first.status == 204)
         #expect(await door.send("GET", "/tables/TodoItem", headers: anna).status == 200)
-        // One that was refused ends, too.
+        // A query that was rejected is counted as ended, too.
         #expect(await door.send("GET", "/tables/none", headers: anna).status == 404)
         #expect(await door.send("GET", "/tables/TodoItem", headers: anna).status == 200)
     }

@@ -1,4 +1,4 @@
-// CallerRateTests: how much a caller may ask for in a second.
+// CallerRateTests: how many requests a caller may send per second.
 
 import Foundation
 import Testing
@@ -18,13 +18,13 @@ import TidelineServerCore
         return limits
     }
 
-    @Test func tenSecondsMayComeAtOnce() throws {
+    @Test func aBurstOfTenSecondsIsAllowed() throws {
         let rates = try #require(CallerRates(Self.limits(requests: 2)))
         let one = CallerRates.Cost(requests: 1)
         var now: Int64 = 1_000_000_000
         for _ in 0..<20 { #expect(rates.take(one, of: "a", now: now) == nil) }
         #expect(rates.take(one, of: "a", now: now)?.seconds == 1)
-        // Others have accounts of their own.
+        // Other callers have separate budgets.
         #expect(rates.take(one, of: "b", now: now) == nil)
         now += 1_000_000
         for _ in 0..<2 { #expect(rates.take(one, of: "a", now: now) == nil) }
@@ -32,16 +32,16 @@ import TidelineServerCore
         now += 3600 * 1_000_000
         for _ in 0..<20 { #expect(rates.take(one, of: "a", now: now) == nil) }
         #expect(rates.take(one, of: "a", now: now) != nil)
-        // A clock that steps back gives nothing.
+        // A clock that steps back adds nothing to a budget.
         #expect(rates.take(one, of: "a", now: now - 60_000_000)?.seconds == 1)
     }
 
-    /// What costs more than may be saved up is let in, and waited for behind it.
-    @Test func aDebtIsWaitedFor() throws {
+    /// A request that costs more than the maximum budget is accepted; the requests after it wait.
+    @Test func requestsWaitUntilADebtIsPaid() throws {
         let rates = try #require(CallerRates(Self.limits(requests: 1000, writes: 10, bytes: 100)))
         let large = CallerRates.Cost(requests: 1, writes: 300, bytes: 500)
         #expect(rates.take(large, of: "a", now: 0) == nil)
-        // 300 of 100: 20 seconds until there is one again.
+        // 300 writes with a budget of 100: it takes 20 seconds until a request is accepted again.
         #expect(rates.take(CallerRates.Cost(requests: 1), of: "a", now: 0)?.seconds == 21)
         #expect(rates.take(CallerRates.Cost(requests: 1), of: "a", now: 20_000_000)?.seconds == 1)
         #expect(rates.take(CallerRates.Cost(requests: 1), of: "a", now: 20_200_000) == nil)
@@ -51,11 +51,11 @@ import TidelineServerCore
         )
     }
 
-    @Test func nothingIsBoundedUnlessAsked() {
+    @Test func nothingIsLimitedByDefault() {
         #expect(CallerRates(ServerLimits()) == nil)
     }
 
-    @Test func whoAsksForTooMuchIsTold() async throws {
+    @Test func aCallerOverTheLimitGets429() async throws {
         let clock = TestClock(step: 0)
         let door = try await Door(clock: clock, limits: Self.limits(requests: 1, writes: 100))
         for _ in 0..<10 {
@@ -64,7 +64,7 @@ import TidelineServerCore
         let refused = await door.send("GET", "/tables/TodoItem")
         #expect(refused.status == 429)
         #expect(refused.headers["Retry-After"] == "1")
-        // What watches the server is not bounded.
+        // Monitoring requests are not limited.
         #expect(await door.send("GET", "/health").status == 200)
         let metrics = await door.send("GET", "/metrics").text
         #expect(metrics.contains("tideline_callers_limited_total 1"))
@@ -73,7 +73,7 @@ import TidelineServerCore
         #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 429)
     }
 
-    /// A batch is let in as one request and charged as all that it has.
+    /// A batch is accepted as one request and charged for all its requests.
     @Test func aBatchIsChargedForItsRequests() async throws {
         let clock = TestClock(step: 0)
         let door = try await Door(clock: clock, limits: Self.limits(writes: 2))
@@ -89,7 +89,7 @@ import TidelineServerCore
         #expect(await door.send("PATCH", "/tables/TodoItem/1", #"{"rank":1}"#).status == 200)
     }
 
-    /// Whatever a caller may send again and again.
+    /// Every target that a caller may request repeatedly.
     @Test(arguments: ["/$events?tables=TodoItem", "/$admin/overview", "/$admin/tables/TodoItem"])
     func streamsAndTheDashboardAreCounted(target: String) async throws {
         let dashboard = Dashboard(
@@ -105,13 +105,13 @@ import TidelineServerCore
         #expect(await door.send("GET", target).status == 429)
     }
 
-    /// Checking a token is work, too, whatever comes of it.
+    /// Verifying a token is work, too, whatever the result.
     @Test(
         arguments: [
             "/tables/TodoItem", "/$events?tables=TodoItem", "/$admin/overview", "/metrics",
         ]
     )
-    func refusedTokensAreCounted(target: String) async throws {
+    func rejectedTokensAreCounted(target: String) async throws {
         let dashboard = Dashboard(
             gate: OperatorGate(
                 hasAuthentication: true,
@@ -133,12 +133,12 @@ import TidelineServerCore
             #expect(await door.send("GET", target, headers: forged).status == 401)
         }
         #expect(await door.send("GET", target, headers: forged).status == 429)
-        // Those with a token have accounts of their own.
+        // Callers with a valid token have separate budgets.
         let olga = try Tokens.headers("olga")
         for _ in 0..<10 { #expect(await door.send("GET", target, headers: olga).status == 200) }
     }
 
-    /// Nobody has less of IPv6 than a network of 64 bits.
+    /// A caller with IPv6 has at least a /64 network.
     @Test(arguments: [
         ("2001:db8:1:2::1", "2001:db8:1:2:aaaa:bbbb:cccc:dddd", true),
         ("2001:db8::1", "2001:db8:0:0:1::", true),

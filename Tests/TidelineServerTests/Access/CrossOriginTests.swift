@@ -1,4 +1,4 @@
-// CORS: preflights, marks on answers, and nothing at all for pages that are not let in.
+// CORS: preflights, headers on responses, and no headers at all for origins that are not allowed.
 
 import Testing
 import TidelineCore
@@ -47,7 +47,7 @@ import TidelineServerCore
         "https://a.*.example", "https://app.example:", "https://app.example:x", "https://*.",
         "null", "https://user@app.example", "https://app.example?x", "ht*tp://a",
     ])
-    func patternsAreRead(_ text: String) {
+    func malformedPatternsAreRejected(_ text: String) {
         #expect(OriginPattern(text) == nil)
     }
 
@@ -74,7 +74,7 @@ import TidelineServerCore
         #expect(answer.headers["Vary"] == "Origin")
         #expect(answer.headers["Allow"] == "GET, HEAD, POST, PATCH")
         #expect(answer.headers["Access-Control-Allow-Credentials"] == nil)
-        // Without a wish, and for one that is no list of names, there is a list of ours.
+        // Without requested headers, or if they are not a list of names, the response lists the server's own.
         for wish in ["", "x\"y", String(repeating: "a", count: 501)] {
             let other = await door.send(
                 "OPTIONS",
@@ -92,10 +92,10 @@ import TidelineServerCore
         }
     }
 
-    @Test func answersAreMarkedForTheirPage() async throws {
+    @Test func responsesNameTheAllowedOrigin() async throws {
         let door = try await door(["https://app.example"], users: true)
         let headers: HTTPFields = ["Origin": "https://app.example"]
-        // Refusals too: a page has to see that its token is no good.
+        // Rejections too: a page has to see that its token is invalid.
         for (target, status) in [
             ("/tables/TodoItem", 401), ("/health", 200), ("/nosuch", 404),
         ] {
@@ -111,7 +111,7 @@ import TidelineServerCore
         }
     }
 
-    @Test func otherPagesGetNothing() async throws {
+    @Test func otherOriginsGetNoHeaders() async throws {
         let open = try await Door()
         let closed = try await door(["https://app.example"])
         for door in [open, closed] {
@@ -131,7 +131,7 @@ import TidelineServerCore
         #expect(same.status == 200 && same.headers["Vary"] == "Origin")
     }
 
-    @Test func optionsNameTheVerbs() async throws {
+    @Test func optionsNamesTheMethods() async throws {
         var table = Door.todo
         table.permissions.update = .disabled
         let door = try await Door([table])

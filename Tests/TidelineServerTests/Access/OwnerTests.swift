@@ -1,4 +1,4 @@
-// Tables with an owner column: each user has rows of their own, and learns nothing of others'.
+// Tables with an owner column: each user has separate rows, and learns nothing about the rows of other users.
 
 import Foundation
 import Testing
@@ -30,7 +30,7 @@ import TidelineServerSQLite
         )
     }
 
-    @Test func rowsOfOthersAreAbsent() async throws {
+    @Test func rowsOfOtherUsersAreAbsent() async throws {
         let door = try await door()
         let anna = try Tokens.headers("anna")
         let bert = try Tokens.headers("bert")
@@ -94,7 +94,7 @@ import TidelineServerSQLite
             #"[{"op":"remove","path":"/userId"},{"op":"add","path":"/text","value":"new"}]"#
         ),
     ])
-    func nobodyChangesTheOwner(_ method: String, _ type: String, _ body: String) async throws {
+    func noCallerCanChangeTheOwner(_ method: String, _ type: String, _ body: String) async throws {
         let door = try await door()
         var headers = try Tokens.headers("anna")
         _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#, headers: headers)
@@ -105,8 +105,8 @@ import TidelineServerSQLite
         #expect(answer.row["text"] as? String == "new")
     }
 
-    /// Texts that Swift takes for equal and that are different bytes are different users.
-    @Test func usersAreToldApartByBytes() async throws {
+    /// Strings that Swift considers equal but that have different bytes are different users.
+    @Test func usersAreComparedByBytes() async throws {
         let door = try await door()
         let one = try Tokens.headers("caf\u{E9}")
         let two = try Tokens.headers("cafe\u{301}")
@@ -129,7 +129,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func rowsFromBeforeAreNobodys() async throws {
+    @Test func rowsFromBeforeTheOwnerColumnHaveNoOwner() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let before = try await Door([Door.todo], path: path)
@@ -144,7 +144,7 @@ import TidelineServerSQLite
             let made = await door.send("POST", "/tables/TodoItem", #"{"id":"b"}"#, headers: anna)
             #expect(made.status == 201)
             await door.store.stop()
-            // A pull of one user walks the index of the owner, in its order.
+            // A pull by one user scans the owner's index, in its order.
             let database = try Database(path: path, mode: .readOnly)
             let plan = try database.prepare(
                 """
@@ -180,7 +180,7 @@ import TidelineServerSQLite
     @Test(arguments: [
         ColumnDefinition("userId", .integer), ColumnDefinition("userId", .guid),
     ])
-    func ownersAreTexts(_ column: ColumnDefinition) async throws {
+    func anOwnerColumnMustBeAString(_ column: ColumnDefinition) async throws {
         await #expect(throws: SchemaError.self) {
             _ = try await door { $0.schema.columns.append(column) }
         }
@@ -190,10 +190,10 @@ import TidelineServerSQLite
     }
 }
 
-/// Two users at random, on ids that both use.
+/// Random operations of two users on ids that both use.
 ///
-/// What one gets for a row of the other is what it gets for a row that is not there; and neither
-/// changes what the other has.
+/// The response that a user gets for a row of the other user is the one for a row that does not exist, and neither user
+/// changes the other's rows.
 @Suite struct OwnerPropertyTests {
     private static let ids = ["a", "b", "c", "d", "e"]
 
@@ -210,7 +210,7 @@ import TidelineServerSQLite
         var headers = HTTPFields()
     }
 
-    /// A request about the row with this id.
+    /// A request for the row with this id.
     private func row(_ dice: inout Dice, _ id: String, tags: [String]) -> Call {
         var call = Call(method: "GET", path: "/tables/TodoItem/\(id)")
         call.isClassic = dice.roll(3) == 0
@@ -289,7 +289,7 @@ import TidelineServerSQLite
     }
 
     @Test(arguments: UInt64(1)...12)
-    func usersLearnNothingOfEachOther(_ seed: UInt64) async throws {
+    func usersLearnNothingAboutEachOther(_ seed: UInt64) async throws {
         var dice = Dice(seed)
         var table = Door.todo
         table.owner = "userId"
@@ -320,7 +320,7 @@ import TidelineServerSQLite
                 #expect(answer.status == 409 && answer.body.isEmpty)
                 #expect(answer.headers["ETag"] == nil)
             case (false, other):
-                // The same about a row that never was.
+                // The same request for a row that never existed.
                 var absent = call
                 absent.path = "/tables/TodoItem/never"
                 expectSame(answer, await send(absent, door, as: users[user]), call)
@@ -338,8 +338,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// Every way to page and count, for both, of the same texts of queries one after the other.
-    @Test func listsAreOfOneUser() async throws {
+    /// Every way to page and count, for both users, with the same query strings one after the other.
+    @Test func listsContainTheRowsOfOneUser() async throws {
         var table = Door.todo
         table.owner = "userId"
         table.pageSize = 3

@@ -1,4 +1,4 @@
-// ProxyTests: where a request comes from, by those who are trusted to say so and by those who are not.
+// ProxyTests: the address a request comes from, as reported by trusted and untrusted peers.
 
 import Testing
 import TidelineCore
@@ -13,22 +13,22 @@ import TidelineServerCore
         TrustedProxies(try networks.map { try #require(IPNetwork($0)) }, header: header)
     }
 
-    /// The peer, what it sends (`|` begins another field), and the caller.
+    /// The peer, the header it sends (`|` separates fields), and the caller.
     private static let forwardedFor: [(String, String?, String)] = [
-        // Nobody trusted said anything.
+        // No trusted peer reported an address.
         ("192.0.2.1", nil, "192.0.2.1"), ("127.0.0.1", nil, "127.0.0.1"),
         ("127.0.0.1", "", "127.0.0.1"), ("127.0.0.1", " , ", "127.0.0.1"),
-        // Who is not trusted may say what he likes.
+        // The header of an untrusted peer is ignored.
         ("192.0.2.1", "127.0.0.1", "192.0.2.1"), ("192.0.2.1", "nonsense", "192.0.2.1"),
         ("11.0.0.1", "127.0.0.1", "11.0.0.1"), ("::1", "192.0.2.9", "::1"),
-        // A proxy, and proxies behind each other.
+        // One proxy, and chained proxies.
         ("127.0.0.1", "192.0.2.1", "192.0.2.1"), ("10.200.0.1", "192.0.2.1", "192.0.2.1"),
         ("127.0.0.1", "192.0.2.1, 10.0.0.5", "192.0.2.1"),
         ("127.0.0.1", "192.0.2.1|10.0.0.5", "192.0.2.1"),
         ("127.0.0.1", "10.0.0.7, 10.0.0.5", "10.0.0.7"),
         ("2001:db8:1::1", "2001:DB9:0:0:0:0:0:1", "2001:db9::1"),
         ("::ffff:127.0.0.1", "::ffff:192.0.2.1", "192.0.2.1"),
-        // What the caller itself wrote stands before what the proxy added.
+        // Entries that the caller wrote precede the ones that the proxy added.
         ("127.0.0.1", "127.0.0.1, 192.0.2.1", "192.0.2.1"),
         ("127.0.0.1", "10.0.0.1, 127.0.0.1, 192.0.2.1, 10.0.0.2", "192.0.2.1"),
         ("127.0.0.1", "nonsense, 192.0.2.1", "192.0.2.1"),
@@ -38,7 +38,7 @@ import TidelineServerCore
         ("127.0.0.1", "[2001:db9::1]:443", "2001:db9::1"),
         ("127.0.0.1", "2001:db9::1", "2001:db9::1"),
         ("127.0.0.1", "\t192.0.2.1 ", "192.0.2.1"),
-        // What is no address makes nobody a caller of this machine.
+        // A malformed address does not make a caller local.
         ("127.0.0.1", "unknown", "unknown"), ("127.0.0.1", "unix:", "unknown"),
         ("127.0.0.1", "192.0.2.1, _hidden", "unknown"), ("127.0.0.1", "localhost", "unknown"),
         ("127.0.0.1", "127.1", "unknown"), ("127.0.0.1", "0x7f.0.0.1", "unknown"),
@@ -49,12 +49,12 @@ import TidelineServerCore
         ("127.0.0.1", "::1%eth0", "unknown"), ("127.0.0.1", "127.0.0.1 192.0.2.1", "unknown"),
         ("127.0.0.1", "127.0.0.1;192.0.2.1", "unknown"), ("127.0.0.1", "\u{0}127.0.0.1", "unknown"),
         ("127.0.0.1", "127.0.0.1\u{0}", "unknown"), ("127.0.0.1", "１27.0.0.1", "unknown"),
-        // Nobody knows who the peer is: that is no trusted one.
+        // An unknown peer is not trusted.
         ("", "127.0.0.1", "unknown"),
     ]
 
     @Test(arguments: forwardedFor)
-    func theLastWhoIsNoProxyIsTheCaller(
+    func theLastAddressThatIsNotAProxyIsTheCaller(
         _ peer: String,
         _ sent: String?,
         _ caller: String
@@ -64,7 +64,7 @@ import TidelineServerCore
             fields.append("x-forwarded-FOR", String(line))
         }
         #expect(try Self.proxies().caller(peer: peer, headers: fields) == caller)
-        // Nobody is trusted unless he is named.
+        // No peer is trusted unless it is configured.
         #expect(TrustedProxies.none.caller(peer: peer, headers: fields) == peer)
     }
 
@@ -75,7 +75,7 @@ import TidelineServerCore
         ("for=192.0.2.1, for=10.0.0.2", "192.0.2.1"), ("for=127.0.0.1,for=192.0.2.1", "192.0.2.1"),
         ("for=127.0.0.1|for=192.0.2.1", "192.0.2.1"), (",, for=192.0.2.1 ,", "192.0.2.1"),
         ("for=\"a, for=127.0.0.1\"|for=192.0.2.1", "192.0.2.1"),
-        // A field that is broken off by a quote is a field of its own.
+        // A field with an unterminated quote is a separate field.
         ("for=\"127.0.0.1|for=192.0.2.1", "192.0.2.1"),
         ("for=unknown", "unknown"), ("for=_secret", "unknown"), ("proto=https", "unknown"),
         ("for=\"127.0.0.1", "unknown"), ("for=127.0.0.1;for=127.0.0.1", "unknown"),
@@ -83,7 +83,7 @@ import TidelineServerCore
         ("for=127.0.0.1 for=192.0.2.1", "unknown"), ("for=\"127.0.0.1\\", "unknown"),
         ("for=\"x, for=192.0.2.1", "unknown"), ("", "127.0.0.1"),
     ])
-    func theFieldOfTheStandardIsRead(_ sent: String, _ caller: String) throws {
+    func theForwardedFieldIsRead(_ sent: String, _ caller: String) throws {
         var fields: HTTPFields = ["X-Forwarded-For": "198.51.100.1"]
         for line in sent.split(separator: "|", omittingEmptySubsequences: false) {
             fields.append("Forwarded", String(line))
@@ -109,9 +109,9 @@ import TidelineServerCore
         "", "10.0.0.0/33", "10.0.0.1/8", "10.0.0.0/", "10.0.0.0/+8", "10.0.0.0/08", "/8",
         "10.0.0/8", "localhost", "::/129", "::ffff:10.0.0.0/104", "10.0.0.0/8/8", "*",
     ])
-    func noNetwork(_ text: String) { #expect(IPNetwork(text) == nil) }
+    func malformedNetworksAreRejected(_ text: String) { #expect(IPNetwork(text) == nil) }
 
-    @Test func faultsOfTheConfigurationAreNamed() throws {
+    @Test func configurationErrorsAreNamed() throws {
         let json = #"{"proxies":{"trusted":["10.0.0.1/8"],"header":"X-Real-IP"}}"#
         let error = #expect(throws: ConfigurationError.self) {
             try ServerConfiguration(json: Array(json.utf8))
@@ -120,24 +120,24 @@ import TidelineServerCore
         #expect(error?.description.contains("proxies.header: one of 'X-Forwarded-For'") == true)
     }
 
-    /// What is for this machine only is for who asks, not for the proxy that stands on it.
+    /// Local-only targets are decided by the caller's address, not by that of a proxy on this machine.
     @Test(arguments: [
         ("127.0.0.1", 200), ("::1", 200), ("", 200), ("192.0.2.1", 403), ("unknown", 403),
     ])
-    func metricsAreForThisMachine(_ address: String, _ status: Int) async throws {
+    func metricsAreForLocalCallersOnly(_ address: String, _ status: Int) async throws {
         let door = try await Door()
         var request = ServerRequest(method: "GET", path: "/metrics")
         request.address = address
         #expect(await door.handler.handle(request).status == status)
     }
 
-    /// A proxy that is not named hands on the name that it was called by, and so does a page elsewhere
-    /// whose name leads to this machine.
+    /// A proxy that is not configured forwards the host name that it was called by, and so does a page on another site
+    /// whose name resolves to this machine.
     @Test(arguments: [
         ("127.0.0.1:8080", 200), ("localhost", 200), ("[::1]:8080", 200), ("todo.example", 403),
         ("127.0.0.1.example", 403), ("localhost.example:8080", 403), ("", 403),
     ])
-    func metricsAreForWhoAsksThisMachine(_ host: String, _ status: Int) async throws {
+    func metricsNeedALocalHostName(_ host: String, _ status: Int) async throws {
         let door = try await Door()
         var request = ServerRequest(method: "GET", path: "/metrics")
         request.address = "127.0.0.1"

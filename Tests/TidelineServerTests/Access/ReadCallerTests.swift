@@ -1,4 +1,4 @@
-// Callers without a token take turns by their address, however many connections they have.
+// Callers without a token take turns by address, however many connections they have.
 
 import Synchronization
 import Testing
@@ -6,7 +6,7 @@ import TidelineCore
 import TidelineServerCore
 
 @Suite struct ReadCallerTests {
-    @Test("connections of one address are one caller, and so is a network of IPv6")
+    @Test("the connections of one address are one caller, and so is an IPv6 network")
     func addresses() async throws {
         let stores = Stores()
         let door = try await Door(relay: { stores.relay($0) })

@@ -1,4 +1,4 @@
-// TokenKeysTests: keys of tokens that are fetched: rotated, not to be had, found by the issuer.
+// TokenKeysTests: fetched token keys: rotation, an issuer that is unavailable, discovery by the issuer.
 
 import Foundation
 import Synchronization
@@ -10,7 +10,7 @@ import TidelineServerCore
 import TidelineTokens
 
 @Suite struct TokenKeysTests {
-    /// An issuer: documents by their addresses, and the addresses that were asked for.
+    /// An issuer: its documents by address, and the addresses that were requested.
     private final class Issuer: Sendable {
         private struct State {
             var documents: [String: String] = [:]
@@ -71,7 +71,7 @@ import TidelineTokens
         try await authenticator.currentToken(of: fields(key), now: now)?.user.id
     }
 
-    @Test("an unknown kid has the keys fetched, at most once a minute")
+    @Test("an unknown kid makes the server fetch the keys, at most once a minute")
     func rotation() async throws {
         let issuer = Issuer()
         issuer.put(Self.address, Self.set("a"))
@@ -86,12 +86,12 @@ import TidelineTokens
         issuer.wait(seconds: 60)
         #expect(try await Self.user("b", authenticator) == "anna")
         #expect(issuer.asked.count == 2)
-        // Tokens that former keys verified are rejected.
+        // Tokens that were verified with former keys are rejected.
         await #expect(throws: ServerError.self) { try await Self.user("a", authenticator) }
     }
 
-    @Test("the old keys stay valid while the new ones cannot be had")
-    func anIssuerThatIsAway() async throws {
+    @Test("the old keys stay valid while the new ones cannot be fetched")
+    func anUnavailableIssuer() async throws {
         let issuer = Issuer()
         issuer.put(Self.address, Self.set("a"))
         let authenticator = try issuer.keys(.init(jwksURL: Self.address)).makeAuthenticator()
@@ -105,7 +105,7 @@ import TidelineTokens
         #expect(issuer.asked.count == 4)
     }
 
-    @Test("without any keys yet a token is answered with 503, and the keys are fetched soon")
+    @Test("before any keys are fetched a token is answered with 503, and the keys are fetched soon")
     func noKeysYet() async throws {
         let issuer = Issuer()
         let authenticator = try issuer.keys(.init(jwksURL: Self.address)).makeAuthenticator()
@@ -143,7 +143,7 @@ import TidelineTokens
         }
     }
 
-    @Test("a file of keys is read again when a kid is unknown")
+    @Test("a key file is read again if a kid is unknown")
     func aFileThatChanges() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/keys.json"
@@ -157,9 +157,9 @@ import TidelineTokens
         }
     }
 
-    // MARK: - What is fetched over a socket
+    // MARK: - Fetching over a socket
 
-    @Test("a document is fetched within bounds, and redirects lead nowhere else")
+    @Test("a document is fetched within limits, and redirects to other servers are not followed")
     func bounds() async throws {
         let (small, large) = (Array("{}".utf8), [UInt8](repeating: 0x20, count: 5000))
         func redirect(_ name: String, to place: String) -> Endpoint {

@@ -1,4 +1,4 @@
-// Batches of callers with rights of their own: who asks counts for each request by itself.
+// Permissions in batches: the caller is authorized for each request separately.
 
 import Foundation
 import Synchronization
@@ -32,7 +32,7 @@ import TidelineServerCore
         )
     }
 
-    @Test func theTokenOfTheBatchCounts() async throws {
+    @Test func theTokenOfTheBatchApplies() async throws {
         let door = try await Self.door()
         let parts = [
             BatchPart("1", "post", "tables/Note", #"{"id":"a","text":"x"}"#),
@@ -49,7 +49,7 @@ import TidelineServerCore
         #expect(await door.batch([inner], headers: ["X-ZUMO-AUTH": "bob"]).status == 400)
     }
 
-    @Test func eachRequestIsAskedForItsRights() async throws {
+    @Test func eachRequestIsAuthorized() async throws {
         let door = try await Self.door()
         let ann: HTTPFields = ["X-ZUMO-AUTH": "ann"]
         let bob: HTTPFields = ["X-ZUMO-AUTH": "bob"]
@@ -82,7 +82,7 @@ import TidelineServerCore
         var hooks = TableHooks()
         hooks.beforeWrite = { change in
             seen.withLock { $0.append("before \(change.id) \(change.requestID)") }
-            if change.id == "no" { throw Refusal(422, "No.") }
+            if change.id == "no" { throw Rejection(422, "No.") }
             change.values["text"] = .string("hooked")
         }
         hooks.afterWrite = { event in seen.withLock { $0.append("after \(event.id)") } }
@@ -177,9 +177,9 @@ import TidelineServerCore
         #expect(nested?.first?["status"] as? Int == 200)
     }
 
-    // MARK: - Bounds, counts
+    // MARK: - Limits, counts
 
-    @Test func readsAreRefusedWhenTheAnswersAreLarge() async throws {
+    @Test func readsAreRejectedWhenTheResponsesAreLarge() async throws {
         var limits = ServerLimits()
         limits.batchAnswerBytes = 2000
         let door = try await Door(limits: limits)
@@ -218,7 +218,7 @@ import TidelineServerCore
         #expect(!text.contains("seconds_count{route=\"insert\"}"))
     }
 
-    @Test func aDynamicSchemaGrowsOnTheWay() async throws {
+    @Test func aDynamicSchemaGrowsDuringABatch() async throws {
         let door = try await Door([], dynamic: true)
         let answer = await door.batch([
             BatchPart("1", "post", "tables/New", #"{"id":"1","a":1}"#),

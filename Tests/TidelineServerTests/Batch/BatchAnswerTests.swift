@@ -1,4 +1,4 @@
-// The answers of a batch have a bound: what comes behind it is not done, and says so.
+// The responses of a batch have a size limit: the requests after it are not executed, and their responses say so.
 
 import Foundation
 import Testing
@@ -41,9 +41,9 @@ import TidelineServerCore
         }
     }
 
-    /// Each of the rows in the answers is 1,500 bytes: the third passes the bound, the fourth is over.
+    /// Each row in the responses has 1,500 bytes: the third exceeds the limit, the fourth is not executed.
     @Test(arguments: [false, true])
-    func writesAreRefusedBehindTheBound(_ hasHooks: Bool) async throws {
+    func writesAreRejectedAfterTheLimit(_ hasHooks: Bool) async throws {
         var hooks = TableHooks()
         hooks.beforeWrite = { _ in }
         let door = try await Self.door(hasHooks ? ["TodoItem": hooks] : [:])
@@ -56,7 +56,7 @@ import TidelineServerCore
         #expect(stopped.partStatuses == [200, 200, 200, 503, 424, 424])
     }
 
-    @Test func aGroupThatPassesTheBoundIsNotDone() async throws {
+    @Test func aGroupThatExceedsTheLimitIsNotExecuted() async throws {
         let door = try await Self.door()
         let answer = await door.batch(
             Self.patches(5, group: "g")
@@ -68,8 +68,8 @@ import TidelineServerCore
         #expect(await Self.ranks(door) == [0, 7])
     }
 
-    /// The rows that stand against writes are in the answers, too.
-    @Test func refusalsCount() async throws {
+    /// The rows in rejections are part of the responses, too.
+    @Test func rejectionsCount() async throws {
         let door = try await Self.door()
         let answer = await door.batch(
             Self.patches(5, headers: ["If-Match": #""no""#]),
@@ -78,7 +78,7 @@ import TidelineServerCore
         #expect(answer.partStatuses == [412, 412, 412, 503, 503])
     }
 
-    /// The answer to a delete has no row.
+    /// The response to a delete has no row.
     @Test func deletesDoNotCount() async throws {
         let door = try await Self.door()
         let answer = await door.batch(
@@ -99,8 +99,8 @@ import TidelineServerCore
         #expect(!answer.partStatuses.contains(503))
     }
 
-    /// A named write that was refused so is done when it comes again.
-    @Test func namedWritesMayComeAgain() async throws {
+    /// A write with an idempotency key that was rejected for the limit is executed when it is repeated.
+    @Test func writesWithAKeyMayBeRepeated() async throws {
         let door = try await Self.door()
         let parts = (1...5).map { number in
             BatchPart(
@@ -125,9 +125,9 @@ import TidelineServerCore
 
     // MARK: - Memory
 
-    /// Lists of a batch do not wait behind the others of it.
+    /// Lists of a batch do not wait for other lists of the same batch.
     @Test(.timeLimit(.minutes(10)))
-    func aBatchHasRoomForAllItsPages() async throws {
+    func aBatchReservesMemoryForAllItsPages() async throws {
         let door = try await Door()
         await withTaskGroup(of: [Int].self) { group in
             for _ in 0..<12 {

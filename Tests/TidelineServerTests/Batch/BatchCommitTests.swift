@@ -1,4 +1,4 @@
-// BatchCommitTests: how many transactions a batch is.
+// BatchCommitTests: how many transactions a batch uses.
 
 import Foundation
 import Synchronization
@@ -8,7 +8,7 @@ import TidelineServerCore
 import TidelineServerSQLite
 
 @Suite struct BatchCommitTests {
-    /// The commits in a write-ahead log: frames that say how large the database is after them.
+    /// Counts the commits in a write-ahead log: frames that contain the size of the database after the commit.
     private static func commits(_ database: String) throws -> Int {
         let log = Array(try Data(contentsOf: URL(filePath: database + "-wal")))
         func number(_ place: Int) -> Int {
@@ -45,8 +45,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// A transaction whose refusal was thrown would begin again: each write in it looks at the clock.
-    @Test func aRefusalByContentRunsNothingTwice() async throws {
+    /// If a rejection were thrown, its transaction would restart, and each write in it would read the clock again.
+    @Test func aRejectionByContentRestartsNothing() async throws {
         let clock = TestClock(step: 1)
         let table = TableDefinition(
             "TodoItem",
@@ -60,7 +60,7 @@ import TidelineServerSQLite
             let row = #"{"id":"\#(text)","text":"\#(text == "short" ? "ab" : "abcdef")"}"#
             #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
         }
-        /// How often the clock was looked at.
+        /// How often the clock was read.
         func looks(_ id: String, _ status: Int) async -> Int64 {
             let copy = BatchPart(
                 "2",
@@ -84,8 +84,8 @@ import TidelineServerSQLite
         #expect(done > 3 && refused == done)
     }
 
-    /// What is rolled back moves no table: nobody is told of it, and its delta links stay.
-    @Test func nobodyIsToldOfWhatIsUndone() async throws {
+    /// A write that is rolled back changes no table: it is not reported, and its delta links stay valid.
+    @Test func writesThatAreRolledBackAreNotReported() async throws {
         try await withTemporaryDirectory { directory in
             let tables = ["TodoItem", "Other"].map { name in
                 var table = Door.todo
@@ -110,7 +110,7 @@ import TidelineServerSQLite
             #expect(told.withLock { $0.isEmpty }, "an event of what was undone")
             let same = await door.send("GET", link)
             #expect(same.status == 200 && same.rows.isEmpty && same.deltaLink == list.deltaLink)
-            // Others of the same transaction are told, and only they.
+            // Other tables of the same transaction are reported, and only those.
             let mixed = await door.batch(
                 [BatchPart("0", "post", "tables/Other", #"{"id":"o"}"#)] + failing,
                 headers: ["Prefer": "continue-on-error"]

@@ -1,5 +1,5 @@
-// Groups of a batch on a dynamic schema: a member sees the table and the columns that those before
-// it make; all of it is made or none.
+// Groups of a batch on a dynamic schema: a member sees the table and the columns that earlier members create; either
+// all of them are created or none.
 
 import Foundation
 import Testing
@@ -18,7 +18,7 @@ import TidelineServerSQLite
     }
 
     @Test(arguments: [true, false])
-    func membersSeeWhatThoseBeforeThemMake(_ isInMemory: Bool) async throws {
+    func membersSeeWhatEarlierMembersCreate(_ isInMemory: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let path = isInMemory ? nil : directory + "/a.db"
             let door = try await Door([], path: path, dynamic: true)
@@ -36,9 +36,9 @@ import TidelineServerSQLite
         }
     }
 
-    /// The last member is refused: what the others made is gone, and can be made otherwise.
+    /// The last member is rejected: what the other members created is gone, and can be created differently.
     @Test(arguments: [true, false])
-    func aRefusedGroupMakesNothing(_ isInMemory: Bool) async throws {
+    func aRejectedGroupCreatesNothing(_ isInMemory: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let path = isInMemory ? nil : directory + "/a.db"
             let door = try await Door([], path: path, dynamic: true)
@@ -48,7 +48,7 @@ import TidelineServerSQLite
             #expect(answer.partStatuses == [424, 424, 424, 424, 404], "\(answer.text)")
             #expect(await door.send("PATCH", "/tables/Fresh/a", "{}").status == 404)
             #expect(await door.send("GET", "/tables/Fresh").rows.isEmpty)
-            // Of another type than in the group.
+            // With a type other than the group's.
             let made = await door.send("POST", "/tables/Fresh", #"{"id":"a","x":"text"}"#)
             #expect(made.status == 201 && made.row["x"] as? String == "text", "\(made.text)")
             #expect(made.row["y"] == nil)
@@ -56,8 +56,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// A refused member in the middle of a table that is there already.
-    @Test func aRefusedGroupLeavesTheColumnsOfATable() async throws {
+    /// A member that is rejected after changes to an existing table.
+    @Test func aRejectedGroupLeavesTheColumnsOfATable() async throws {
         let door = try await Door([], dynamic: true)
         _ = await door.send("POST", "/tables/Old", #"{"id":"a","text":"t"}"#)
         let parts = [
@@ -74,7 +74,7 @@ import TidelineServerSQLite
         #expect(done.partBody(1)["x"] as? Int == 2)
     }
 
-    /// A type that an earlier member took is not changed by a later one.
+    /// A type that an earlier member chose is not changed by a later one.
     @Test func membersAgreeOnTypes() async throws {
         let door = try await Door([], dynamic: true)
         let answer = await door.batch([
@@ -85,7 +85,7 @@ import TidelineServerSQLite
         #expect(await door.send("GET", "/tables/Fresh").rows.isEmpty)
     }
 
-    @Test func aLargeGroupMakesItsTableOnce() async throws {
+    @Test func aLargeGroupCreatesItsTableOnce() async throws {
         let door = try await Door([], dynamic: true)
         let answer = await door.batch(
             (0..<500).map {

@@ -1,10 +1,10 @@
-// What a batch does next, by scripts of what became of its units.
+// The next actions of a batch, as scripts of units and their outcomes.
 
 import Testing
 import TidelineServerCore
 
 @Suite struct BatchMachineTests {
-    /// A unit by a word: `w` writes, `s` is by itself; digits behind it are what it depends on.
+    /// A unit in a word: `w` is a write, `s` runs alone; the digits after it are its dependencies.
     private static func machine(_ words: String, continuing: Bool = false) -> BatchMachine {
         var units: [BatchUnit] = []
         for word in words.split(separator: " ") {
@@ -18,7 +18,7 @@ import TidelineServerCore
         return BatchMachine(units, continuesOnError: continuing)
     }
 
-    @Test func neighboursWriteTogetherAndReadsSplitThem() {
+    @Test func adjacentWritesRunTogetherAndReadsSplitThem() {
         var machine = Self.machine("w w s w")
         #expect(machine.next() == .write([0, 1]))
         machine.ended(0, .succeeded)
@@ -31,7 +31,7 @@ import TidelineServerCore
         #expect(machine.ends.allSatisfy { $0 == .succeeded })
     }
 
-    @Test func nothingIsDoneAfterTheFirstFailure() {
+    @Test func nothingIsExecutedAfterTheFirstFailure() {
         var machine = Self.machine("w w w s w")
         #expect(machine.next() == .write([0, 1, 2]))
         machine.ended(0, .succeeded)
@@ -40,7 +40,7 @@ import TidelineServerCore
         #expect(machine.ends == [.succeeded, .failed, .notProcessed, .notProcessed, .notProcessed])
     }
 
-    @Test func aReadThatFailsStopsToo() {
+    @Test func aFailedReadStopsTheBatchToo() {
         var machine = Self.machine("s w")
         #expect(machine.next() == .ask(0))
         machine.ended(0, .failed)
@@ -48,7 +48,7 @@ import TidelineServerCore
         #expect(machine.ends == [.failed, .notProcessed])
     }
 
-    @Test func whatDependsOnAFailureIsLeftAndTheOthersGoOn() {
+    @Test func requestsThatDependOnAFailureAreSkippedAndTheOthersContinue() {
         var machine = Self.machine("s w0 w w1 s2", continuing: true)
         #expect(machine.next() == .ask(0))
         machine.ended(0, .failed)
@@ -62,7 +62,7 @@ import TidelineServerCore
         )
     }
 
-    @Test func writesMayDependOnThoseBesideThem() {
+    @Test func writesMayDependOnAdjacentWrites() {
         var machine = Self.machine("w w0 w1", continuing: true)
         #expect(machine.next() == .write([0, 1, 2]))
         machine.ended(0, .failed)
@@ -71,7 +71,7 @@ import TidelineServerCore
         #expect(machine.ends == [.failed, .dependencyFailed, .dependencyFailed])
     }
 
-    @Test func whatWasNotTriedComesAgain() {
+    @Test func unitsThatWereNotTriedRunAgain() {
         var machine = Self.machine("w w0 w")
         #expect(machine.next() == .write([0, 1, 2]))
         machine.ended(0, .succeeded)
@@ -82,7 +82,7 @@ import TidelineServerCore
         #expect(machine.next() == .finish)
     }
 
-    @Test func nothingIsNothing() {
+    @Test func anEmptyBatchEndsAtOnce() {
         var machine = Self.machine("")
         #expect(machine.next() == .finish)
     }

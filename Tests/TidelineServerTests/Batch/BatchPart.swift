@@ -1,10 +1,10 @@
-// BatchPart: one request of a batch, and what tests look at in the answer of a batch.
+// BatchPart: one request of a batch, and the parts of a batch response that tests check.
 
 import Foundation
 import TidelineCore
 import TidelineServerCore
 
-/// One request of a batch, as its JSON.
+/// One request of a batch, as JSON.
 struct BatchPart: Sendable {
     var members: [(String, String)]
 
@@ -59,6 +59,6 @@ extension ServerResponse {
         parts[place]["headers"] as? [String: String] ?? [:]
     }
 
-    /// The codes of the problems, where there are some.
+    /// The codes of the problems, nil for a response without one.
     var partCodes: [String?] { parts.indices.map { partBody($0)["code"] as? String } }
 }

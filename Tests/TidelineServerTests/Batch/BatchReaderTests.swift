@@ -1,4 +1,4 @@
-// What a batch may be: each fault of a table is one refusal, before anything is done.
+// Valid batches: each malformed one in a table is rejected before anything is executed.
 
 import Testing
 import TidelineCore
@@ -31,18 +31,18 @@ import TidelineServerCore
         #"{"id":"\#(id)","method":"post","url":"\#(url)","body":{}\#(more)}"#
     }
 
-    /// What one request may send by itself it may send in a batch.
-    @Test func bodiesMayBeAsDeepAsAlone() throws {
+    /// A body that a single request may send is accepted in a batch.
+    @Test func bodiesMayBeAsDeepAsInASingleRequest() throws {
         func body(_ levels: Int) -> String {
             let list = String(repeating: "[", count: levels) + String(repeating: "]", count: levels)
             return #"{"id":"1","method":"post","url":"tables/T","body":{"a":\#(list)}}"#
         }
-        // The value of a JSON Patch has two around it, a row has one; the request decides.
+        // The value of a JSON Patch has two enclosing levels, a row has one; the content type decides.
         #expect(try Self.read(Self.requests(body(64))).requests.count == 1)
         #expect(throws: ServerError.self) { try Self.read(Self.requests(body(65))) }
     }
 
-    // MARK: - Refused
+    // MARK: - Rejected
 
     @Test(arguments: [
         ("", "a JSON value is expected"),
@@ -122,7 +122,7 @@ import TidelineServerCore
             ), "base64url is expected"
         ),
     ])
-    func refuses(_ text: String, _ reason: String) throws {
+    func rejectsMalformedBatches(_ text: String, _ reason: String) throws {
         let error = try #require(throws: ServerError.self) { try Self.read(text) }
         #expect(error.status == 400)
         #expect(error.message.contains(reason), "\(error.message)")
@@ -134,7 +134,7 @@ import TidelineServerCore
         "http://user@example.test:8080/tables/T", "file:///etc/passwd", "ftp://example.test:8080/",
         "https://sync.example/apple", "https://sync.example/tables/T", "javascript:1",
     ])
-    func refusesOtherOrigins(_ url: String) throws {
+    func rejectsOtherOrigins(_ url: String) throws {
         let error = try #require(throws: ServerError.self) {
             try Self.read(Self.requests(Self.get("1", url)))
         }
@@ -142,7 +142,7 @@ import TidelineServerCore
         #expect(error.message.contains("not an address of this server"))
     }
 
-    @Test func refusesWhatIsTooMuch() throws {
+    @Test func rejectsBatchesOverTheLimits() throws {
         var limits = ServerLimits()
         limits.batchRequests = 2
         let two = Self.requests(Self.get("1"), Self.get("2"))
@@ -160,7 +160,7 @@ import TidelineServerCore
         #expect(large.message.contains("limits.batchBytes"))
     }
 
-    @Test func refusesManyHeaders() throws {
+    @Test func rejectsTooManyHeaders() throws {
         let headers = (0...100).map { "\"h\($0)\":\"\"" }.joined(separator: ",")
         let error = try #require(throws: ServerError.self) {
             try Self.read(Self.requests(Self.post("1", #","headers":{\#(headers)}"#)))
@@ -233,7 +233,7 @@ import TidelineServerCore
         )
     }
 
-    @Test func readsBodiesAsTheyStand() throws {
+    @Test func readsBodiesByteForByte() throws {
         let bodies = [
             #" { "a" : 1.0e2,  "a":"\u0041" } "#, "[1, 2]", #""text""#, "12", "true", "false",
             "null",
@@ -273,7 +273,7 @@ import TidelineServerCore
         #expect(try body("Application/JSON; charset=utf-8", "{}") == "{}")
     }
 
-    @Test func takesAnnotationsAndNulls() throws {
+    @Test func acceptsAnnotationsAndNulls() throws {
         let envelope = try Self.read(
             Self.requests(
                 #"{"@odata.x":1,"id":"1","method":"get","url":"a","headers":null,"#

@@ -1,4 +1,4 @@
-// Batches of named writes that come again: whole, in part, and from two sides at once.
+// Repeated batches of writes with idempotency keys: as a whole, in part, and concurrently.
 
 import Foundation
 import Testing
@@ -14,7 +14,7 @@ import TidelineServerSQLite
         ]
     }
 
-    /// The server makes the ids, and later requests refer to the rows.
+    /// The server creates the ids, and later requests refer to the rows.
     private static func parts(group: String? = nil) -> [BatchPart] {
         [
             BatchPart(
@@ -52,12 +52,12 @@ import TidelineServerSQLite
         #expect(await door.send("GET", "/tables/TodoItem").rows.count == 1)
     }
 
-    /// Nothing of a batch is known by a name of the batch, so nobody is to count on it.
+    /// The server recognizes nothing by a key of the batch itself, so such a key is rejected.
     @Test(arguments: [
         ["Repeatability-Request-ID"], ["Repeatability-First-Sent"],
         ["Repeatability-Request-ID", "Repeatability-First-Sent"],
     ])
-    func aBatchHasNoNameOfItsOwn(_ names: [String]) async throws {
+    func aBatchHasNoIdempotencyKey(_ names: [String]) async throws {
         let door = try await Door()
         var headers: HTTPFields = [:]
         for name in names { headers.append(name, try #require(Self.named("all")[name])) }
@@ -68,8 +68,8 @@ import TidelineServerSQLite
         #expect(await door.send("GET", "/tables/TodoItem").rows.isEmpty)
     }
 
-    /// The connection broke behind the first of two batches of one queue.
-    @Test func whatWasDoneOfABatchIsNotDoneAgain() async throws {
+    /// The connection was lost after the first of two batches of one queue.
+    @Test func theExecutedPartOfABatchIsNotExecutedAgain() async throws {
         let door = try await Door()
         let first = await door.batch([Self.parts()[0]])
         let whole = await door.batch(Self.parts())
@@ -79,7 +79,7 @@ import TidelineServerSQLite
         #expect(rows.count == 1 && rows[0]["rank"] as? Int == 1)
     }
 
-    @Test func equalBatchesAtOnceAreDoneOnce() async throws {
+    @Test func equalConcurrentBatchesAreExecutedOnce() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door(path: directory + "/a.db")
             let answers = await withTaskGroup(of: ServerResponse.self) { group in
@@ -93,8 +93,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// The id that a name leads to is one's own.
-    @Test func namesOfOthersLeadToOtherRows() async throws {
+    /// The id that belongs to an idempotency key is private to the caller.
+    @Test func keysOfOtherCallersBelongToOtherRows() async throws {
         let door = try await Door(authenticator: try Tokens.authenticator())
         var ids: Set<String> = []
         for user in ["anna", "bert"] {
@@ -104,7 +104,7 @@ import TidelineServerSQLite
         }
         #expect(ids.count == 2)
         for id in ids {
-            // UUIDs of version 7, like those without a name.
+            // UUIDs of version 7, like those without an idempotency key.
             #expect(id.utf8.count == 36 && Array(id)[14] == "7", "\(id)")
         }
     }

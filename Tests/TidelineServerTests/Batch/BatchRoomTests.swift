@@ -1,9 +1,10 @@
-// BatchRoomTests: what batches hold of the memory for answers, and who waits for them.
+// BatchRoomTests: the response memory that batches reserve, and the callers that wait for them.
 
 import Foundation
 import Testing
 import TidelineCore
 import TidelineServerCore
+import TidelineTestKit
 
 @Suite struct BatchRoomTests {
     private static let list = "tables/TodoItem?$top=10"
@@ -23,10 +24,10 @@ import TidelineServerCore
         return door
     }
 
-    /// Batches that read hold what they have read, and nothing for what they have not; writes and
-    /// pages of others have their room meanwhile.
+    /// Batches that read reserve memory for what they have read, and none for the rest; writes and pages of other
+    /// callers get their reservations meanwhile.
     @Test(.timeLimit(.minutes(10)))
-    func nobodyWaitsForBatchesThatRead() async throws {
+    func noCallerWaitsForBatchesThatRead() async throws {
         let traffic = ServerTraffic(answersBytesMax: 8 << 20)
         let (within, gate) = (ServerTraffic.Counter(), Flag())
         let held = Endpoint("GET", "/api/held") { _ in
@@ -47,7 +48,7 @@ import TidelineServerCore
             }
         }
         while within.current < 6 { try await Task.sleep(for: .milliseconds(1)) }
-        // Three of them have pages, the others nothing.
+        // Three of them have pages, the others have none.
         #expect((1_800_000..<2_000_000).contains(traffic.answersHeld))
         let writes = (0..<100).map {
             BatchPart("\($0)", "patch", "tables/TodoItem/\($0 % 10)", #"{"rank":\#($0)}"#)
@@ -63,14 +64,14 @@ import TidelineServerCore
         #expect(traffic.answersHeld == 0)
     }
 
-    /// Who holds room does not wait for more of it: the rest of the batch comes again.
+    /// A batch that has a reservation does not wait for more memory: the caller repeats the rest of the batch.
     @Test(.timeLimit(.minutes(10)))
-    func aPageThatThereIsNoRoomForIsLeft() async throws {
+    func aPageWithoutMemoryIsSkipped() async throws {
         let traffic = ServerTraffic(answersBytesMax: 8 << 20)
         let door = try await Self.door(traffic)
         let lists = (0..<6).map { BatchPart("\($0)", "get", Self.list) }
         let others = traffic.batchReads.count(100_000)
-        // An answer holds its room as long as somebody has it.
+        // A response keeps its reservation as long as it is referenced.
         do {
             let answer = await door.batch(lists, continuing: true)
             #expect(answer.partStatuses == [200, 200, 200, 503, 503, 503])
@@ -78,13 +79,13 @@ import TidelineServerCore
             #expect((answer.partBody(3)["error"] as? String ?? "").contains("limits.answersBytes"))
         }
         others.resize(to: 0)
-        // A batch that is alone has all that it may have.
+        // A batch that is alone gets the maximum for a batch.
         #expect(await door.batch(lists).partStatuses == Array(repeating: 200, count: 6))
         #expect(traffic.answersHeld == 0)
     }
 
-    /// Small pages are counted together.
-    @Test func manySmallPagesTakeRoom() async throws {
+    /// The sizes of small pages are added up.
+    @Test func manySmallPagesReserveMemory() async throws {
         let traffic = ServerTraffic(answersBytesMax: 8 << 20)
         let door = try await Door(traffic: traffic)
         let text = String(repeating: "x", count: 20_000)
@@ -102,7 +103,7 @@ import TidelineServerCore
         withExtendedLifetime(others) {}
     }
 
-    /// The first page, or row, waits: then there is an answer in any case.
+    /// The first page or row waits, so that the response is never empty.
     @Test(.timeLimit(.minutes(10)), arguments: [list, "tables/TodoItem/large"])
     func theFirstLargeAnswerWaits(target: String) async throws {
         let traffic = ServerTraffic(answersBytesMax: 8 << 20)
@@ -115,17 +116,17 @@ import TidelineServerCore
             BatchPart("\($0)", "get", $1)
         }
         async let answer = door.batch(parts, continuing: true)
-        while traffic.batchReads.waiting == 0 { await Task.yield() }
+        try await until { traffic.batchReads.waiting != 0 }
         #expect(traffic.answersHeld == 1 << 30)
         withExtendedLifetime(others) {}
         others = nil
         #expect(await answer.partStatuses == [404, 200])
     }
 
-    /// What an endpoint asks for is part of the batch, also another batch: none of it waits for what
-    /// the batch holds itself.
+    /// Requests of an endpoint are part of the batch, and so is a batch that it sends: none of them waits for memory
+    /// that the batch itself holds.
     @Test(.timeLimit(.minutes(10)))
-    func whatAnEndpointAsksIsPartOfTheBatch() async throws {
+    func requestsOfAnEndpointArePartOfTheBatch() async throws {
         let traffic = ServerTraffic(answersBytesMax: 4 << 20)
         let inner = Endpoint("POST", "/api/inner") { call in
             let list = await call.send(

@@ -1,4 +1,4 @@
-// Batches through the whole server: what is done, what is left, and what is answered.
+// Batches through the whole server: what is executed, what is skipped, and how it is answered.
 
 import Foundation
 import Testing
@@ -6,7 +6,7 @@ import TidelineCore
 import TidelineServerCore
 
 @Suite struct BatchTests {
-    /// The path that is no row is none in a batch, either.
+    /// A path that does not name a row does not name one in a batch, either.
     @Test(arguments: ["POST", "PATCH", "PUT", "DELETE"])
     func writesToADigest(_ method: String) async throws {
         let door = try await Door()
@@ -73,13 +73,13 @@ import TidelineServerCore
         #expect(answer.parts[4]["body"] == nil)
     }
 
-    @Test func nothingIsABatchToo() async throws {
+    @Test func anEmptyBatchIsAccepted() async throws {
         let answer = try await Door().batch([])
         #expect(answer.status == 200)
         #expect(answer.text == #"{"responses":[]}"#)
     }
 
-    @Test func theBatchSaysTheGenerationForAll() async throws {
+    @Test func theVersionOfTheBatchAppliesToAllRequests() async throws {
         let door = try await Door()
         let parts = [
             BatchPart("1", "get", "tables/TodoItem"),
@@ -101,7 +101,7 @@ import TidelineServerCore
         }
     }
 
-    @Test func namesOfRequestsComeBack() async throws {
+    @Test func requestIDsAreReturned() async throws {
         let answer = try await Door().batch(
             [
                 BatchPart("1", "get", "tables/TodoItem", headers: ["x-request-id": "mine"]),
@@ -116,7 +116,7 @@ import TidelineServerCore
 
     // MARK: - Failures
 
-    @Test func nothingIsDoneAfterAFailure() async throws {
+    @Test func nothingIsExecutedAfterAFailure() async throws {
         let door = try await Door()
         let answer = await door.batch([
             Self.insert("1"), Self.insert("1x"), BatchPart("no", "get", "tables/TodoItem/none"),
@@ -129,7 +129,7 @@ import TidelineServerCore
         #expect(await Self.ids(door) == ["1", "1x"])
     }
 
-    @Test func aWriteThatFailsStopsThoseBesideIt() async throws {
+    @Test func aFailedWriteStopsTheWritesAfterIt() async throws {
         let door = try await Door()
         let answer = await door.batch([
             Self.insert("1"), BatchPart("again", "post", "tables/TodoItem", #"{"id":"1"}"#),
@@ -140,7 +140,7 @@ import TidelineServerCore
         #expect(await Self.ids(door) == ["1"])
     }
 
-    @Test func aWriteThatCannotBeReadStopsToo() async throws {
+    @Test func aMalformedWriteStopsTheBatchToo() async throws {
         let door = try await Door()
         let answer = await door.batch([
             Self.insert("1"), BatchPart("bad", "post", "tables/TodoItem", #"{"nothing":1}"#),
@@ -158,7 +158,7 @@ import TidelineServerCore
         ("continue-on-error=false, continue-on-error", "continue-on-error=false", false),
         ("continue-on-error=perhaps", nil, false),
     ])
-    func goesOnWhenPreferred(_ prefer: String, _ applied: String?, _ goesOn: Bool) async throws {
+    func continuesIfPreferred(_ prefer: String, _ applied: String?, _ goesOn: Bool) async throws {
         let door = try await Door()
         let answer = await door.batch(
             [
@@ -177,7 +177,7 @@ import TidelineServerCore
         #expect(await Self.ids(door) == (goesOn ? ["1", "2"] : ["1"]))
     }
 
-    @Test func whatDependsOnAFailureIsLeft() async throws {
+    @Test func requestsThatDependOnAFailureAreSkipped() async throws {
         let door = try await Door()
         let answer = await door.batch(
             [
@@ -202,7 +202,7 @@ import TidelineServerCore
 
     // MARK: - Groups
 
-    @Test func aGroupIsDoneOrNot() async throws {
+    @Test func aGroupIsAtomic() async throws {
         let door = try await Door()
         let answer = await door.batch(
             [
@@ -233,7 +233,7 @@ import TidelineServerCore
         #expect(row["text"] as? String == "a")
     }
 
-    @Test func aGroupThatDependsOnAFailureIsLeftAsAWhole() async throws {
+    @Test func aGroupThatDependsOnAFailureIsSkippedAsAWhole() async throws {
         let door = try await Door()
         let answer = await door.batch(
             [
@@ -301,7 +301,7 @@ import TidelineServerCore
         ("GET", 405), ("HEAD", 405), ("PUT", 405), ("DELETE", 405), ("PATCH", 405),
         ("OPTIONS", 200),
     ])
-    func isForPOST(_ method: String, _ status: Int) async throws {
+    func onlyPOSTIsAllowed(_ method: String, _ status: Int) async throws {
         let answer = try await Door().send(method, "/$batch")
         #expect(answer.status == status)
         #expect(answer.headers["Allow"] == "POST")
@@ -311,7 +311,7 @@ import TidelineServerCore
         ("application/json", 200), ("application/json; charset=utf-8", 200), ("text/plain", 415),
         ("multipart/mixed; boundary=batch_1", 415), ("application/json-patch+json", 415), ("", 415),
     ])
-    func isJSON(_ type: String, _ status: Int) async throws {
+    func onlyJSONIsAccepted(_ type: String, _ status: Int) async throws {
         let answer = try await Door().send(
             "POST",
             "/%24batch/",
@@ -343,7 +343,7 @@ import TidelineServerCore
         #expect(await Self.ids(door) == [])
     }
 
-    @Test func aConditionIsNotMet() async throws {
+    @Test func aRequestWithAConditionIsNotExecuted() async throws {
         let door = try await Door()
         var part = Self.insert("1")
         part.members.append(("if", "\"true\""))

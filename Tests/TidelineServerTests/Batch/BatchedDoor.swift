@@ -1,12 +1,12 @@
-// BatchedDoor: a request as a batch of one, and its answer out of it: tests of single requests
-// run through batches so.
+// BatchedDoor: sends a request as a batch of one, and unpacks its response, so that tests of single requests also run
+// through batches.
 
 import Foundation
 import TidelineCore
 import TidelineServerCore
 
 extension ServerRequest {
-    /// Nil for what a batch cannot say, or says of itself.
+    /// Nil for a request that a batch cannot express, or that concerns the batch itself.
     func asBatch() -> ServerRequest? {
         guard ["GET", "POST", "PATCH", "PUT", "DELETE"].contains(method),
             !path.hasPrefix("/health"), path != "/metrics", path != "/$batch"
@@ -33,7 +33,7 @@ extension ServerRequest {
         return result
     }
 
-    /// The body as a batch has it; nil for what is no JSON, where it should be, and for null.
+    /// The body as a batch contains it; nil for null, and for malformed JSON where JSON is expected.
     private var bodyText: String? {
         let text = String(decoding: body, as: UTF8.self)
         let type = headers["Content-Type"]?.lowercased() ?? "application/json"
@@ -53,7 +53,7 @@ extension ServerRequest {
 }
 
 extension ServerResponse {
-    /// The one answer of a batch, with what the batch has for all; a refused batch as it is.
+    /// The only response in a batch, with the headers of the batch; a rejected batch is returned as it is.
     func outOfBatch() -> ServerResponse {
         guard status == 200, let part = parts.first, parts.count == 1 else { return self }
         var result = ServerResponse(status: part["status"] as? Int ?? 0)
@@ -74,13 +74,13 @@ extension ServerResponse {
         "Access-Control-Expose-Headers",
     ]
 
-    /// The headers of the answer itself, by lower-case name.
+    /// The headers of the response itself, by lowercase name.
     var comparableHeaders: [String: String] {
         var result: [String: String] = [:]
         for field in headers where !Self.shared.contains(field.name) {
             if field.name.lowercased() == "x-request-id" { continue }
             // The epoch is that of the door's own database.
-            // The schema stands on the whole answer only.
+            // Only the batch response has the schema.
             let others = ["cache-control", "vary", "tideline-epoch", "tideline-schema"]
             if others.contains(field.name.lowercased()) { continue }
             result[field.name.lowercased()] = field.value
@@ -88,7 +88,7 @@ extension ServerResponse {
         return result
     }
 
-    /// The bytes of the member `body` of the one answer, which is its last.
+    /// The bytes of the member `body` of the only response, which is its last member.
     private var rawBody: [UInt8] {
         let mark = Array("},\"body\":".utf8)
         let end = Array("}]}".utf8)

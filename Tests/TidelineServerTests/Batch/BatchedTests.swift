@@ -1,4 +1,4 @@
-// Tests of single requests, run once more with each request in a batch of its own.
+// Tests of single requests, run again with each request in a separate batch.
 
 import Testing
 
@@ -15,7 +15,7 @@ import Testing
         _ isClassic: Bool
     ) async throws {
         try await Door.$usesBatches.withValue(true) {
-            try await ConditionTests().holdOnEveryVerb(item, isClassic)
+            try await ConditionTests().applyToEveryMethod(item, isClassic)
         }
     }
 }

@@ -1,4 +1,4 @@
-// Batches that come as gzip: what is taken, and that no bytes of a caller take more than is allowed.
+// Batches that are compressed with gzip: what is accepted, and that decompression stays within the limits.
 
 import Testing
 import TidelineCore
@@ -6,7 +6,7 @@ import TidelineServerCore
 import TidelineTestKit
 
 @Suite struct CodedBatchTests {
-    /// So many inserts; they shrink well.
+    /// This many inserts; they compress well.
     private static func batch(_ count: Int, _ text: String = "milk") -> [UInt8] {
         let parts = (0..<count).map {
             #"{"id":"\#($0)","method":"post","url":"tables/TodoItem","#
@@ -36,7 +36,7 @@ import TidelineTestKit
         let small = try #require(ContentCoding.gzip(Self.batch(50)))
         let answer = await Self.send(small, door, coding: coding)
         #expect(answer.status == 200, "\(answer.text)")
-        // What says that the next one may come so, too.
+        // The response says that the next batch may be compressed, too.
         #expect(answer.headers["Accept-Encoding"] == "gzip")
         #expect(await door.send("GET", "/tables/TodoItem").text.contains(#""id":"r49""#))
         let plain = await Self.send(Self.batch(1), door, coding: "identity")
@@ -45,15 +45,15 @@ import TidelineTestKit
     }
 
     @Test(arguments: ["deflate", "br", "gzip, gzip", "gzip, br", "x-unknown"])
-    func otherCodingsAreRefused(coding: String) async throws {
+    func otherCodingsAreRejected(coding: String) async throws {
         let door = try await Door()
         let answer = await Self.send(Self.batch(1), door, coding: coding)
         #expect(answer.status == 415)
         #expect(answer.headers["Accept-Encoding"] == "gzip")
     }
 
-    /// Whatever is not one whole member is refused, and nothing of it is done.
-    @Test func damagedBatchesAreRefused() async throws {
+    /// A body that is not exactly one gzip member is rejected, and nothing in it is executed.
+    @Test func damagedBatchesAreRejected() async throws {
         let door = try await Door()
         let whole = try #require(ContentCoding.gzip(Self.batch(50)))
         var cases: [(String, [UInt8])] = [
@@ -63,7 +63,7 @@ import TidelineTestKit
         for cut in [1, 4, 8, 9, whole.count / 2] {
             cases.append(("cut by \(cut)", Array(whole.dropLast(cut))))
         }
-        // The sum is in front of the length.
+        // The checksum precedes the length.
         for place in [whole.count - 5, whole.count - 8, whole.count - 4, 0, 2, 3] {
             var bytes = whole
             bytes[place] ^= 0x40
@@ -71,14 +71,14 @@ import TidelineTestKit
         }
         for (name, bytes) in cases {
             let answer = await Self.send(bytes, door)
-            // By chance the last bytes of what is left may name more than is allowed.
+            // The last bytes of a truncated body may happen to state a length over the limit.
             #expect([400, 413].contains(answer.status), "\(name): \(answer.text)")
         }
         #expect(await door.send("GET", "/tables/TodoItem").text.contains(#""items":[]"#))
     }
 
-    /// A bomb is refused by what it says that it becomes; one that lies about it becomes no more.
-    @Test func bombsDoNotGoOff() async throws {
+    /// A zip bomb is rejected by the length that it states; one that states a wrong length is not decompressed further.
+    @Test func zipBombsAreRejected() async throws {
         let limits = ServerLimits()
         let bomb = try #require(
             ContentCoding.gzip([UInt8](repeating: 0x20, count: limits.batchBytes * 8))
@@ -94,8 +94,8 @@ import TidelineTestKit
         }
     }
 
-    /// What batches become is given back with their answers, whatever these are.
-    @Test func theirMemoryIsGivenBack() async throws {
+    /// The memory of decompressed batches is released with their responses, whatever these are.
+    @Test func theirMemoryIsReleased() async throws {
         let door = try await Door()
         let memory = door.handler.service.settings.traffic.codedBatches
         _ = await Self.send(try #require(ContentCoding.gzip(Self.batch(900))), door)

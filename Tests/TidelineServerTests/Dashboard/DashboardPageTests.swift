@@ -1,4 +1,4 @@
-// The files of the page as they are in the binary: all there, small, and on their own.
+// The files of the dashboard page in the binary: complete, small, and self-contained.
 
 import Foundation
 import Testing
@@ -11,7 +11,7 @@ import TidelineServerCore
         (name: file.name, text: String(decoding: file.body, as: UTF8.self))
     }
 
-    @Test func everyFileThatIsAskedForIsThere() throws {
+    @Test func everyReferencedFileExists() throws {
         let names = Set(Self.files.map(\.name))
         var asked: Set<String> = []
         for (_, text) in Self.files {
@@ -23,20 +23,20 @@ import TidelineServerCore
         #expect(names.subtracting(asked) == ["index.html"])
     }
 
-    @Test func allOfItIsSmall() {
+    @Test func theFilesAreSmall() {
         #expect(DashboardPage.files.reduce(0) { $0 + $1.body.count } < 150_000)
     }
 
-    /// What a row holds is never read as markup or code, and nothing comes from elsewhere.
+    /// Stored values are never interpreted as markup or code, and nothing is loaded from another origin.
     @Test(arguments: [
         "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function",
         "localStorage", "document.cookie", "https://",
     ])
-    func nothingThatWouldLetARowIn(word: String) {
+    func noWordThatInterpretsStoredValues(word: String) {
         for (name, text) in Self.files { #expect(!text.contains(word), "\(name)") }
     }
 
-    @Test func theServerServesIt() async throws {
+    @Test func theServerServesThePage() async throws {
         var configuration = ServerConfiguration()
         configuration.port = 0
         configuration.database = .memory
@@ -61,7 +61,7 @@ import TidelineServerCore
         (#"{"dashboard":{"devices":-1}}"#, "dashboard.devices"),
         (#"{"dashboard":{"page":1}}"#, "dashboard.page"),
     ])
-    func itsKeysAreRead(json: String, fault: String) throws {
+    func invalidKeysAreRejected(json: String, fault: String) throws {
         do throws(ConfigurationError) {
             let dashboard = try ServerConfiguration(json: Array(json.utf8)).dashboard
             #expect(fault.isEmpty)
@@ -72,8 +72,8 @@ import TidelineServerCore
         }
     }
 
-    /// Neither passwords nor the names of key files.
-    @Test func settingsInForceHoldNoSecret() async throws {
+    /// The settings contain neither passwords nor the names of key files.
+    @Test func settingsInForceContainNoSecret() async throws {
         var configuration = ServerConfiguration()
         configuration.database = .postgres(url: "postgres://me:hush@db.example/todo")
         configuration.metrics.keyFile = "/etc/hush.key"

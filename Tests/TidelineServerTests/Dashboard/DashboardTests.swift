@@ -1,4 +1,4 @@
-// The dashboard's routes: who may use them, what an operator may do there, what the page is told.
+// The dashboard's routes: who may use them, what an operator may do there, and what the page receives.
 
 import Foundation
 import Synchronization
@@ -56,16 +56,16 @@ import TidelineServerCore
         )
     }
 
-    // MARK: - Who
+    // MARK: - Access
 
     @Test(
         arguments: [
             ("localhost:8080", [:], 200), ("LOCALHOST", [:], 200), ("127.0.0.1:1", [:], 200),
             ("127.1.2.3", [:], 200), ("[::1]:8080", [:], 200),
-            // A name of somebody else that leads here.
+            // A foreign host name that resolves to this machine.
             ("evil.example:8080", [:], 403), ("localhost.evil.example", [:], 403),
             ("127.0.0.1.evil.example", [:], 403), ("127.0.0.256", [:], 403), ("", [:], 403),
-            // A page of somebody else.
+            // A page of another site.
             ("localhost:8080", ["Origin": "http://localhost:8080"], 200),
             ("localhost:8080", ["Origin": "http://localhost:9999"], 403),
             ("localhost:8080", ["Origin": "http://evil.example"], 403),
@@ -76,12 +76,12 @@ import TidelineServerCore
             ("localhost:8080", ["Sec-Fetch-Site": "same-site"], 403),
         ] as [(String, HTTPFields, Int)]
     )
-    func withoutUsersOnlyThisMachineAndThisPage(
+    func withoutAuthenticationOnlyThisMachineAndThisPageHaveAccess(
         host: String,
         fields: HTTPFields,
         status: Int
     ) async throws {
-        // Web pages that may call the tables may not call this.
+        // Origins that may call the tables may not call the dashboard.
         let door = try await Door(
             crossOrigin: OriginPattern("*").map { CrossOrigin([$0]) },
             dashboard: Self.dashboard()
@@ -92,7 +92,7 @@ import TidelineServerCore
         }
     }
 
-    @Test func withoutUsersPermissionsHold() async throws {
+    @Test func withoutAuthenticationPermissionsApply() async throws {
         var table = Door.todo
         table.permissions = TablePermissions(delete: .disabled)
         let door = try await Door([table], dashboard: Self.dashboard())
@@ -108,7 +108,7 @@ import TidelineServerCore
         #expect(overview.row["operator"] is NSNull)
     }
 
-    @Test func elsewhereWithoutUsersItIsNotThere() async throws {
+    @Test func remoteCallersWithoutAuthenticationAreRejected() async throws {
         let door = try await Door(dashboard: Self.dashboard(loopback: false))
         for path in ["/", "/$admin/overview", "/$admin/page/index.html"] {
             #expect(await send(door, "GET", path).status == 403)
@@ -122,7 +122,7 @@ import TidelineServerCore
         #expect(await send(none, "GET", "/$admin/overview").status == 404)
     }
 
-    @Test func usersAreOperatorsByName() async throws {
+    @Test func operatorsAreConfiguredByName() async throws {
         for loopback in [true, false] {
             let door = try await Door(
                 authenticator: try Tokens.authenticator(),
@@ -160,8 +160,8 @@ import TidelineServerCore
         #expect(refused.status == 403)
     }
 
-    /// A browser sends no token with an address: the page that asks for it comes with the refusal.
-    @Test func thePageAsksForATokenWhereOthersReachIt() async throws {
+    /// A browser sends no token when a user opens an address: the rejection contains the page that asks for one.
+    @Test func thePageAsksRemoteCallersForAToken() async throws {
         let near = try await Door(
             authenticator: try Tokens.authenticator(),
             dashboard: Self.dashboard(users: true)
@@ -187,7 +187,7 @@ import TidelineServerCore
         return table
     }
 
-    @Test func anOperatorPassesOwnersAndPermissions() async throws {
+    @Test func anOperatorBypassesOwnersAndPermissions() async throws {
         let door = try await Door(
             [Self.owned],
             authenticator: try Tokens.authenticator(),
@@ -212,7 +212,7 @@ import TidelineServerCore
         #expect(changed.row["text"] as? String == "x" && changed.row["userId"] as? String == "anna")
         let late = await send(door, "PATCH", path + "/a", #"{"text":"y"}"#, headers: condition)
         #expect(late.status == 412 && late.row["text"] as? String == "x")
-        // As a whole it would be written with another owner.
+        // Replacing the whole row would write it with another owner.
         #expect(await send(door, "PUT", path + "/a", #"{"id":"a"}"#, headers: olga).status == 405)
         let given = await send(door, "POST", path, #"{"id":"b","userId":"anna"}"#, headers: olga)
         #expect(given.row["userId"] as? String == "anna")
@@ -228,14 +228,14 @@ import TidelineServerCore
             headers: olga
         )
         #expect(back.status == 200)
-        // Elsewhere an operator is a user as others are.
+        // On other routes an operator is a user like any other.
         #expect(await door.send("GET", "/tables/TodoItem", headers: olga).ids == ["c"])
         let usual = await door.send("PATCH", "/tables/TodoItem/c", #"{"text":"z"}"#, headers: olga)
         #expect(usual.status == 405)
         #expect(await send(door, "GET", path, headers: anna).status == 403)
     }
 
-    @Test func anOperatorPassesRowFilters() async throws {
+    @Test func anOperatorBypassesRowFilters() async throws {
         var hooks = TableHooks()
         hooks.rowFilter = { _ in "text eq 'shown'" }
         let door = try await Door(
@@ -257,7 +257,7 @@ import TidelineServerCore
         #expect(await door.send("GET", "/tables/TodoItem", headers: olga).ids == ["a"])
     }
 
-    @Test func readOnlyOnlyReads() async throws {
+    @Test func aReadOnlyDashboardRejectsWrites() async throws {
         let door = try await Door(dashboard: Self.dashboard(mode: .readOnly))
         #expect(await send(door, "GET", "/$admin/tables/TodoItem").status == 200)
         for (method, path) in [
@@ -270,9 +270,9 @@ import TidelineServerCore
         #expect(await send(door, "GET", "/$admin/overview").row["mode"] as? String == "readOnly")
     }
 
-    // MARK: - What the page gets
+    // MARK: - What the page receives
 
-    @Test func filesAreGuardedAndKnownAgain() async throws {
+    @Test func filesHaveSecurityHeadersAndETags() async throws {
         let door = try await Door(dashboard: Self.dashboard())
         let page = await send(door, "GET", "/")
         #expect(page.status == 200 && page.text == "<p>")
@@ -291,7 +291,7 @@ import TidelineServerCore
         #expect(await send(door, "HEAD", "/").status == 200)
     }
 
-    @Test func devicesAreSeenAndFallBehind() async throws {
+    @Test func devicesAreListedAndFallBehind() async throws {
         let door = try await Door(dashboard: Self.dashboard(devicesMax: 10))
         let phone: HTTPFields = ["X-ZUMO-INSTALLATION-ID": "phone", "X-ZUMO-VERSION": "Client/1"]
         let laptop: HTTPFields = ["X-ZUMO-INSTALLATION-ID": "laptop"]
@@ -318,7 +318,7 @@ import TidelineServerCore
         #expect(try await device("many-49")["id"] as? String == "many-49")
     }
 
-    @Test func slowRequestsAreToldWithoutTheirTexts() async throws {
+    @Test func slowRequestsAreReportedWithoutValues() async throws {
         let door = try await Door(dashboard: Self.dashboard(slowFrom: 0))
         _ = await door.send("GET", "/tables/TodoItem?$filter=text eq 'secret' and rank gt 4711")
         let overview = await send(door, "GET", "/$admin/overview")
@@ -330,7 +330,7 @@ import TidelineServerCore
         #expect((later.row["slow"] as? [Any])?.count == 3)
     }
 
-    @Test func theOverviewCountsAndPlans() async throws {
+    @Test func theOverviewHasCountsAndQueryPlans() async throws {
         let door = try await Door(dashboard: Self.dashboard())
         _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
         _ = await door.send("GET", "/tables/TodoItem?$filter=(")
@@ -350,10 +350,10 @@ import TidelineServerCore
         #expect(plan.row["steps"] as? [String] == ["a step"])
     }
 
-    // MARK: - Bounds
+    // MARK: - Limits
 
     /// A character may have any number of bytes.
-    @Test func whatIsRememberedOfCallersIsShort() async throws {
+    @Test func whatTheServerKeepsAboutCallersIsBounded() async throws {
         let long = "x" + String(repeating: "e" + String(repeating: "\u{301}", count: 500), count: 8)
         let door = try await Door(
             authenticator: try Tokens.authenticator(),
@@ -384,7 +384,7 @@ import TidelineServerCore
         #expect(long.unicodeScalars.starts(with: client.unicodeScalars))
     }
 
-    /// A plan has a thread and a connection of its own.
+    /// Planning uses a separate thread and connection.
     @Test func oneMigrationIsPlannedAtATime() async throws {
         let plans = Mutex((running: 0, most: 0))
         let dashboard = Dashboard(

@@ -1,4 +1,4 @@
-// Conflict handlers: what each answer does, for each kind of write.
+// Conflict handlers: the effect of each decision, for each kind of write.
 
 import Foundation
 import Synchronization
@@ -9,7 +9,7 @@ import TidelineServerCore
 @Suite struct ConflictHookTests {
     private static func door(
         conflict rule: ConflictRule = .reject,
-        _ handler: @escaping @Sendable (TableConflict) async throws -> ConflictAnswer
+        _ handler: @escaping @Sendable (TableConflict) async throws -> ConflictResolution
     ) async throws -> Door {
         var hooks = TableHooks()
         hooks.conflict = handler
@@ -20,7 +20,7 @@ import TidelineServerCore
         return door
     }
 
-    /// Sends with the version of before somebody else's change.
+    /// Sends with the version from before another caller's change.
     private static func stale(
         _ door: Door,
         _ method: String,
@@ -38,10 +38,10 @@ import TidelineServerCore
     }
 
     struct Case: Sendable, CustomTestStringConvertible {
-        var answer: ConflictAnswer
+        var answer: ConflictResolution
         var method: String
         var status: Int
-        /// `text` and `rank` afterwards; nil when the row is deleted.
+        /// `text` and `rank` afterwards; nil if the row is deleted.
         var text: String?
         var rank: Int?
 
@@ -49,11 +49,11 @@ import TidelineServerCore
     }
 
     static let cases = [
-        Case(answer: .mine, method: "PATCH", status: 200, text: "theirs", rank: 2),
-        Case(answer: .mine, method: "PUT", status: 200, text: "null", rank: 2),
-        Case(answer: .mine, method: "DELETE", status: 204),
-        Case(answer: .keep, method: "PATCH", status: 200, text: "theirs", rank: 1),
-        Case(answer: .keep, method: "DELETE", status: 412, text: "theirs", rank: 1),
+        Case(answer: .client, method: "PATCH", status: 200, text: "theirs", rank: 2),
+        Case(answer: .client, method: "PUT", status: 200, text: "null", rank: 2),
+        Case(answer: .client, method: "DELETE", status: 204),
+        Case(answer: .server, method: "PATCH", status: 200, text: "theirs", rank: 1),
+        Case(answer: .server, method: "DELETE", status: 412, text: "theirs", rank: 1),
         Case(answer: .write(["text": "both"]), method: "PATCH", status: 200, text: "both", rank: 1),
         Case(answer: .write(["text": "both"]), method: "PUT", status: 200, text: "both", rank: 1),
         Case(
@@ -63,19 +63,19 @@ import TidelineServerCore
             text: "both",
             rank: 1
         ),
-        Case(answer: .refuse, method: "PATCH", status: 412, text: "theirs", rank: 1),
-        Case(answer: .refuse, method: "DELETE", status: 412, text: "theirs", rank: 1),
+        Case(answer: .policy, method: "PATCH", status: 412, text: "theirs", rank: 1),
+        Case(answer: .policy, method: "DELETE", status: 412, text: "theirs", rank: 1),
     ]
 
-    /// A write that succeeded leaves another version than the one it named.
+    /// A write that succeeded leaves a version other than the one in its condition.
     @Test(arguments: ["PATCH", "PUT", "DELETE"], [true, false])
-    func isNotAskedWithoutConflict(_ method: String, isClassic: Bool) async throws {
+    func isNotCalledWithoutAConflict(_ method: String, isClassic: Bool) async throws {
         let calls = Mutex(0)
         let events = Mutex<[TableOperation]>([])
         var hooks = TableHooks()
         hooks.conflict = { _ in
             calls.withLock { $0 += 1 }
-            return .mine
+            return .client
         }
         hooks.afterWrite = { event in events.withLock { $0.append(event.operation) } }
         let door = try await Door([Door.todo], hooks: ["TodoItem": hooks])
@@ -95,7 +95,7 @@ import TidelineServerCore
     }
 
     @Test(arguments: cases)
-    func answers(_ example: Case) async throws {
+    func appliesTheDecision(_ example: Case) async throws {
         let door = try await Self.door { _ in example.answer }
         let body = example.method == "DELETE" ? nil : #"{"rank":2}"#
         let answer = await Self.stale(door, example.method, body)
@@ -115,9 +115,9 @@ import TidelineServerCore
     @Test func theHandlerSeesBothSides() async throws {
         let door = try await Self.door { conflict in
             #expect(conflict.operation == .update && !conflict.isDelete && conflict.id == "a")
-            #expect(conflict.theirs["text"] == "theirs" && conflict.theirs.version != nil)
-            #expect(conflict.mine["text"] == "theirs" && conflict.mine["rank"] == 2)
-            var row = conflict.mine
+            #expect(conflict.server["text"] == "theirs" && conflict.server.version != nil)
+            #expect(conflict.client["text"] == "theirs" && conflict.client["rank"] == 2)
+            var row = conflict.client
             row["text"] = "merged"
             return .write(row)
         }
@@ -128,11 +128,11 @@ import TidelineServerCore
         #expect(patched.row["text"] as? String == "merged")
     }
 
-    /// The row that the handler was shown, given back whole, for writes that came without values.
+    /// The handler returns the whole row that it was shown, for writes that have no values.
     @Test(arguments: ["DELETE", "POST", "PATCH"])
-    func theWholeRowInThePlaceOfAnyWrite(_ method: String) async throws {
+    func theWholeRowReplacesAnyWrite(_ method: String) async throws {
         let door = try await Self.door { conflict in
-            var row = conflict.mine
+            var row = conflict.client
             row["text"] = "both"
             return .write(row)
         }
@@ -161,14 +161,14 @@ import TidelineServerCore
         #expect(row.body == answer.body)
     }
 
-    @Test func thePolicyOfTheTableIsForWhatIsRefused() async throws {
-        let door = try await Self.door(conflict: .clientWins) { _ in .refuse }
+    @Test func theTablePolicyAppliesIfTheHandlerRejects() async throws {
+        let door = try await Self.door(conflict: .clientWins) { _ in .policy }
         let answer = await Self.stale(door, "PATCH", #"{"rank":2}"#)
         #expect(answer.status == 200 && answer.row["rank"] as? Int == 2)
     }
 
     @Test func classicVersionsInTheBody() async throws {
-        let door = try await Self.door { _ in .mine }
+        let door = try await Self.door { _ in .client }
         let old = await door.send("GET", "/tables/TodoItem/a").row["version"] as? String ?? ""
         _ = await door.send("PATCH", "/tables/TodoItem/a", #"{"text":"theirs"}"#)
         let body = #"{"rank":3,"version":"\#(old)"}"#
@@ -176,7 +176,7 @@ import TidelineServerCore
         #expect(answer.status == 200 && answer.row["rank"] as? Int == 3)
     }
 
-    @Test func aRowThatChangesWhileTheHandlerThinks() async throws {
+    @Test func aRowThatChangesWhileTheHandlerRuns() async throws {
         let other = Mutex<Door?>(nil)
         let asked = Mutex(0)
         let door = try await Self.door { _ in
@@ -188,7 +188,7 @@ import TidelineServerCore
                 let door = other.withLock { $0 }
                 _ = await door?.send("PATCH", "/tables/TodoItem/a", #"{"text":"faster"}"#)
             }
-            return .mine
+            return .client
         }
         other.withLock { $0 = door }
         let answer = await Self.stale(door, "PATCH", #"{"rank":2}"#)
@@ -196,8 +196,8 @@ import TidelineServerCore
         #expect(asked.withLock { $0 } == 2)
     }
 
-    @Test func otherConditionsAreNoConflicts() async throws {
-        let door = try await Self.door { _ in .mine }
+    @Test func otherFailedPreconditionsAreNotConflicts() async throws {
+        let door = try await Self.door { _ in .client }
         let answer = await door.send(
             "PATCH",
             "/tables/TodoItem/a",
@@ -207,8 +207,8 @@ import TidelineServerCore
         #expect(answer.status == 412)
     }
 
-    @Test func refusalsOfTheHandler() async throws {
-        let door = try await Self.door { _ in throw Refusal(422, "Ask a person.") }
+    @Test func rejectionsByTheHandler() async throws {
+        let door = try await Self.door { _ in throw Rejection(422, "Ask a person.") }
         let answer = await Self.stale(door, "PATCH", #"{"rank":2}"#)
         #expect(answer.status == 422 && answer.error == "Ask a person.")
     }

@@ -1,4 +1,4 @@
-// Endpoints under /api: who may call them, what they may do, what they answer.
+// Endpoints under /api: who may call them, what they may do, and how they respond.
 
 import Foundation
 import Testing
@@ -28,11 +28,11 @@ private struct Broken: Error {}
             }
             return ServerResponse(status: 200, body: Array("\(count)".utf8))
         },
-        Endpoint("GET", "/api/no") { _ in throw Refusal(403, "Never.") },
+        Endpoint("GET", "/api/no") { _ in throw Rejection(403, "Never.") },
         Endpoint("GET", "/api/broken") { _ in throw Broken() },
     ]
 
-    @Test func answersAndRefuses() async throws {
+    @Test func respondsAndRejects() async throws {
         let door = try await Door([Door.todo], endpoints: Self.endpoints)
         let hello = await door.send("POST", "/API/Hello?x=1")
         #expect(hello.status == 200 && hello.text == "hello x=1")
@@ -62,7 +62,7 @@ private struct Broken: Error {}
         ("GET", "/tables/x"), ("GET", "/api"), ("GET", "api/x"), ("FETCH", "/api/x"),
         ("GET", "/api/x?y"), ("GET", "/api/x y"),
     ])
-    func routesThatCannotBe(_ method: String, _ path: String) async throws {
+    func invalidRoutesAreRejected(_ method: String, _ path: String) async throws {
         var configuration = ServerConfiguration()
         configuration.port = 0
         configuration.database = .memory
@@ -71,7 +71,7 @@ private struct Broken: Error {}
         await #expect(throws: ConfigurationError.self) { try await server.start() }
     }
 
-    @Test func hooksOfNoTable() async throws {
+    @Test func hooksOfUnknownTablesAreRejected() async throws {
         var configuration = ServerConfiguration()
         configuration.port = 0
         configuration.database = .memory
@@ -81,8 +81,8 @@ private struct Broken: Error {}
         #expect(error?.description == "hooks: there is no table 'Todo'")
     }
 
-    /// One of the two would be dropped, and with it its row filter.
-    @Test func hooksThatComeTwice() async throws {
+    /// One of the two would be ignored, and its row filter with it.
+    @Test func duplicateHooksAreRejected() async throws {
         var configuration = ServerConfiguration()
         configuration.port = 0
         configuration.database = .memory

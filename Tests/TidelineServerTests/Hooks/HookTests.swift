@@ -1,4 +1,4 @@
-// Hooks, row filters, conflict handlers and endpoints of a server in code.
+// Hooks, row filters, conflict handlers and endpoints that are defined in code.
 
 import Foundation
 import Synchronization
@@ -7,7 +7,7 @@ import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
-/// What hooks were told, in order.
+/// The calls that hooks received, in order.
 final class Diary: Sendable {
     private let lines = Mutex<[String]>([])
 
@@ -63,9 +63,9 @@ private struct Broken: Error {}
         #expect(patched.row["text"] as? String == "Z")
     }
 
-    /// A patch that cannot be carried out is refused in the order of a table without hooks.
+    /// A patch that cannot be applied is rejected at the same point as for a table without hooks.
     @Test(arguments: [false, true])
-    func aPatchThatIsRefusedByContent(hasHook: Bool) async throws {
+    func aPatchThatIsRejectedByContent(hasHook: Bool) async throws {
         let door = try await Self.door { hooks in
             guard hasHook else { return }
             hooks.beforeWrite = { if $0.operation != .insert { Issue.record("the hook ran") } }
@@ -82,12 +82,12 @@ private struct Broken: Error {}
         #expect(await status("a", "*") == 400)
     }
 
-    @Test func beforeAWriteRefusesIt() async throws {
+    @Test func beforeAWriteRejectsIt() async throws {
         let door = try await Self.door { hooks in
             hooks.beforeWrite = { change in
-                if change.operation == .delete { throw Refusal(422, "Not yet.") }
+                if change.operation == .delete { throw Rejection(422, "Not yet.") }
                 if change.values["text"] == "broken" { throw Broken() }
-                if change.values["text"] == "409" { throw Refusal(409, "No row.") }
+                if change.values["text"] == "409" { throw Rejection(409, "No row.") }
                 if change.values["text"] == "member" { change.values["txet"] = 5 }
                 if change.values["text"] == "id" { change.values["id"] = "b" }
                 if change.values["text"] == "type" { change.values["rank"] = "many" }
@@ -107,8 +107,8 @@ private struct Broken: Error {}
         #expect(await door.send("GET", "/tables/TodoItem/a").row["text"] as? String == "x")
     }
 
-    /// A hook decides by a row that is still so when the write is done.
-    @Test func aRowThatChangesMeanwhileIsShownAgain() async throws {
+    /// A hook decides on a row that is still unchanged when the write is executed.
+    @Test func aRowThatChangesMeanwhileIsPassedToTheHookAgain() async throws {
         let diary = Diary()
         let other = Mutex<Door?>(nil)
         let door = try await Self.door { hooks in
@@ -117,7 +117,7 @@ private struct Broken: Error {}
                 let stored = try await change.stored()
                 diary.write("\(stored?["text"] ?? .null)")
                 guard stored?["text"] == "old" else { return }
-                // Somebody else is faster.
+                // Another caller changes the row first.
                 let door = other.withLock { $0 }
                 _ = await door?.send("PATCH", "/tables/TodoItem/a", #"{"text":"new"}"#)
             }
@@ -130,7 +130,7 @@ private struct Broken: Error {}
         #expect(diary.take() == ["\(Value.string("old"))", "\(Value.string("new"))"])
     }
 
-    @Test func aRowThatAlwaysChangesIsGivenUp() async throws {
+    @Test func aRowThatKeepsChangingIsRejected() async throws {
         let other = Mutex<Door?>(nil)
         let door = try await Self.door { hooks in
             hooks.beforeWrite = { change in
@@ -146,7 +146,7 @@ private struct Broken: Error {}
         #expect(answer.status == 503 && answer.headers["Retry-After"] != nil)
     }
 
-    @Test func whatHooksDoNotTouchStaysExact() async throws {
+    @Test func valuesThatHooksDoNotChangeStayExact() async throws {
         let table = TableDefinition("TodoItem", columns: [ColumnDefinition("at", .dateTime)])
         var hooks = TableHooks()
         hooks.beforeWrite = { _ in }
@@ -164,7 +164,7 @@ private struct Broken: Error {}
 
     // MARK: - After, and reads
 
-    @Test func afterAWriteTheRowIsThere() async throws {
+    @Test func afterAWriteTheRowIsStored() async throws {
         let diary = Diary()
         let other = Mutex<Door?>(nil)
         let door = try await Self.door { hooks in
@@ -192,10 +192,10 @@ private struct Broken: Error {}
         #expect(diary.take() == ["delete 7 false", "undelete 8 true"])
     }
 
-    @Test func readsAreToldAndRefused() async throws {
+    @Test func readsAreObservedAndRejected() async throws {
         let diary = Diary()
         let door = try await Self.door { hooks in
-            hooks.beforeRead = { read in if read.id == "b" { throw Refusal(403, "Not this.") } }
+            hooks.beforeRead = { read in if read.id == "b" { throw Rejection(403, "Not this.") } }
             hooks.afterRead = { read, rows in diary.write("\(read.id ?? "list") \(rows)") }
         }
         for id in ["a", "b"] {
@@ -209,7 +209,7 @@ private struct Broken: Error {}
 
     // MARK: - Row filters
 
-    @Test func rowsOutsideAreAbsent() async throws {
+    @Test func rowsOutsideTheFilterAreAbsent() async throws {
         let door = try await Self.door { hooks in
             hooks.rowFilter = { _ in "text eq \("it's") or rank gt \(5)" }
         }
@@ -228,7 +228,7 @@ private struct Broken: Error {}
         #expect(list.ids == ["in"] && list.row["count"] as? Int == 1)
     }
 
-    @Test func whatAFilterHidesIsHiddenEverywhere() async throws {
+    @Test func aFilteredRowIsHiddenEverywhere() async throws {
         let isOpen = Mutex(true)
         let door = try await Self.door { hooks in
             hooks.rowFilter = { _ in isOpen.withLock { $0 } ? nil : "rank gt 5" }
@@ -251,7 +251,7 @@ private struct Broken: Error {}
         #expect(await door.send("GET", "/tables/TodoItem").rows.isEmpty)
     }
 
-    /// The filter joins the rule of the owner's column; both know the user.
+    /// The filter is combined with the owner rule; both know the user.
     @Test func filtersKnowTheUser() async throws {
         var hooks = TableHooks()
         hooks.rowFilter = { user in "rank eq \(user?.id == "anna" ? 1 : 2)" }
@@ -295,7 +295,7 @@ private struct Broken: Error {}
     }
 
     @Test(arguments: ["nope eq 1", "text eq", "1"])
-    func aFilterThatCannotBeHidesEverything(_ text: String) async throws {
+    func anInvalidFilterHidesEveryRow(_ text: String) async throws {
         let door = try await Self.door { hooks in
             hooks.rowFilter = { _ in RowFilter(stringLiteral: text) }
         }
@@ -303,7 +303,7 @@ private struct Broken: Error {}
         #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 500)
     }
 
-    /// No value can be more than a value.
+    /// A value cannot become anything but a literal.
     @Test(arguments: ["x' or 'a' eq 'a", "'", "", "\\", "x') or (1 eq 1", "%", "é\u{1F600}"])
     func valuesAreLiterals(_ text: String) async throws {
         let door = try await Self.door { hooks in

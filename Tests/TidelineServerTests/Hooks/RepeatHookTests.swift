@@ -1,4 +1,4 @@
-// Writes that come again, where code or rules stand in the way of those that are new.
+// Repeated writes for which hooks or rules would reject a new write.
 
 import Foundation
 import Testing
@@ -14,10 +14,10 @@ import TidelineServerSQLite
         ]
     }
 
-    /// A First-Sent that is too far ahead when hooks are to run may not be when the write is done.
+    /// A First-Sent that is too far in the future before hooks run may be acceptable when the write is executed.
     ///
-    /// Method: each look at the clock moves it by a second, and names are from around the bound.
-    @Test func noTimeGoesPastTheHooks() async throws {
+    /// Method: each read of the clock advances it by a second, and idempotency keys are from around the limit.
+    @Test func timeThatPassesBypassesNoHook() async throws {
         let clock = TestClock(step: 1_000_000)
         var hooks = TableHooks()
         hooks.beforeWrite = { $0.values["rank"] = 7 }
@@ -36,9 +36,9 @@ import TidelineServerSQLite
         #expect(statuses == [201, 412])
     }
 
-    /// What was done is told, also when it would be refused by now.
+    /// A write that was executed is answered again, even if it would be rejected now.
     @Test(arguments: [false, true], [false, true])
-    func rulesThatBecameNarrower(hasHooks: Bool, isInBatch: Bool) async throws {
+    func rulesThatBecameStricter(hasHooks: Bool, isInBatch: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock()
             func open(_ rules: ColumnRules) async throws -> Door {
@@ -71,7 +71,7 @@ import TidelineServerSQLite
             let again = await send(door, "one", "a long text")
             #expect(again.status == 201 && again.row["id"] as? String == first.row["id"] as? String)
             #expect(again.headers["Repeatability-Result"] == "accepted")
-            // What was not done is refused as ever, under a name of another request, too.
+            // A write that was not executed is rejected as before, even with the key of another request.
             for (name, text) in [("two", "a long text"), ("one", "another long text")] {
                 let other = await send(door, name, text)
                 #expect(other.status == 400 && other.error.contains("text"), "\(other.text)")

@@ -1,4 +1,4 @@
-// Delta links: what changed since a list, told in the order of the commits.
+// Delta links: the changes since a list, in commit order.
 
 import Foundation
 import Testing
@@ -6,7 +6,7 @@ import TidelineCore
 import TidelineServerCore
 import TidelineServerSQLite
 
-/// A device that keeps what a list and the changes after it tell.
+/// A device that stores the rows of a list and of the deltas after it.
 struct DeltaPuller {
     let door: Door
     var headers: HTTPFields = [:]
@@ -21,7 +21,7 @@ struct DeltaPuller {
         self.headers = headers
     }
 
-    /// Lists all, or goes on from the last link; `between` runs after each page.
+    /// Lists all rows, or continues from the last link; `between` runs after each page.
     mutating func pull(
         _ query: String = "",
         between: (Int) async throws -> Void = { _ in }
@@ -63,7 +63,7 @@ struct DeltaPuller {
         }
     }
 
-    /// What a new list has, by id.
+    /// The rows of a new list, by id.
     func fresh(_ query: String = "") async throws -> [String: String] {
         var result: [String: String] = [:]
         var target: String? = query
@@ -117,8 +117,8 @@ extension ServerResponse {
         #expect(plain.headers["Preference-Applied"] == nil)
     }
 
-    /// The table's clock is known, so nothing is read for it: the store reads nothing any more.
-    @Test(.enabled(if: !Door.usesPostgres, "others write to PostgreSQL, so it is asked"))
+    /// The server knows the table clock, so it does not read it: the store performs no read.
+    @Test(.enabled(if: !Door.usesPostgres, "PostgreSQL is always read"))
     func nothingNewIsAnsweredWithoutARead() async throws {
         let door = try await Door()
         await Self.write(door, "a")
@@ -131,7 +131,7 @@ extension ServerResponse {
         #expect(same.deltaLink == list.deltaLink && same.body.count < 400)
     }
 
-    @Test func changesComeInTheOrderOfCommits() async throws {
+    @Test func changesAreInCommitOrder() async throws {
         let door = try await Door()
         for id in ["a", "b", "c", "d"] { await Self.write(door, id) }
         var puller = DeltaPuller(door)
@@ -172,7 +172,7 @@ extension ServerResponse {
         #expect(puller.told == ["done"])
     }
 
-    @Test func aSelectionHoldsForChanges() async throws {
+    @Test func aSelectionAppliesToChanges() async throws {
         let door = try await Door()
         await Self.write(door, "a")
         let list = await door.send(
@@ -204,7 +204,7 @@ extension ServerResponse {
         )
     }
 
-    /// `$top` bounds a page, and the list is whole whatever it is.
+    /// `$top` limits a page; the list is complete whatever its value.
     @Test(arguments: [
         "$top=2", "$top=2&$orderby=rank desc,text", "$count=true", "$orderby=updatedAt",
     ])
@@ -233,7 +233,7 @@ extension ServerResponse {
         #expect(puller.rows == (try await puller.fresh()))
     }
 
-    @Test func countsAreOfChanges() async throws {
+    @Test func countsAreForChanges() async throws {
         let door = try await Door()
         for id in ["a", "b", "c"] { await Self.write(door, id) }
         let list = await door.send("GET", "/tables/TodoItem?$count=true", headers: Self.tracked)
@@ -248,7 +248,7 @@ extension ServerResponse {
         #expect(await door.send("GET", "/tables/TodoItem?" + next).row["count"] as? Int == 2)
     }
 
-    /// Where changes cannot be told the preference is not applied, and the list is as ever.
+    /// If changes cannot be tracked, the preference is not applied, and the list is unchanged.
     @Test(arguments: [
         "$filter=updatedAt gt now()", "$orderby=now()", "$skip=1", "$top=0",
     ])
@@ -271,7 +271,7 @@ extension ServerResponse {
         #expect(classic.ids == ["a", "b"] && classic.headers["Preference-Applied"] == nil)
     }
 
-    @Test func linksThatAreChangedDoNoHarm() async throws {
+    @Test func modifiedLinksAreHarmless() async throws {
         let door = try await Door()
         await Self.write(door, "a")
         let list = await door.send("GET", "/tables/TodoItem", headers: Self.tracked)
@@ -293,7 +293,7 @@ extension ServerResponse {
             #expect(await status(wrong).0 == 400, "\(wrong.prefix(60))")
         }
         for query in ["&$skip=1", "&$skiptoken=WyJhIl0", "&$filter=rank eq now()", "&$top=0"] {
-            // Also where nothing is new.
+            // Also if there are no changes.
             let current = try #require(await door.send("GET", "/tables/TodoItem?" + link).deltaLink)
             let last = String(try #require(current.split(separator: "=").last))
             #expect(await status(last, query).0 == 400, "\(query)")
@@ -349,7 +349,7 @@ extension ServerResponse {
         #expect(await closed.send("GET", "/tables/TodoItem?" + link).status == 405)
     }
 
-    @Test func horizons() async throws {
+    @Test func linksBeforeTheRetentionHorizonAreRejected() async throws {
         let clock = TestClock()
         var table = Door.todo
         table.tombstoneDays = 1
@@ -386,8 +386,8 @@ extension ServerResponse {
         )
     }
 
-    /// A restart finds clock and horizon again, and another column makes links useless.
-    @Test func restarts() async throws {
+    /// After a restart the clock and the horizon are unchanged, and a new column makes links unusable.
+    @Test func linksAfterARestart() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let clock = TestClock()
@@ -418,7 +418,7 @@ extension ServerResponse {
         }
     }
 
-    @Test func aLinkWithNothingNewIsSmall() async throws {
+    @Test func aDeltaWithoutChangesIsSmall() async throws {
         let door = try await Door()
         for id in 0..<5 { await Self.write(door, "\(id)") }
         let list = await door.send(

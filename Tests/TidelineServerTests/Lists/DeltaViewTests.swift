@@ -1,4 +1,5 @@
-// Delta links of callers who do not see all: what leaves a view is told, and nothing else.
+// Delta links of callers that do not see all rows: a row that leaves their visibility filter is reported, and nothing
+// else.
 
 import Foundation
 import Synchronization
@@ -40,7 +41,7 @@ import TidelineServerSQLite
         )
     }
 
-    /// Rows of the team of who asks, as the app's code says.
+    /// The rows of the caller's team, as the app's code filters them.
     private static func teamed(
         softDelete: Bool = true,
         fingerprint: String? = nil,
@@ -67,7 +68,7 @@ import TidelineServerSQLite
     }
 
     @Test(arguments: [true, false])
-    func deletesAreToldToTheirOwnerOnly(softDelete: Bool) async throws {
+    func deletesAreReportedToTheirOwnerOnly(softDelete: Bool) async throws {
         let door = try await Self.owned(softDelete: softDelete)
         for (user, id) in [("anna", "a"), ("anna", "c"), ("bert", "b")] {
             let made = try await Self.send(door, user, "POST", "", #"{"id":"\#(id)"}"#)
@@ -82,7 +83,7 @@ import TidelineServerSQLite
         try await anna.pull()
         try await bert.pull()
         #expect(anna.told == ["a deleted"] && bert.told == ["b deleted"])
-        // The id of a row that is gone for good is free for others.
+        // The id of a row that was removed permanently is free for other owners.
         guard !softDelete else { return }
         #expect(try await Self.send(door, "anna", "DELETE", "/c").status == 204)
         #expect(try await Self.send(door, "bert", "POST", "", #"{"id":"c"}"#).status == 201)
@@ -94,7 +95,7 @@ import TidelineServerSQLite
         #expect(anna.told.isEmpty)
     }
 
-    @Test func linksOfOthersLeadNowhere() async throws {
+    @Test func linksOfOtherCallersAreRejected() async throws {
         let door = try await Self.owned(softDelete: true)
         _ = try await Self.send(door, "anna", "POST", "", #"{"id":"a"}"#)
         var anna = DeltaPuller(door, headers: try Self.headers("anna"))
@@ -105,8 +106,8 @@ import TidelineServerSQLite
         #expect(await door.send("GET", "/tables/TodoItem" + link).status == 401)
     }
 
-    /// Without the app's code a server writes past the log what its callers would have to be told.
-    @Test func linksFromBeforeAServerWithoutTheFilter() async throws {
+    /// A server without the app's filter does not log the changes that the callers of the filter would need.
+    @Test func linksFromBeforeARunWithoutTheFilter() async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock()
             func open(isFiltered: Bool) async throws -> Door {
@@ -135,7 +136,7 @@ import TidelineServerSQLite
             #expect(fresh.ids.isEmpty)
             let next = "/tables/TodoItem?" + (try #require(fresh.deltaLink))
             await door.store.stop()
-            // The same code once more has missed nothing.
+            // The same code again has missed nothing.
             door = try await open(isFiltered: true)
             #expect(await door.send("GET", next).status == 200)
             await door.store.stop()
@@ -143,7 +144,7 @@ import TidelineServerSQLite
     }
 
     @Test(arguments: [true, false])
-    func whatLeavesAFilterOfCodeIsTold(softDelete: Bool) async throws {
+    func rowsThatLeaveAFilterInCodeAreReported(softDelete: Bool) async throws {
         let door = try await Self.teamed(softDelete: softDelete)
         func post(_ id: String, _ team: String) async throws {
             let body = #"{"id":"\#(id)","team":"\#(team)"}"#
@@ -176,7 +177,7 @@ import TidelineServerSQLite
         #expect(Set(red.told) == ["a changed", "d changed", "b deleted"])
         #expect(Set(blue.told) == ["a", "d changed", "c"])
         for puller in [red, blue, root] { #expect(puller.rows == (try await puller.fresh())) }
-        // There and back again.
+        // Out of the filter and back in.
         try await move("a", "red")
         try await move("a", "blue")
         try await red.pull()
@@ -186,7 +187,7 @@ import TidelineServerSQLite
         #expect(red.told == ["a"])
     }
 
-    @Test func aViewOfCodeHasAName() async throws {
+    @Test func aFilterInCodeHasAFingerprint() async throws {
         let door = try await Self.teamed()
         var red = DeltaPuller(door, headers: try Self.headers("red"))
         try await red.pull()
@@ -195,7 +196,7 @@ import TidelineServerSQLite
         #expect(try await Self.send(door, "root", "GET", link).code == "viewChanged")
     }
 
-    /// Its text, unless it says another one.
+    /// The fingerprint is the filter's text, unless the code names another one.
     @Test func fingerprints() async throws {
         let filter = Mutex<RowFilter>("rank eq 0")
         var hooks = TableHooks()
@@ -225,8 +226,8 @@ import TidelineServerSQLite
         #expect(await !follows(("rank eq \(1)", "rank eq 1"), ("rank eq \(1)", nil)))
     }
 
-    /// A view that the time alone changes cannot be followed.
-    @Test func viewsThatAskForTheTime() async throws {
+    /// A filter whose result changes with time alone cannot be tracked.
+    @Test func filtersThatUseTheTime() async throws {
         var hooks = TableHooks()
         hooks.rowFilter = { _ in "updatedAt le now()" }
         let door = try await Door(hooks: ["TodoItem": hooks])
@@ -239,7 +240,7 @@ import TidelineServerSQLite
         #expect(list.headers["Preference-Applied"] == nil)
     }
 
-    @Test func logsAreForgottenInTime() async throws {
+    @Test func logsArePurgedAfterTheirRetention() async throws {
         let clock = TestClock()
         var table = Door.todo
         table.softDelete = false
@@ -266,9 +267,10 @@ import TidelineServerSQLite
         #expect(last.status == 200 && last.headers["Tideline-Horizon"] != nil)
     }
 
-    /// Much that a caller may not see: each answer looks at some of it, and the last says what is left.
+    /// Many changes that the caller may not see: each response checks a part of them, and the last one
+    /// reports the rest.
     @Test(arguments: [true, false])
-    func anAnswerLooksAtABoundedNumberOfWrites(softDelete: Bool) async throws {
+    func aResponseChecksABoundedNumberOfWrites(softDelete: Bool) async throws {
         let door = try await Self.teamed(softDelete: softDelete, changeScan: 20)
         func post(_ id: String, _ team: String) async throws {
             let body = #"{"id":"\#(id)","team":"\#(team)"}"#
@@ -280,7 +282,7 @@ import TidelineServerSQLite
         var red = DeltaPuller(door, headers: try Self.headers("red"))
         try await red.pull()
         #expect(red.rows.keys.sorted() == ["r1", "r2"])
-        // 200 entries of the log that red may not see, and as many rows behind them.
+        // 200 log entries that red may not see, and as many rows after them.
         for number in 0..<200 {
             let body = #"{"rank":\#(number)}"#
             #expect(try await Self.send(door, "root", "PATCH", "/b", body).status == 200)
@@ -300,13 +302,13 @@ import TidelineServerSQLite
         #expect(last.row["count"] as? Int == 0 && last.row["nextLink"] is NSNull)
     }
 
-    /// Random writes of several callers: whoever follows links has what a new list has.
+    /// Random writes of several callers: a caller that follows links has the same rows as a new list.
     @Test(arguments: [1, 2, 3, 4, 5, 6])
-    func followersHaveWhatAListHas(_ seed: UInt64) async throws {
+    func followingLinksGivesTheRowsOfAList(_ seed: UInt64) async throws {
         var chance = SeededChance(seed)
         let isSoft = seed % 2 == 0
         let isOwned = seed % 3 == 0
-        // Also where each answer looks at next to nothing.
+        // Also if each response checks next to nothing.
         let scan = seed > 3 ? Int(seed) - 3 : ServerLimits().changeScan
         let door =
             try await isOwned
@@ -351,7 +353,7 @@ import TidelineServerSQLite
         for place in pullers.indices {
             let query = pullers[place].query
             try await pullers[place].puller.pull(query)
-            // Without the bound of a page, which would be one of the list here.
+            // Without the page limit, which would limit the list here.
             let whole = query.split(separator: "&").filter { !$0.hasPrefix("$top") }
             let fresh = try await pullers[place].puller.fresh(whole.joined(separator: "&"))
             #expect(pullers[place].puller.rows == fresh, "seed \(seed), \(query)")
@@ -359,7 +361,7 @@ import TidelineServerSQLite
     }
 }
 
-/// Numbers from a seed.
+/// Random numbers from a seed.
 struct SeededChance {
     private var state: UInt64
 

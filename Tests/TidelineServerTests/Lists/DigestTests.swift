@@ -17,7 +17,7 @@ import TidelineServerSQLite
         return await door.send("GET", target, headers: headers)
     }
 
-    /// What the answer must be, from the rows of a list.
+    /// The expected response, computed from the rows of a list.
     private static func expected(_ rows: [[String: Any]]) -> (count: Int, digest: String) {
         let pairs = rows.compactMap { row -> (String, String)? in
             guard let id = row["id"] as? String, let version = row["version"] as? String else {
@@ -77,10 +77,10 @@ import TidelineServerSQLite
     }
 
     @Test(arguments: [0, 1, 2, 15, 16, 17, 31, 33, 160, 1000])
-    func rangesFollowEachOther(_ count: Int) async throws {
+    func rangesAreContiguous(_ count: Int) async throws {
         let door = try await Door()
         for number in 0..<count {
-            // Ids of several lengths and scripts; Swift's order is another than that of bytes.
+            // Ids of several lengths and scripts; Swift's order differs from the order of bytes.
             let id = ["z", "Z", "\u{E9}", "\u{10FFFF}", "\u{FFFD}"][number % 5] + "\(number)"
             _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)","rank":\#(number)}"#)
         }
@@ -96,7 +96,7 @@ import TidelineServerSQLite
             try await Self.digest(door, "$filter=rank lt 40"),
             await Self.rows(door, "$filter=rank lt 40")
         )
-        // Into each range, as somebody does who looks for a difference.
+        // Requests each range, as a caller that searches for a difference does.
         for range in whole.row["ranges"] as? [[String: Any]] ?? [] {
             let after = range["after"] as? String
             let upTo = range["upTo"] as? String
@@ -138,7 +138,7 @@ import TidelineServerSQLite
         "$top=1", "$orderby=id", "$filter=", "$filter=nothing eq 1", "$filter=id eq",
         "after=", "upTo=", "after=a&after=b", "upTo=%22", "after=a/b", "$filter=a&$filter=b",
     ])
-    func wrongOptions(_ query: String) async throws {
+    func invalidOptionsAreRejected(_ query: String) async throws {
         let answer = try await Self.digest(try await Door(), query)
         #expect(answer.status == 400 && !answer.error.isEmpty)
     }
@@ -156,7 +156,7 @@ import TidelineServerSQLite
         try Self.check(answer, all)
     }
 
-    @Test func theNameIsNoRow() async throws {
+    @Test func digestIsNotARow() async throws {
         let door = try await Door()
         for method in ["PATCH", "PUT", "DELETE", "POST"] {
             let answer = await door.send(method, "/tables/TodoItem/$digest", "{}")
@@ -172,7 +172,7 @@ import TidelineServerSQLite
         table.permissions.read = .disabled
         let closed = try await Door([table])
         for method in ["GET", "HEAD", "PATCH", "DELETE"] {
-            // What a row has is nothing that a digest has.
+            // A digest has none of the headers of a row.
             let answer = await closed.send(method, "/tables/TodoItem/$digest", nil)
             #expect(answer.status == 405 && answer.headers["Allow"] == "")
         }

@@ -1,4 +1,4 @@
-// EpochMemoryTests: databases whose reads bring their clock, and the name of the state they saw.
+// EpochMemoryTests: stores whose reads return the table clock and the epoch that they read.
 
 import Foundation
 import Testing
@@ -14,7 +14,7 @@ import TidelineServerCore
         return (door, try #require(door.store as? RelayedStore))
     }
 
-    @Test func theLastNameThatCameHolds() {
+    @Test func theLastReportedEpochApplies() {
         let memory = EpochMemory("one")
         let first = memory.current
         #expect(memory.learn(TableClock()) == first)
@@ -24,8 +24,8 @@ import TidelineServerCore
         #expect(memory.current.fingerprint != first.fingerprint)
     }
 
-    /// The clock of the page is that of its state: another one may have come since.
-    @Test func aPageIsToldWithItsOwnClock() async throws {
+    /// The clock of the page is that of the state it read; the clock may have advanced since.
+    @Test func aPageHasTheClockOfItsState() async throws {
         let (door, store) = try await Self.door()
         store.clock = TableClock(stamp: 5_000_000, horizon: 1_000_000)
         let asked = store.clocksAsked
@@ -34,7 +34,7 @@ import TidelineServerCore
         #expect(store.clocksAsked == asked)
     }
 
-    @Test func aNewStateIsToldAtOnce() async throws {
+    @Test func aNewEpochIsReportedAtOnce() async throws {
         let (door, store) = try await Self.door()
         let clock = try await store.clock(of: Table(Door.todo))
         let before = await door.send("GET", "/tables/TodoItem", headers: Self.tracks)
@@ -53,9 +53,9 @@ import TidelineServerCore
         #expect(await door.send("GET", "/tables/TodoItem?" + next).status == 200)
     }
 
-    /// Also where the request that follows a link is the first to see it, with changes or without.
+    /// Also if the request that follows a link is the first to see the new epoch, with or without changes.
     @Test(arguments: [0, 1])
-    func aLinkOfAnotherStateIsOver(_ later: Int64) async throws {
+    func aLinkOfAnotherEpochIsRejected(_ later: Int64) async throws {
         let (door, store) = try await Self.door()
         let list = await door.send("GET", "/tables/TodoItem", headers: Self.tracks)
         let link = try #require(list.deltaLink)

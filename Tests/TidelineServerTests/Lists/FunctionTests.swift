@@ -1,4 +1,4 @@
-// What filters ask of a server beyond its rows: the time, patterns, and depth.
+// Filters that need more from a server than its rows: the time, patterns, and depth.
 
 import Foundation
 import Testing
@@ -27,7 +27,7 @@ import TidelineTestKit
         String(repeating: open, count: count) + core + String(repeating: close, count: count)
     }
 
-    /// The plans of queries are kept by their text; the time is that of each request.
+    /// Prepared queries are cached by text; the time is that of each request.
     @Test func nowIsTheMomentOfTheRequest() async throws {
         let clock = TestClock()
         let door = try await Door([Self.tasks], clock: clock)
@@ -68,7 +68,7 @@ import TidelineTestKit
         #expect(await door.send("GET", "/tables/Task").ids.isEmpty)
     }
 
-    /// Every statement that a filter or an order gets into takes the deepest there is.
+    /// Every statement that contains a filter or an order accepts the maximum depth.
     @Test(arguments: [true, false])
     func deepQueriesPage(classic: Bool) async throws {
         let door = try await Door([Self.tasks])
@@ -101,7 +101,7 @@ import TidelineTestKit
     }
 
     @Test(arguments: ["$filter", "$orderby"], [true, false])
-    func tooDeepNamesThePlaceAndTheLimit(_ option: String, _ classic: Bool) async throws {
+    func tooDeepQueriesNameThePositionAndTheLimit(_ option: String, _ classic: Bool) async throws {
         let door = try await Door([Self.tasks])
         for (text, position) in [
             (Self.nested("tolower(", "text", ")", 81) + " eq 'x'", 8 * 81 - 1),
@@ -119,7 +119,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func longChainsAreAnswered() async throws {
+    @Test func longChainsAreAccepted() async throws {
         let door = try await Door([Self.tasks])
         _ = await door.send("POST", "/tables/Task", #"{"id":"a","text":"it","rank":499}"#)
         for joint in ["or", "and"] {
@@ -131,12 +131,12 @@ import TidelineTestKit
         }
     }
 
-    /// One row is one step of the database: patterns and deep expressions look at the clock.
+    /// A row is one step for the database, so patterns and deep expressions check the time limit themselves.
     @Test(arguments: [false] + (PostgresCluster.reasonToSkip == nil ? [true] : []))
-    func slowFunctionsAreEnded(onPostgres: Bool) async throws {
+    func slowFunctionsAreInterrupted(onPostgres: Bool) async throws {
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
-            // A server reads at its start, too.
+            // A server reads at startup, too.
             limits.queryTime = .milliseconds(onPostgres ? 1000 : 100)
             let door = try await Door(
                 [Self.tasks],
@@ -153,7 +153,7 @@ import TidelineTestKit
             ] {
                 let start = ContinuousClock.now
                 let answer = await door.send("GET", "/tables/Task?$filter=\(filter)")
-                // 503 if the machine is so busy that the query waits most of the time.
+                // 503 if the machine is so slow that the query waits most of the time.
                 #expect([400, 503].contains(answer.status), "\(answer.text)")
                 #expect(answer.status == 503 || answer.error.contains("limits.queryTime"))
                 #expect(.now - start < .seconds(60))

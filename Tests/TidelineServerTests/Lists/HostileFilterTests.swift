@@ -1,4 +1,4 @@
-// Filters that are well formed and mean nothing good: each gets an answer.
+// Well-formed filters with hostile values: each gets a response.
 
 import Foundation
 import Testing
@@ -19,7 +19,7 @@ import TidelineServerCore
         return door
     }
 
-    /// Decimals at both ends of their range, in SQL and in the filter's own evaluation.
+    /// Decimals at both ends of their range, in SQL and in the server's own evaluation of filters.
     @Test(arguments: [
         "exact mul 1e-128M gt 0", "exact mul exact ge 0", "exact mul 7e-100M mul 1e-64M eq 0",
         "1e-128M mul 1e-128M eq 0", "exact mod 1e-128M eq 0", "exact div 1e-128M gt 1",
@@ -30,7 +30,7 @@ import TidelineServerCore
         "exact mul 1e99999999999 eq 0", "substring('a',9223372036854775807,1) eq ''",
         "substring('a',-9223372036854775808,9223372036854775807) eq 'a'",
     ])
-    func decimalsAtTheirEnds(_ filter: String) async throws {
+    func valuesAtTheLimitsOfTheirRange(_ filter: String) async throws {
         let door = try await Self.door()
         let query = filter.replacing(" ", with: "%20")
         for target in ["/tables/Prices?$filter=\(query)", "/tables/Prices?$orderby=\(query)"] {

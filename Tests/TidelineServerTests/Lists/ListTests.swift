@@ -1,4 +1,4 @@
-// Lists: forms of answers, links, and pages that lose nothing while rows are edited.
+// Lists: response formats, links, and pages that lose no row while rows are edited.
 
 import Foundation
 import Testing
@@ -16,7 +16,7 @@ import TidelineServerCore
         return door
     }
 
-    /// The target that a classic `Link` or a datasync `nextLink` leads to.
+    /// The target of a classic `Link` or a datasync `nextLink`.
     private func next(_ answer: ServerResponse) -> String? {
         if let link = answer.headers["Link"] {
             guard link.hasPrefix("http://example.test:8080/"), link.hasSuffix("; rel=next"),
@@ -28,7 +28,7 @@ import TidelineServerCore
         return link.hasPrefix("/") ? link : "/tables/TodoItem?" + link
     }
 
-    @Test func classicForms() async throws {
+    @Test func classicResponses() async throws {
         let door = try await filled(3)
         let array = await door.send("GET", "/tables/TodoItem", classic: true)
         #expect(array.ids == ["1000", "1001", "1002"])
@@ -44,7 +44,7 @@ import TidelineServerCore
         #expect(empty.text == "[]")
     }
 
-    @Test func datasyncForms() async throws {
+    @Test func datasyncResponses() async throws {
         let door = try await filled(3)
         let empty = await door.send("GET", "/tables/TodoItem?$filter=rank eq 9")
         #expect(empty.text == #"{"items":[],"count":null,"nextLink":null}"#)
@@ -63,7 +63,7 @@ import TidelineServerCore
         ("maxpagesize=900", 110, "maxpagesize=500"),
         ("maxpagesize=0, odata.maxpagesize=", 100, nil),
     ])
-    func pageSizeOfTheCaller(prefer: String, rows: Int, applied: String?) async throws {
+    func theCallerChoosesThePageSize(prefer: String, rows: Int, applied: String?) async throws {
         var table = Door.todo
         table.maxTop = 500
         let door = try await Door([table])
@@ -106,7 +106,7 @@ import TidelineServerCore
         #expect(pages == (all.count + (isClassic ? 49 : 99)) / (isClassic ? 50 : 100))
     }
 
-    @Test func topAboveThePageSizePages() async throws {
+    @Test func aTopAboveThePageSizeIsPaged() async throws {
         let door = try await filled(230)
         let first = await door.send("GET", "/tables/TodoItem?$top=150&$skip=10")
         #expect(first.ids.count == 100)
@@ -136,7 +136,7 @@ import TidelineServerCore
                 seen[row["id"] as? String ?? ""] = row["text"] as? String ?? ""
             }
             target = next(answer)
-            // Rows of pages before and after move to the end of the order.
+            // Rows of earlier and later pages move to the end of the order.
             if turn < 4, target != nil {
                 for index in 0..<20 {
                     let id = 1000 + (index * 37 + turn * 11) % 300
@@ -152,7 +152,7 @@ import TidelineServerCore
         }
     }
 
-    @Test func aPageEndsAtItsBytes() async throws {
+    @Test func aPageEndsAtItsByteLimit() async throws {
         var limits = ServerLimits()
         limits.pageBytes = 2000
         let door = try await filled(60, limits: limits)
@@ -167,7 +167,7 @@ import TidelineServerCore
         #expect(ids == (1000..<1045).map(String.init))
     }
 
-    @Test func versionsCanBeAskedFor() async throws {
+    @Test func versionsAreReturnedOnRequest() async throws {
         let door = try await filled(3)
         let version =
             await door.send("GET", "/tables/TodoItem/1001").row["version"] as? String ?? ""
@@ -184,7 +184,7 @@ import TidelineServerCore
         #expect(column.row["position"] as? Int == 14)
     }
 
-    @Test func queriesAreToldApartByBytes() async throws {
+    @Test func queriesAreComparedByBytes() async throws {
         let door = try await Door()
         for (id, text) in [("one", "caf\u{E9}"), ("two", "cafe\u{301}"), ("three", "K")] {
             let body = #"{"id":"\#(id)","text":"\#(text)"}"#
@@ -198,8 +198,8 @@ import TidelineServerCore
         }
     }
 
-    /// What is kept of a query must not outlast what it was made of.
-    @Test func sameQueryLater() async throws {
+    /// A cached query must not outlive the table definition that it was built from.
+    @Test func theSameQueryAfterATableChange() async throws {
         let door = try await Door(dynamic: true)
         let queries = [
             "$filter=rank eq null", "$filter=complete eq false", "$filter=color eq 'red'",

@@ -1,5 +1,5 @@
-// Times that other programs wrote in microseconds mean on the server what they mean on a device, which
-// has milliseconds: in filters, in orders, on pages, in deltas and in views.
+// Times that other programs wrote in microseconds mean the same on the server as on a device, which has milliseconds:
+// in filters, orders, pages, deltas and row filters.
 
 import Foundation
 import Testing
@@ -23,15 +23,15 @@ import TidelineTestKit
         )
     }
 
-    /// A row that another program gave times to, in microseconds since 1970.
+    /// A row whose times another program wrote, in microseconds since 1970.
     private struct Times {
         var id: String
         var due: Int64?
         var other: Int64?
     }
 
-    /// Most are within two milliseconds of 2026-01-02T03:04:05.123Z; one is before 1970, one in
-    /// the last millisecond of all.
+    /// Most are within two milliseconds of 2026-01-02T03:04:05.123Z; one is before 1970, one in the last representable
+    /// millisecond.
     private static let rows: [Times] = [
         Times(id: "a", due: 1_767_323_045_123_900, other: 1_767_323_045_123_000),
         Times(id: "b", due: 1_767_323_045_123_456, other: 1_767_323_045_122_999),
@@ -42,7 +42,7 @@ import TidelineTestKit
         Times(id: "g", due: 253_402_300_799_999_999, other: 253_402_300_799_999_000),
     ]
 
-    /// A server with these rows, whose times another program has written.
+    /// A server with these rows, whose times were written by another program.
     private func withDoor(
         _ onPostgres: Bool,
         _ rows: [Times] = Self.rows,
@@ -90,7 +90,7 @@ import TidelineTestKit
         }
     }
 
-    /// The ids of all pages of a list.
+    /// The ids on all pages of a list.
     private func ids(_ target: String, pageSize: Int, _ door: Door) async -> [String] {
         var next: String? = target
         var found: [String] = []
@@ -142,7 +142,7 @@ import TidelineTestKit
         ("endswith(cast(due,Edm.String),'.123Z')", ["a", "b"]),
     ]
 
-    @Test("a filter goes by milliseconds, cut", arguments: stores, [false, true])
+    @Test("a filter compares truncated milliseconds", arguments: stores, [false, true])
     func filters(onPostgres: Bool, isIndexed: Bool) async throws {
         try await withDoor(onPostgres, indexes: isIndexed ? [["due"]] : []) { door in
             for (filter, ids) in Self.filters {
@@ -158,7 +158,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "rows of a millisecond are ordered by id, on pages too",
+        "rows of the same millisecond are ordered by id, on pages too",
         arguments: stores,
         [false, true]
     )
@@ -176,11 +176,11 @@ import TidelineTestKit
                 for size in 1...3 {
                     let found = await self.ids(target, pageSize: size, door)
                     #expect(found == ids, "\(order) by \(size)")
-                    // A part of the filter that PostgreSQL does not answer.
+                    // A part of the filter that PostgreSQL does not evaluate.
                     let slow = target + "&$filter=rank mul 2 lt 100"
                     #expect(await self.ids(slow, pageSize: size, door) == ids, "\(slow)")
                 }
-                // Without the column on the page.
+                // Without the column in the page.
                 let bare = await self.ids(target + "&$select=id", pageSize: 2, door)
                 #expect(bare == ids, "\(order)")
                 let skipped = await door.send("GET", target + "&$skip=2&$top=3").ids
@@ -189,7 +189,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("rows whose creation shows one time are ordered by id", arguments: stores)
+    @Test("rows with the same displayed creation time are ordered by id", arguments: stores)
     func creation(onPostgres: Bool) async throws {
         let door = try await Door(onPostgres: onPostgres, clock: TestClock(step: 1))
         for id in ["c", "a", "b"] {
@@ -204,7 +204,7 @@ import TidelineTestKit
             let target = "/tables/TodoItem?$filter=createdAt \(filter) \(time)"
             #expect(await door.send("GET", target).ids.count == count, "\(filter)")
         }
-        // As a device has both, though the server keeps more of one.
+        // As on a device, which has both times in milliseconds, though the server stores one more exactly.
         let same = "/tables/TodoItem?$filter=createdAt eq updatedAt"
         #expect(await door.send("GET", same).ids.count == 3)
         let other = "/tables/TodoItem?$filter=tolower(id) ne 'z' and (createdAt lt updatedAt)"
@@ -216,7 +216,7 @@ import TidelineTestKit
         #expect(await door.send("GET", deep).ids == ["c", "a", "b"])
     }
 
-    @Test("a link of a server that kept microseconds loses no row", arguments: stores)
+    @Test("a link of a server that used microseconds loses no row", arguments: stores)
     func olderLinks(onPostgres: Bool) async throws {
         try await withDoor(onPostgres) { door in
             for order in ["due", "due desc"] {
@@ -235,7 +235,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a delta and a digest have the rows of the filter", arguments: stores)
+    @Test("a delta and a digest contain the rows of the filter", arguments: stores)
     func deltas(onPostgres: Bool) async throws {
         try await withDoor(onPostgres) { door in
             let first = await door.send(
@@ -252,7 +252,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a row filter of code sees milliseconds in lists, rows and writes", arguments: stores)
+    @Test("a row filter in code sees milliseconds in lists, rows and writes", arguments: stores)
     func rowFilters(onPostgres: Bool) async throws {
         var hooks = TableHooks()
         hooks.rowFilter = { _ in
@@ -268,8 +268,11 @@ import TidelineTestKit
         }
     }
 
-    /// Most tables have few rows with microseconds or none: their pages are read by the index.
-    @Test("a page by an index is right wherever the rows with microseconds are", arguments: stores)
+    /// Most tables have few rows with microseconds or none: their pages are read from the index.
+    @Test(
+        "a page from an index is correct wherever the rows with microseconds are",
+        arguments: stores
+    )
     func pagesByIndex(onPostgres: Bool) async throws {
         let start: Int64 = 1_767_323_045_000_000
         let places = [[], [0], [5], [7], [8], [11], [2, 9], [0, 4, 8]]
@@ -318,10 +321,10 @@ import TidelineTestKit
         }
     }
 
-    // MARK: - Random ones
+    // MARK: - Random cases
 
     @Test(
-        "random filters and orders find what memory finds in the rows of the wire",
+        "random filters and orders give the same rows as an evaluation of the JSON rows in memory",
         arguments: stores,
         UInt64(0)..<3
     )
@@ -365,7 +368,7 @@ import TidelineTestKit
         }
     }
 
-    /// A row as a device reads it from the wire.
+    /// A row as a device decodes it.
     private static func row(_ members: [String: Any]) -> Row {
         var row: Row = [:]
         for (name, value) in members {
@@ -380,7 +383,7 @@ import TidelineTestKit
     }
 }
 
-/// Random times within a few milliseconds, and filters and orders of them.
+/// Random times within a few milliseconds, and filters and orders on them.
 private struct MicrosecondGenerator {
     var random: SeededGenerator
 

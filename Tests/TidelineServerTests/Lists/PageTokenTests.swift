@@ -1,4 +1,4 @@
-// Tokens of next links: those that no answer of this server holds are 400, whatever is in them.
+// Tokens of next links: a token that no response of this server contains is rejected with 400, whatever its content.
 
 import Foundation
 import Testing
@@ -23,13 +23,13 @@ import TidelineServerCore
     }
 
     private static let refused: [(order: String, token: String)] = [
-        // Instants that no text can say.
+        // Times without a text representation.
         ("updatedAt", #"[-9223372036854775808,"a"]"#),
         ("updatedAt", #"[9223372036854775807,"a"]"#),
         ("updatedAt desc", #"[-62135596800000001,"a"]"#),
         ("due", #"[253402300800000000,"a"]"#), ("due", #"["2026-01-01T00:00:00Z","a"]"#),
         ("createdAt", #"[1.5,"a"]"#), ("cast(text,'Edm.DateTimeOffset')", #"[1e300,"a"]"#),
-        // Keys of another kind.
+        // Keys of another type.
         ("text", #"[1,"a"]"#), ("text", #"[["AA=="],"a"]"#), ("whole", #"["1","a"]"#),
         ("whole", #"[9223372036854775808,"a"]"#), ("whole", #"[1.5,"a"]"#),
         ("number", #"["1","a"]"#), ("price", #"["x","a"]"#), ("price", #"["","a"]"#),
@@ -38,14 +38,14 @@ import TidelineServerCore
         ("bytes", #"[["A"],"a"]"#), ("bytes", #"[[],"a"]"#), ("size", #"["small","a"]"#),
         ("version", #"["AAAAAAAAAAE=","a"]"#), ("length(text)", #"["1","a"]"#),
         ("id", "[1]"), ("id", "[null]"), ("text", #"[null,null]"#), ("text", #"["a",1]"#),
-        // Keys of another number, and no keys.
+        // Too many keys, too few keys, and no keys.
         ("text", #"["a"]"#), ("text", #"["a","b","c"]"#), ("text", "[]"), ("text", "{}"),
         ("text", "null"), ("text", #"["a","b"]x"#), ("text", #"["a","b""#),
         ("text", #"["a","\ud800"]"#), ("text", "\u{0}"), ("text", #"[{"a":1},"a"]"#),
     ]
 
     @Test(arguments: refused)
-    func isRefused(_ order: String, _ token: String) async throws {
+    func isRejected(_ order: String, _ token: String) async throws {
         let door = try await Door([Self.table])
         _ = await door.send("POST", "/tables/Thing", #"{"id":"a"}"#)
         for classic in [true, false] {
@@ -65,9 +65,9 @@ import TidelineServerCore
         ("version", #"[-9223372036854775808,""]"#, 1), ("id", #"["a"]"#, 1),
     ]
 
-    /// The least and the greatest that a key can be lead to pages.
+    /// The least and the greatest values of a key lead to pages.
     @Test(arguments: edges)
-    func isTakenAtTheEdge(_ order: String, _ token: String, _ rows: Int) async throws {
+    func isAcceptedAtTheLimits(_ order: String, _ token: String, _ rows: Int) async throws {
         let door = try await Door([Self.table])
         let body = #"{"id":"b","whole":1,"number":1.5,"due":"2026-01-01T00:00:00Z"}"#
         _ = await door.send("POST", "/tables/Thing", body)
@@ -128,7 +128,7 @@ import TidelineServerCore
         table.softDelete = false
         let door = try await Door([table])
         for index in 0..<9 {
-            // Texts that begin with the same kilobytes, some of them the same.
+            // Strings with the same leading kilobytes, some of them equal.
             let text = String(repeating: "é\u{10FFFF}", count: 1000) + "\(index / 2)"
             let bytes = Data(repeating: 0xFF, count: 3000) + [UInt8(index / 3)]
             let body = """
@@ -157,9 +157,9 @@ import TidelineServerCore
         #expect(ids == all.ids)
     }
 
-    /// The row of a link that changes or goes meanwhile makes rows come twice at worst.
+    /// If the row of a link changes or is deleted meanwhile, rows are at worst returned twice.
     @Test(arguments: longOrders, ["PATCH", "DELETE"])
-    func noRowIsLostWhenItsRowIsNotAsItWas(_ order: String, _ method: String) async throws {
+    func noRowIsLostWhenTheRowOfTheLinkChanges(_ order: String, _ method: String) async throws {
         let door = try await long()
         var seen: Set<String> = []
         var target: String? = "/tables/Thing?$orderby=\(order)"
@@ -194,7 +194,7 @@ import TidelineServerCore
     ]
 
     @Test(arguments: refusedMarks)
-    func aMarkOfAnotherKindIsRefused(_ order: String, _ token: String) async throws {
+    func aTokenOfAnotherTypeIsRejected(_ order: String, _ token: String) async throws {
         let door = try await Door([Self.table])
         #expect(await door.send("GET", Self.target(order, token)).status == 400)
     }

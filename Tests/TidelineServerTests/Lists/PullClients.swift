@@ -1,13 +1,13 @@
-// PullClients: the pull algorithms of the original clients, as small as they can be.
+// PullClients: the pull algorithms of the original clients in their smallest form.
 //
-// Each is written from its description (classic-protocol.md 3.7.2, datasync-protocol.md 13, 14.4)
-// and asks through the in-process door. `served` runs after each page that the server gave.
+// Each follows its description (classic-protocol.md 3.7.2, datasync-protocol.md 13, 14.4) and sends requests through
+// the in-process door. `served` runs after each page that the server returned.
 
 import Foundation
 import TidelineCore
 import TidelineServerCore
 
-/// A device: the rows it has by id, each with its version, and its token.
+/// A device: its rows with their versions by id, and its token.
 struct Device: Sendable {
     enum Algorithm: String, CaseIterable, Sendable {
         case iOS
@@ -135,7 +135,7 @@ struct Device: Sendable {
         token = latest
     }
 
-    /// JavaScript and Android: the token is the time of the last row; skip while it stays.
+    /// JavaScript and Android: the token is the time of the last row; `$skip` grows while the time stays the same.
     private mutating func pullByLastRow(_ served: () async -> Void) async throws {
         var since = token ?? (algorithm == .javaScript ? "1969-12-31T08:00:00.000Z" : nil)
         var skip = 0

@@ -1,11 +1,11 @@
-// Pulls in the original clients' own algorithms, while rows are edited, inserted and deleted.
+// Pulls with the algorithms of the original clients while rows are edited, inserted and deleted.
 
 import Foundation
 import Testing
 import TidelineCore
 import TidelineServerCore
 
-/// Small numbers from a seed (SplitMix64).
+/// Small random numbers from a seed (SplitMix64).
 struct Dice {
     private var state: UInt64
 
@@ -19,7 +19,7 @@ struct Dice {
     }
 }
 
-/// Others who write to the table.
+/// Other writers of the table.
 private actor Writers {
     private let door: Door
     private let clock: TestClock
@@ -38,12 +38,12 @@ private actor Writers {
 
     private func insert() async {
         count += 1
-        // Ids in no order of time.
+        // Ids that do not follow the order of time.
         let id = "\((count * 7919) % 10007)"
         _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)","text":"a"}"#)
     }
 
-    /// A few writes, after the time that an answer takes to its client.
+    /// A few writes, after the time that a response takes to reach its client.
     func write(pause: Int64) async {
         clock.move(by: pause)
         for _ in 0..<dice.roll(6) {
@@ -60,7 +60,7 @@ private actor Writers {
 }
 
 @Suite struct PullTests {
-    /// What the device has otherwise than the server, after three busy pulls and a quiet one.
+    /// The differences between device and server after three pulls during writes and one without.
     static func lost(
         _ algorithm: Device.Algorithm,
         seed: UInt64,
@@ -92,17 +92,17 @@ private actor Writers {
         )
     }
 
-    /// What a device has otherwise than the server.
+    /// The differences between a device and the server.
     struct Lost {
-        /// The ids of rows that it lacks or has in an older form.
+        /// The ids of rows that the device lacks or has in an older version.
         var rows: [String]
-        /// The ids of rows that it has and the server has not.
+        /// The ids of rows that the device has and the server does not.
         var tombstones: [String]
     }
 
-    /// A burst of writes puts 40 rows into a millisecond; a calm table has one in each.
+    /// A burst of writes creates 40 rows in a millisecond; a calm table has one row in each.
     ///
-    /// Without a pause others write in the millisecond in which a page was served.
+    /// Without a pause other writers write in the millisecond in which a page is served.
     @Test(arguments: Device.Algorithm.allCases, [(1, 1000), (1, 0), (200, 0), (1000, 1000)])
     func noRowIsLost(_ algorithm: Device.Algorithm, _ times: (Int, Int)) async throws {
         for seed in 1...10 {
@@ -114,13 +114,13 @@ private actor Writers {
                 size: 50
             )
             #expect(lost.rows.isEmpty, "seed \(seed): \(lost.rows)")
-            // Its first pull asks for no tombstones, so it misses those made while it pages.
+            // Its first pull requests no tombstones, so it misses those that are created while it pages.
             guard algorithm != .datasync6 else { continue }
             #expect(lost.tombstones.isEmpty, "seed \(seed): \(lost.tombstones)")
         }
     }
 
-    /// A page may end within a millisecond, and rows that the client has seen may leave it.
+    /// A page may end within a millisecond, and rows that the client has read may leave that millisecond.
     @Test(arguments: Device.Algorithm.allCases, [(1, 1000), (1, 0), (200, 1000)])
     func noRowIsLostBySmallPages(_ algorithm: Device.Algorithm, _ times: (Int, Int)) async throws {
         for seed in 1...10 {
@@ -135,9 +135,9 @@ private actor Writers {
         }
     }
 
-    /// A filter of the caller's own looks like that of a pull, and `$skip` is an offset there.
+    /// A caller's filter may look like that of a pull; `$skip` is an offset in it.
     @Test(arguments: [0, 20, 399])
-    func windowsOverTimesAreWindows(_ from: Int) async throws {
+    func skipInOtherTimeFiltersIsAnOffset(_ from: Int) async throws {
         let door = try await Door(clock: TestClock(step: 100))
         for index in 0..<400 {
             _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(1000 + index)"}"#)
@@ -159,7 +159,7 @@ private actor Writers {
         }
     }
 
-    /// The figures of docs/PROTOCOL.md, on demand.
+    /// Measures the figures in docs/PROTOCOL.md, on demand.
     @Test(.enabled(if: ProcessInfo.processInfo.environment["MEASURE_PULLS"] != nil))
     func measure() async throws {
         for algorithm in Device.Algorithm.allCases {

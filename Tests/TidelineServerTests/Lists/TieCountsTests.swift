@@ -1,4 +1,4 @@
-// TieCountsTests: what has left a millisecond, in every order of lists, writes and commits.
+// TieCountsTests: counts of rows that have left a millisecond, for every order of lists, writes and commits.
 
 import Testing
 import TidelineServerCore
@@ -8,7 +8,7 @@ import TidelineServerSQLite
     private static let time: Int64 = 1_800_000_000_000_000
     private static let millisecond = time / 1000
 
-    @Test func countsWhatLeavesAfterAList() {
+    @Test func countsRowsThatLeaveAfterAList() {
         let ties = TieCounts()
         ties.rowLeaves(Self.time)
         ties.transactionEnded()
@@ -22,8 +22,8 @@ import TidelineServerSQLite
         #expect(ties.left(Self.millisecond) == 1)
     }
 
-    /// A write that was said before the mark may be committed behind the state that the list read.
-    @Test func countsWhatWasNotCommittedAtTheMark() {
+    /// A write that was reported before the mark may be committed after the state that the list read.
+    @Test func countsRowsThatWereNotCommittedAtTheMark() {
         let ties = TieCounts()
         ties.rowLeaves(Self.time)
         let mark = ties.mark()
@@ -33,7 +33,7 @@ import TidelineServerSQLite
         #expect(ties.left(Self.millisecond) == 2)
     }
 
-    @Test func aSecondListCountsNothingTwice() {
+    @Test func aSecondListCountsNoRowTwice() {
         let ties = TieCounts()
         let mark = ties.mark()
         ties.rowLeaves(Self.time)
@@ -42,8 +42,8 @@ import TidelineServerSQLite
         #expect(ties.left(Self.millisecond) == 1)
     }
 
-    /// What is not remembered any more is taken for as many rows as a millisecond can have.
-    @Test func aMarkOfLongAgoCountsAll() {
+    /// A forgotten count is taken as the maximum number of rows in a millisecond.
+    @Test func anOldMarkCountsAllRows() {
         for (others, left) in [(0, 1), (4095, 1), (4096, 40), (20_000, 40)] {
             let ties = TieCounts()
             let mark = ties.mark()
@@ -55,7 +55,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func theOldestIsForgotten() {
+    @Test func theOldestCountIsForgotten() {
         let ties = TieCounts()
         for number in 0..<5000 {
             ties.watch(Self.time + 1000 * Int64(number), since: ties.mark())
@@ -63,7 +63,7 @@ import TidelineServerSQLite
         for number in [0, 903, 904, 4999] { ties.rowLeaves(Self.time + 1000 * Int64(number)) }
         ties.transactionEnded()
         let left = [0, 903, 904, 4999].map { ties.left(Self.millisecond + Int64($0)) }
-        // From what is not watched any more, all may have left.
+        // From a millisecond that is no longer tracked, all rows may have left.
         #expect(left == [40, 40, 1, 1])
         ties.watch(Self.time, since: ties.mark())
         ties.rowLeaves(Self.time)
@@ -71,7 +71,7 @@ import TidelineServerSQLite
         #expect(ties.left(Self.millisecond + 10_000) == 0)
     }
 
-    @Test func whatLeftBeforeTheStartIsTakenForAll() {
+    @Test func rowsThatLeftBeforeTheStartCountAsAll() {
         let ties = TieCounts()
         ties.begin(after: Self.time + 999)
         for _ in 0..<2 {
@@ -85,9 +85,8 @@ import TidelineServerSQLite
         #expect(ties.left(Self.millisecond + 1) == 1)
     }
 
-    /// A pull goes on behind the restart of the server, though a row that it has left the millisecond
-    /// before.
-    @Test func aRestartLosesNoRowOfAPull() async throws {
+    /// A pull continues after a restart of the server even if a row that it has read left the millisecond before.
+    @Test func aPullAcrossARestartLosesNoRow() async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock(step: 0)
             let path = directory + "/a.db"

@@ -1,4 +1,4 @@
-// What listeners are told, as scripts of commits, events and returns; ids in every form.
+// The events that listeners receive, as scripts of commits and reconnections; event ids in every format.
 
 import Testing
 import TidelineCore
@@ -14,7 +14,7 @@ import TidelineServerCore
         EventListener(tables, epoch: 7, lastID: lastID, stamps: stamps)
     }
 
-    /// The tables and ids of events as a caller reads them.
+    /// The tables and ids of events as a caller parses them.
     private static func events(_ bytes: [UInt8]) -> [(table: String, id: String)] {
         String(decoding: bytes, as: UTF8.self).split(separator: "\n\n").map { block in
             var event = (table: "", id: "")
@@ -48,7 +48,7 @@ import TidelineServerCore
         #expect(!listener.isPending && listener.next([3, 1, 1]) == [])
     }
 
-    @Test func changesOfOthersAreNoEvent() {
+    @Test func changesOfOtherTablesCauseNoEvent() {
         var listener = EventListener(
             [EventListener.Table(place: 4, name: "d")],
             epoch: 7,
@@ -60,8 +60,8 @@ import TidelineServerCore
         #expect(!listener.isPending)
     }
 
-    /// Cut between two events that came together, it still gets the second; behind both, none.
-    @Test func eachEventOfATogetherHasItsOwnID() {
+    /// A listener that disconnects between two events of one send still gets the second; after both, none.
+    @Test func eachEventOfASendHasASeparateID() {
         var listener = Self.listener(nil, [1, 1, 1])
         listener.mark([true, false, true])
         let stamps: [Int64] = [5, 1, 6]
@@ -72,13 +72,13 @@ import TidelineServerCore
         #expect(!Self.listener(events[1].id, stamps).isPending)
     }
 
-    /// What was not told when the stream ended is told when it begins again, and what came since.
-    @Test func returnsAreToldWhatTheyMissed() {
+    /// Changes that were not sent when the stream ended are sent when it is reopened, and so are later ones.
+    @Test func reconnectedListenersGetWhatTheyMissed() {
         let opening = Self.events(Self.listener(nil, [1, 1, 1]).opening([1, 1, 1]))
         let id = opening.first?.id ?? ""
         #expect(!Self.listener(id, [1, 1, 1]).isPending)
         var later = Self.listener(id, [1, 9, 1])
-        // The id at the opening does not count what is still to be told.
+        // The id in the opening event does not include changes that are still to be sent.
         let again = Self.events(later.opening([1, 9, 1])).first?.id
         var third = Self.listener(again, [1, 9, 1])
         #expect(Self.events(later.next([1, 9, 1])).map(\.table) == ["c"])
@@ -104,8 +104,8 @@ import TidelineServerCore
         #expect(Self.listener(id.text, [1, 1, 1]).isPending)
     }
 
-    /// Whether the bytes are its own or those of another, a listener is told the same.
-    @Test func eventsThatAreSharedAreTheListenersOwn() {
+    /// A listener receives the same bytes whether they are shared with other listeners or not.
+    @Test func sharedEventsEqualUnsharedEvents() {
         let stamps: [Int64] = [5, 7, 6]
         let others = [EventListener.Table(place: 0, name: "a")]
         var texts = EventTexts()
@@ -129,8 +129,8 @@ import TidelineServerCore
         #expect(texts.next(for: &listener, later) == own.next(later))
     }
 
-    /// What does not fit stays due.
-    @Test func eventsAreBounded() {
+    /// Changes that do not fit stay pending.
+    @Test func theSizeOfEventsIsBounded() {
         var listener = Self.listener(nil, [])
         listener.mark([true, true, true])
         #expect(Self.events(listener.next([1, 1, 1], bytesMax: 1)).map(\.table) == ["a"])
@@ -150,7 +150,7 @@ import TidelineServerCore
         board.changed([TableStamp(table: "a", stamp: 2)])
         board.changed([TableStamp(table: "b", stamp: 9), TableStamp(table: "a", stamp: 3)])
         #expect(wakes.current == 1)
-        // Not before the loop looks: an id never counts what was not told.
+        // Not before the loop reads the board: an id never includes changes that were not sent.
         #expect(feed.stamps == [1])
         #expect(feed.refresh() == [true, true])
         #expect(feed.stamps == [3, 9])

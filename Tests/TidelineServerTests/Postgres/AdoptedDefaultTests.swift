@@ -1,4 +1,4 @@
-// A column default of a table that existed before is used when an insert leaves the column out.
+// The column default of an adopted table is used if an insert omits the column.
 
 import Foundation
 import Testing
@@ -60,7 +60,7 @@ struct AdoptedDefaultTests {
         #expect(row["declared"] as? Int == 2 && row["plain"] is NSNull)
     }
 
-    @Test("an insert, alone and in a batch, and a PUT get the defaults of the database")
+    @Test("an insert, alone and in a batch, and a PUT get the database's defaults")
     func inserts() async throws {
         let url = try adopted()
         // A server that starts later knows them, too.
@@ -86,7 +86,9 @@ struct AdoptedDefaultTests {
         await door.store.stop()
     }
 
-    @Test("what a caller sends counts, null too, and a JSON Patch resets to the default")
+    @Test(
+        "sent values take precedence, even null, and a JSON Patch resets to the default"
+    )
     func values() async throws {
         let door = try await Door([Self.task], onPostgres: true, database: try adopted())
         let body = #"{"id":"a","priority":0,"open":null,"number":1,"price":null}"#
@@ -104,7 +106,7 @@ struct AdoptedDefaultTests {
         await door.store.stop()
     }
 
-    @Test("a default that fails refuses its own write only")
+    @Test("a default that fails rejects only its own write")
     func faults() async throws {
         let url = try adopted()
         let psql = try PostgresConnection(PostgresAddress(url))

@@ -1,8 +1,8 @@
-// Goal: whatever overlaps, and however many servers and others write, a reader who goes on from where he
-// was misses no row: by delta links' times, by the time of the last row, and by classic `$skip`.
-// Method: two stores on one database and writers beside them, who wait between their write and their
-// commit; readers page all the while. The seed decides who writes what and how long he waits. PostgreSQL's
-// own log, decoded, is the witness: it has the transactions in the order of their commits.
+// Goal: a reader that continues from its cursor misses no row, whatever overlaps and however many servers and external
+// writers write: with the times of delta links, with the time of the last row, and with classic `$skip`. Method: two
+// stores on one database and external writers, which wait between write and commit; readers page all the while. The
+// seed decides who writes what and how long each writer waits. PostgreSQL's decoded write-ahead log is the reference:
+// it has the transactions in commit order.
 
 import Foundation
 import Synchronization
@@ -20,13 +20,13 @@ struct CommitOrderTests {
         return 0..<(UInt64(text) ?? 2)
     }()
 
-    /// The clusters of the test with a standby, which stands still now and then.
+    /// The clusters of the test with a standby, which pauses now and then.
     private static let pair = Result {
         let primary = try PostgresCluster()
         return (primary: primary, standby: try PostgresCluster(standbyOf: primary))
     }
 
-    @Test(arguments: seeds) func nobodyMissesARow(seed: UInt64) async throws {
+    @Test(arguments: seeds) func noReaderMissesARow(seed: UInt64) async throws {
         let outcome = try await Overlap(seed: seed, isNaive: false).run()
         #expect(outcome.rows > 100)
         #expect(outcome.missed == [:])
@@ -35,8 +35,9 @@ struct CommitOrderTests {
         #expect(outcome.disorder == 0)
     }
 
-    /// The same with readers who page from a standby that lags, now and then for longer than it is waited for.
-    @Test(arguments: seeds) func nobodyMissesARowOnAStandby(seed: UInt64) async throws {
+    /// The same with readers that page from a lagging standby, which sometimes lags longer than the server waits for
+    /// it.
+    @Test(arguments: seeds) func noReaderOfAStandbyMissesARow(seed: UInt64) async throws {
         let (primary, standby) = try Self.pair.get()
         let metrics = StoreMetrics()
         let lagging = Task {
@@ -65,19 +66,19 @@ struct CommitOrderTests {
         #expect(metrics.replicaPages.current > 0)
     }
 
-    /// The same with foreign rows stamped by the time of their statement: a reader passes a row that
-    /// is not committed yet, and never sees it.
-    @Test func theNaiveWayLosesRows() async throws {
+    /// The same with external rows that get the time of their statement: a reader passes a row that is not committed
+    /// yet, and never sees it.
+    @Test func statementTimestampsLoseRows() async throws {
         for seed in UInt64(0)..<10 {
             let outcome: Overlap.Outcome
             do {
                 outcome = try await Overlap(seed: seed, isNaive: true).run()
             } catch let error as ServerError where error.code == ServerError.epochChanged.code {
-                // A reader had come further than the clock, and was told so before it missed a row.
+                // A reader's cursor was ahead of the clock, and the reader was told so before it missed a row.
                 continue
             }
             let isMissed = outcome.missed.values.contains { !$0.isEmpty }
-            // Who misses a row was passed by a stamp: the witness sees it, too.
+            // A reader that misses a row was overtaken by a timestamp: the reference sees that, too.
             if isMissed { #expect(outcome.disorder > 0) }
             if isMissed { return }
         }
@@ -89,12 +90,11 @@ struct CommitOrderTests {
 private struct Overlap {
     struct Outcome {
         var rows = 0
-        /// The rows that a reader has otherwise than the table, by the reader.
+        /// The differences between a reader's rows and the table, by reader.
         var missed: [String: Set<String>] = [:]
-        /// How many rows share a stamp with another of the same clock.
+        /// How many rows share a timestamp with another row of the same clock.
         var repeatedStamps = 0
-        /// How many transactions the log has, and how many of them were committed behind one with a
-        /// later stamp.
+        /// How many transactions the log has, and how many of them were committed after one with a later timestamp.
         var transactions = 0
         var disorder = 0
     }
@@ -104,7 +104,7 @@ private struct Overlap {
     private let definition: TableDefinition
     private let table: Table
     var cluster: PostgresCluster?
-    /// Where readers page.
+    /// The store that readers page from.
     var standby: PostgresCluster?
     var metrics = StoreMetrics()
 
@@ -142,7 +142,7 @@ private struct Overlap {
             try foreign.execute("ALTER TABLE \"TodoItem\" DISABLE TRIGGER USER")
         }
         let slot = slot
-        // It waits for the end of all transactions of the cluster, those of other tests among them.
+        // It waits for the end of all transactions of the cluster, including those of other tests.
         try await onThread {
             try PostgresConnection(PostgresAddress(url)).run(
                 "SELECT pg_create_logical_replication_slot($1, 'test_decoding')",
@@ -171,7 +171,7 @@ private struct Overlap {
                             do {
                                 try await reader.readOn()
                             } catch let error as ServerError where error.status == 503 {
-                                // Somebody had the clock for long; a client comes again.
+                                // Another transaction held the clock for long; a client retries.
                                 isLast = false
                             }
                         }
@@ -207,7 +207,7 @@ private struct Overlap {
         return outcome
     }
 
-    /// Asks the log in which order stamps were committed.
+    /// Reads from the log in which order timestamps were committed.
     private func witness(_ foreign: PostgresConnection, _ outcome: inout Outcome) throws {
         let log = try foreign.run(
             "SELECT data FROM pg_logical_slot_get_changes($1, NULL, NULL)",
@@ -235,7 +235,7 @@ private struct Overlap {
 
     // MARK: - Writers
 
-    /// Through a server: new rows, and changes of a few that everybody changes.
+    /// Writes through a server: new rows, and changes to a few rows that all writers change.
     private func write(_ store: PostgresTableStore, _ number: Int) async throws {
         var random = SeededGenerator(seed: seed &* 31 &+ UInt64(number))
         for write in 0..<Self.writes {
@@ -258,7 +258,7 @@ private struct Overlap {
         Self.owners[Int(random.next() % UInt64(Self.owners.count))]
     }
 
-    /// Beside the servers: several rows in a transaction, with a wait before the commit.
+    /// An external writer: several rows in a transaction, with a wait before the commit.
     private func writeBeside(_ url: String, _ number: Int) throws {
         let connection = try PostgresConnection(PostgresAddress(url))
         var random = SeededGenerator(seed: seed &* 37 &+ 1000 &+ UInt64(number))
@@ -279,7 +279,7 @@ private struct Overlap {
                 let shared = "shared-\(owner)-\(random.next() % 5)"
                 ids[isNew ? "f\(number)-\(write)-\(place)" : shared] = owner
             }
-            // In one order everywhere: they wait for each other, and not in a circle.
+            // All transactions use one order: they wait for each other, but without a deadlock.
             try retrying(connection) {
                 try connection.run("BEGIN")
                 for (id, owner) in ids.sorted(by: { $0.key < $1.key }) {
@@ -305,7 +305,7 @@ private struct Overlap {
     }
 }
 
-/// Who still writes.
+/// The number of active writers.
 private final class Writing: Sendable {
     private let count = Mutex(4)
 
@@ -314,14 +314,14 @@ private final class Writing: Sendable {
     func ends() { count.withLock { $0 -= 1 } }
 }
 
-/// Somebody who goes on from where he was.
+/// A reader that continues from its cursor.
 private struct Reader: Sendable {
     enum Kind: CaseIterable {
-        /// What changed after a time.
+        /// The changes after a time.
         case changes
-        /// Rows behind the last one, by their time.
+        /// Rows after the last one, by time.
         case time
-        /// Rows from the last one's millisecond on, passing over as many of it as there were.
+        /// Rows from the last row's millisecond on, skipping as many as were read in it.
         case skip
     }
 
@@ -349,7 +349,7 @@ private struct Reader: Sendable {
 
     private static let rowsMax = 45
 
-    /// Reads until nothing more comes.
+    /// Reads until there are no more changes.
     mutating func readOn() async throws {
         while try await readPage() {}
     }
@@ -401,7 +401,7 @@ private struct Reader: Sendable {
         return !rows.isEmpty
     }
 
-    /// Takes the rows of a page.
+    /// Applies the rows of a page.
     @discardableResult
     private mutating func take(_ bytes: [UInt8]) -> [(String, Int64)] {
         let data = Data(bytes + [UInt8(ascii: "]")])

@@ -1,5 +1,5 @@
-// Goal: a reader who counts the rows of a millisecond marks the clock before its page is answered, and does not wait
-// for a held clock for long.
+// Goal: a reader that counts the rows of a millisecond marks the clock before its page is returned, and does not wait
+// long for a locked clock.
 
 import Foundation
 import Testing
@@ -25,7 +25,7 @@ struct CountedMarkTests {
     private static let hold = "SELECT 1 FROM tideline.clocks FOR UPDATE"
 
     /// Other readers do not wait for the transaction that holds the clock.
-    @Test func aHeldClockHoldsUpNoReader() async throws {
+    @Test func aLockedClockDelaysNoReader() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await OwnedTable.store(url) { $0.limits.queryTime = .seconds(60) }
         _ = try await OwnedTable.put("a", of: "ann", store)
@@ -34,7 +34,7 @@ struct CountedMarkTests {
             let pages = (0..<4).map { _ in Task { try await Self.page(store) } }
             let row = try await store.image("a", view: nil, in: Table(OwnedTable.definition()))
             #expect(row != nil)
-            // To answer without it would lose rows: what leaves the millisecond is not counted yet.
+            // A response without the mark would lose rows: rows that leave the millisecond are not counted yet.
             for page in pages {
                 let error = await #expect(throws: ServerError.self) { try await page.value }
                 #expect(error?.status == 503)
@@ -47,8 +47,8 @@ struct CountedMarkTests {
         await store.stop()
     }
 
-    /// What another server has said, and what was said some hours ago, needs no lock.
-    @Test(arguments: [0, 5]) func whatWasSaidHolds(hours: Int64) async throws {
+    /// A mark of another server, or one from some hours ago, needs no lock.
+    @Test(arguments: [0, 5]) func anEarlierMarkIsValid(hours: Int64) async throws {
         let url = try PostgresCluster.shared().database()
         let (one, other) = (try await OwnedTable.store(url), try await OwnedTable.store(url))
         _ = try await OwnedTable.put("a", of: "ann", one)
@@ -64,8 +64,8 @@ struct CountedMarkTests {
         for store in [one, other] { await store.stop() }
     }
 
-    /// No room, say: no fault of the server.
-    @Test func whatCannotBeSaidIsRefused() async throws {
+    /// For example, a full disk: not a fault of the server.
+    @Test func aMarkThatCannotBeWrittenRejectsTheRead() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await OwnedTable.store(url)
         _ = try await OwnedTable.put("a", of: "ann", store)

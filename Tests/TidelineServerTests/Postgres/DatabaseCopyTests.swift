@@ -1,7 +1,7 @@
-// Goal: a database that was copied from a file into PostgreSQL, or back, is the same one to everybody who
-// used it: the same answers byte for byte, delta links, repeats and merges go on.
-// Method: a server's file with all kinds of values and of things that are kept; copies that end early. All
-// pages of lists and of delta links are compared, then it goes on, and is copied back.
+// Goal: a database that was copied from a file into PostgreSQL, or back, is the same database for every client:
+// responses are equal byte for byte, and delta links, repeated requests and merges continue. Method: a server's file
+// with values of every type and all kinds of stored state; copies that are interrupted. All pages of lists and of delta
+// links are compared, then the copy is written to, and is copied back.
 
 import Foundation
 import Testing
@@ -60,14 +60,14 @@ struct DatabaseCopyTests {
         )
     }
 
-    /// What a device has of the database.
+    /// What a device has stored about the database.
     private struct Device {
-        /// To changes, some from before there were rows.
+        /// Delta links, some from before there were rows.
         var links: [String] = []
-        /// Into the middle of lists.
+        /// Next links into the middle of lists.
         var pages: [String] = []
         var version = ""
-        /// What named writes were answered.
+        /// The responses to writes with idempotency keys.
         var named: [String: String] = [:]
     }
 
@@ -120,7 +120,7 @@ struct DatabaseCopyTests {
         return device
     }
 
-    /// A link to what changes from now on, and one into the middle of the list that leads there.
+    /// A delta link to the changes from now on, and a next link into the middle of its list.
     private static func link(
         to table: String,
         _ door: Door,
@@ -137,7 +137,7 @@ struct DatabaseCopyTests {
         device.links.append("/tables/\(table)?" + link)
     }
 
-    /// All that the server tells of its tables.
+    /// Everything that the server returns about its tables.
     private static func answers(_ door: Door, _ device: Device) async -> [String] {
         var texts: [String] = []
         for table in ["Thing", "Gone"] {
@@ -173,7 +173,7 @@ struct DatabaseCopyTests {
         _ source: ServerConfiguration.Database,
         _ target: ServerConfiguration.Database
     ) throws {
-        // Three times it ends in the middle.
+        // The copy is interrupted three times.
         for count in [1, 2, 4] {
             var pieces = 0
             #expect(throws: Killed.self) {
@@ -186,7 +186,7 @@ struct DatabaseCopyTests {
         try ServerDatabase.copy(from: source, to: target)
     }
 
-    @Test func aCopyIsTheSameDatabaseToItsDevices() async throws {
+    @Test func aCopyIsTheSameDatabaseForItsDevices() async throws {
         try await withTemporaryDirectory { directory in
             let file = directory + "/first.db"
             var door: Door? = try await Door(Self.tables, path: file)
@@ -240,7 +240,7 @@ struct DatabaseCopyTests {
         }
     }
 
-    /// Writes as the device goes on: repeats, a merge with a version of before, and rows that all of
+    /// Writes as the device continues: repeated requests, a merge with an earlier base version, and rows that all of
     /// its links lead to.
     private func goOn(_ door: Door, _ device: inout Device, _ change: String) async throws {
         let name = "after\(device.named.count)"
@@ -271,8 +271,8 @@ struct DatabaseCopyTests {
         try await Self.link(to: "Gone", door, &device)
     }
 
-    /// What left a millisecond that a classic client counts is not known behind the copy.
-    @Test func aPullOfAClassicClientGoesOnInTheCopy() async throws {
+    /// The counts of rows that left a millisecond, which a classic client needs, are unknown after the copy.
+    @Test func aPullOfAClassicClientContinuesInTheCopy() async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock(step: 0)
             let file = directory + "/first.db"
@@ -300,7 +300,7 @@ struct DatabaseCopyTests {
         }
     }
 
-    @Test func aCopyThatHasNotEndedIsServedByNobody() async throws {
+    @Test func anUnfinishedCopyIsNotServed() async throws {
         try await withTemporaryDirectory { directory in
             let file = directory + "/first.db"
             let door = try await Door([Door.todo], path: file)
@@ -327,7 +327,7 @@ struct DatabaseCopyTests {
             }
             let back = ServerConfiguration.Database.sqlite(path: directory + "/back.db")
             #expect(throws: DatabaseError.self) { try ServerDatabase.copy(from: target, to: back) }
-            // Whoever wrote to the source meanwhile is not in the copy.
+            // Rows that were written to the source meanwhile are not in the copy.
             let other = try await Door([Door.todo], path: file)
             #expect(await other.send("POST", "/tables/TodoItem", #"{"id":"b"}"#).status == 201)
             await other.store.stop()
@@ -337,7 +337,7 @@ struct DatabaseCopyTests {
         }
     }
 
-    @Test func nothingIsCopiedOverTablesThatAreThere() async throws {
+    @Test func existingTablesAreNotOverwritten() async throws {
         try await withTemporaryDirectory { directory in
             let file = directory + "/first.db"
             let door = try await Door([Door.todo], path: file)

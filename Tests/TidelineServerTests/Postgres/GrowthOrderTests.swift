@@ -1,5 +1,5 @@
-// Goal: a write that makes columns undoes no acknowledged write that comes with it. Locks of other transactions hold
-// the batches together.
+// Goal: a write that adds columns undoes no acknowledged write of the same batch. Locks of other transactions make the
+// batches wait together.
 
 import Foundation
 import Testing
@@ -11,9 +11,9 @@ import TidelineTestKit
 
 @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
 struct GrowthOrderTests {
-    /// A change of columns is a transaction of its own, after the writes that wait with it.
-    @Test("a write with the former columns is done before another one makes columns")
-    func aWriteBesideAGrowth() async throws {
+    /// Adding columns uses a separate transaction, after the writes that wait with it.
+    @Test("a write with the former columns is executed before another write adds columns")
+    func aWriteQueuedWithOneThatAddsColumns() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await OwnedTable.store(url)
         for id in ["a", "b"] { _ = try await OwnedTable.put(id, of: "ann", store) }
@@ -46,8 +46,8 @@ struct GrowthOrderTests {
         await store.stop()
     }
 
-    /// The same within one batch: a later group reads the rows again, with the added column.
-    @Test func aGroupBehindAGrowthReadsItsRowsAnew() async throws {
+    /// The same within a batch: a later group reads the rows again, with the added column.
+    @Test func aGroupAfterAnAddedColumnReadsItsRowsAgain() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await OwnedTable.store(url)
         for id in ["a", "b"] { _ = try await OwnedTable.put(id, of: "ann", store) }

@@ -1,4 +1,4 @@
-// A server that starts on another history than its servers knew renews the epoch, and a restart does not.
+// A server that starts on a history other than the one its servers knew renews the epoch; a restart does not.
 
 import Foundation
 import Testing
@@ -10,7 +10,7 @@ import TidelineTestKit
 
 @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
 struct HistoryTests {
-    /// The epoch that a server finds which starts now.
+    /// The epoch that a newly started server finds.
     private static func epoch(_ url: String) async throws -> String {
         let writes = try await PostgresWrites(url)
         let epoch = try await writes.answer { try await writes.store.epoch() }
@@ -25,8 +25,8 @@ struct HistoryTests {
         for _ in 0..<2 { #expect(try await Self.epoch(url) == epoch) }
     }
 
-    @Test("a failover while no server runs is noticed, twice")
-    func failoverWhileNobodyLooks() async throws {
+    @Test("a failover while no server runs is detected, twice")
+    func failoverWhileNoServerRuns() async throws {
         let cluster = try PostgresCluster(
             keepsCommits: true,
             settings: ["restore_command": "false"]
@@ -44,7 +44,7 @@ struct HistoryTests {
         #expect(Set(epochs).count == 3)
     }
 
-    @Test("a dump that is restored is noticed")
+    @Test("a restored dump is detected")
     func restoredDump() async throws {
         let url = try PostgresCluster.shared().database()
         let epoch = try await Self.epoch(url)
@@ -59,7 +59,7 @@ struct HistoryTests {
         #expect(try await Self.epoch(url) != epoch)
     }
 
-    @Test("an earlier state within the same timeline is noticed by servers that run")
+    @Test("an earlier state within the same timeline is detected by running servers")
     func sameTimeline() async throws {
         let url = try PostgresCluster.shared().database()
         let writes = try await PostgresWrites(url)

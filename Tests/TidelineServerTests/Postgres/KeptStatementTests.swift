@@ -1,5 +1,5 @@
-// Goal: statements that come again and again are prepared once by each connection, within a bound; a form
-// that changes, or a pooler that was not found out, costs a repeat and never an answer.
+// Goal: each connection prepares a repeated statement once, within a limit; a changed result type, or a pooler that was
+// not detected, costs a retry but never a failed request.
 
 import Foundation
 import Synchronization
@@ -42,7 +42,7 @@ struct KeptStatementTests {
         #expect(results.count == 6)
         #expect(results[1...4].map { $0.integer(0, 0) } == [4, 9, 5, 9])
         #expect(try names(connection) == 2)
-        // A plain one has no name, and a null has another type than a number.
+        // A plain statement has no name, and a null has another type than a number.
         try connection.run("SELECT 1")
         let nothing = PostgresStatement("SELECT $1::bigint + 1", values: [.null]).kept
         #expect(try connection.run(nothing).isNull(0, 0))
@@ -51,7 +51,7 @@ struct KeptStatementTests {
         #expect(try names(connection) == 4)
     }
 
-    @Test func whatAnErrorKeptFromBeingPreparedIsPreparedLater() throws {
+    @Test func aStatementThatAnErrorKeptFromBeingPreparedIsPreparedLater() throws {
         let connection = try connection()
         let good = PostgresStatement("SELECT 1").kept
         let late = PostgresStatement("SELECT 2").kept
@@ -71,7 +71,7 @@ struct KeptStatementTests {
         #expect(try names(connection) == 2)
     }
 
-    @Test func thereAreNeverMoreThanItsBound() throws {
+    @Test func thereAreNeverMoreStatementsThanTheLimit() throws {
         let connection = try connection()
         for number in 0..<300 {
             let result = try connection.run(PostgresStatement("SELECT \(number)").kept)
@@ -85,7 +85,7 @@ struct KeptStatementTests {
         #expect(try names(connection) == 1)
     }
 
-    @Test func aPlanIsLetGoOfWhenItIsOld() throws {
+    @Test func anOldPlanIsDiscarded() throws {
         let connection = try connection(for: .zero)
         try connection.run(PostgresStatement("SELECT 1").kept)
         #expect(try names(connection) == 1)
@@ -94,9 +94,9 @@ struct KeptStatementTests {
         #expect(try connection.run(PostgresStatement("SELECT 1").kept).integer(0, 0) == 1)
     }
 
-    // MARK: - Forms
+    // MARK: - Result types
 
-    @Test func aFormThatChangedIsSaidOfTheConnection() throws {
+    @Test func aChangedResultTypeIsReportedForTheConnection() throws {
         let connection = try connection(try PostgresCluster.shared().database())
         try connection.execute("CREATE TABLE f (t text); INSERT INTO f VALUES ('a')")
         let read = PostgresStatement("SELECT t FROM f").kept
@@ -110,7 +110,7 @@ struct KeptStatementTests {
         #expect(!connection.settle())
     }
 
-    @Test func aServerGoesOnWhereAColumnHasAnotherType() async throws {
+    @Test func aServerContinuesAfterAColumnChangesItsType() async throws {
         let writes = try await PostgresWrites(try PostgresCluster.shared().database())
         for number in 0..<8 { try await writes.insert("a\(number)") }
         for number in 0..<8 { #expect(try await writes.row("a\(number)") != nil) }
@@ -126,7 +126,7 @@ struct KeptStatementTests {
     // MARK: - Poolers
 
     @Test(.enabled(if: PostgresPooler.reasonToSkip == nil, "PgBouncer is not installed"))
-    func behindAPoolerNothingIsKept() throws {
+    func noStatementIsKeptBehindAPooler() throws {
         let cluster = try PostgresCluster.shared()
         let pooler = try PostgresPooler(of: cluster)
         let connection = try connection(pooler.url(of: cluster.database()))
@@ -134,9 +134,9 @@ struct KeptStatementTests {
         #expect(try names(connection) == 0)
     }
 
-    /// Others hold the pooler's connections in turn, so that a server gets one and then another.
+    /// Other clients hold the pooler's connections in turn, so that the server gets different connections.
     @Test(.enabled(if: PostgresPooler.reasonToSkip == nil, "PgBouncer is not installed"))
-    func aPoolerThatIsTakenForTheDatabaseShows() async throws {
+    func anUndetectedPoolerIsDetectedByItsErrors() async throws {
         let cluster = try PostgresCluster.shared()
         let pooler = try PostgresPooler(of: cluster)
         let url = pooler.url(of: try cluster.database())

@@ -1,5 +1,5 @@
-// Goal: LISTEN is a hint and the look at the clocks the truth: with it a server hears of another's writes at once,
-// without it with its next look, and never not at all. Method: a server that looks seldom.
+// Goal: LISTEN is a hint, and polling the clocks is authoritative: with LISTEN a server sees another server's writes at
+// once, without it with its next poll, and it never misses them. Method: a server that polls rarely.
 
 import Foundation
 import Synchronization
@@ -17,7 +17,7 @@ import TidelineTestKit
     )
 )
 struct LiveHintTests {
-    /// A server that hears, and one that writes.
+    /// A server that listens, and one that writes.
     private struct Pair {
         let url: String
         let listener: PostgresTableStore
@@ -42,7 +42,7 @@ struct LiveHintTests {
             }
         }
 
-        /// Writes rows until the other server listens and tells of one.
+        /// Writes rows until the other server listens and reports one.
         func begin() async throws {
             var count = 0
             try await PostgresWrites.soon {
@@ -52,7 +52,7 @@ struct LiveHintTests {
             }
         }
 
-        /// Writes a row; returns when the other server has told of it.
+        /// Writes a row; returns when the other server has reported it.
         func write(_ id: String) async throws {
             let made = try await OwnedTable.put(id, of: "", writer, Door.todo)
             let stamp = try #require(made.row?.state.version)
@@ -65,27 +65,27 @@ struct LiveHintTests {
         }
     }
 
-    /// With the next look a write would be told too late for the test.
-    @Test func aHintIsSoonerThanALook() async throws {
+    /// The next poll would report the write too late for the test.
+    @Test func aNotificationIsFasterThanPolling() async throws {
         let pair = try await Pair(looksEvery: 90_000)
         try await pair.begin()
         for number in 0..<3 {
-            // Behind a late notice it looks once more, and waits then.
+            // After a late notification the server polls once more, and then waits.
             try await Task.sleep(for: .milliseconds(300))
             try await pair.write("\(number)")
         }
         await pair.stop()
     }
 
-    /// Nobody hears anything through it: one of several writes at least waits for the look.
-    @Test func aLookIsEnoughThroughAPooler() async throws {
+    /// No notification arrives through a pooler: at least one of several writes waits for the poll.
+    @Test func pollingIsEnoughThroughAPooler() async throws {
         let pause: Int32 = 2000
         let pooler = try PostgresPooler(of: PostgresCluster.shared())
         let pair = try await Pair(pooler: pooler, looksEvery: pause)
         try await pair.begin()
         var longest = Duration.zero
         for number in 0..<4 {
-            // It has just looked.
+            // The server has just polled.
             let begin = ContinuousClock.now
             try await pair.write("\(number)")
             longest = max(longest, begin.duration(to: .now))
@@ -95,10 +95,10 @@ struct LiveHintTests {
         withExtendedLifetime(pooler) {}
     }
 
-    /// The connections that listen are ended again and again, so that no server gets a notification.
+    /// The listening connections are terminated repeatedly, so that no server gets a notification.
     ///
     /// Their last statement reads the history.
-    @Test func whatNobodyTellsIsSeen() async throws {
+    @Test func changesAreSeenWithoutNotifications() async throws {
         let pair = try await Pair()
         let beside = try PostgresConnection(PostgresAddress(pair.url))
         for number in 0..<5 {

@@ -1,5 +1,5 @@
-// Several servers on one database: what one of them makes of tables, the others know with their next
-// request; what an operator does to the database is seen by all of them.
+// Several servers on one database: a table change by one server is known to the others with their next request, and a
+// change that an operator makes to the database is seen by all of them.
 
 import Foundation
 import Testing
@@ -25,13 +25,13 @@ struct ManyServersTests {
         return (doors, url)
     }
 
-    @Test func aServerKnowsWhatAnotherMadeOfATable() async throws {
+    @Test func aServerSeesATableChangeByAnotherServer() async throws {
         let (doors, _) = try await Self.doors([[], []], dynamic: true)
         let (one, other) = (doors[0], doors[1])
         #expect(await other.send("GET", "/tables/Fresh/a").status == 404)
         var answer = await one.send("POST", "/tables/Fresh", #"{"id":"a","text":"one"}"#)
         #expect(answer.status == 201)
-        // A table that the other has never heard of.
+        // A table that the other server does not know.
         #expect(await other.send("GET", "/tables/Fresh/a").row["text"] as? String == "one")
         #expect(await other.send("GET", "/tables/Fresh").ids == ["a"])
         // A column, in a single row, a list, a replacement and a batch.
@@ -62,8 +62,8 @@ struct ManyServersTests {
         #expect(row?["size"] is NSNull && row?["text"] as? String == "three", "\(answer.text)")
     }
 
-    /// What a group has made of a table already is no other server's doing.
-    @Test func aGroupMayMakeColumnsMoreThanOnce() async throws {
+    /// A change that the same group already made to a table is not taken for another server's.
+    @Test func aGroupMayAddColumnsMoreThanOnce() async throws {
         let (doors, _) = try await Self.doors([[], []], dynamic: true)
         let created = await doors[0].send("POST", "/tables/Fresh", #"{"id":"a","text":"t"}"#)
         #expect(created.status == 201)
@@ -86,8 +86,8 @@ struct ManyServersTests {
         }
     }
 
-    /// Both make columns all the time; no row loses one.
-    @Test func serversThatMakeColumnsTogetherKeepAllOfThem() async throws {
+    /// Both servers add columns all the time; no row loses a value.
+    @Test func serversThatAddColumnsTogetherKeepAllOfThem() async throws {
         let (doors, _) = try await Self.doors([[], []], dynamic: true)
         let created = await doors[0].send("POST", "/tables/Fresh", #"{"id":"a"}"#)
         #expect(created.status == 201)
@@ -117,7 +117,7 @@ struct ManyServersTests {
         }
     }
 
-    @Test func aServerGoesOnBesideOneWithMoreColumns() async throws {
+    @Test func aServerContinuesAlongsideOneWithMoreColumns() async throws {
         var wide = Door.todo
         wide.schema.columns.append(ColumnDefinition("level", .integer))
         let (doors, url) = try await Self.doors([[Door.todo], [wide]], dynamic: false)
@@ -127,7 +127,7 @@ struct ManyServersTests {
         #expect(answer.status == 200, "\(answer.text)")
         #expect(await doors[0].send("GET", "/tables/TodoItem").ids == ["a"])
         #expect(await doors[1].send("GET", "/tables/TodoItem/a").row["level"] as? Double == 3)
-        // Its own column is gone: it says so until it is started with what is declared now.
+        // Its own column was dropped: it reports that until it is restarted with the current declaration.
         var other = wide
         other.schema.columns.removeAll { $0.name == "rank" }
         let last = try await Door([other], onPostgres: true, database: url)
@@ -140,7 +140,7 @@ struct ManyServersTests {
         #expect(write.status == 503)
     }
 
-    @Test func aNewEpochIsSeenByServersThatRun() async throws {
+    @Test func aNewEpochIsSeenByRunningServers() async throws {
         let (doors, url) = try await Self.doors([[Door.todo], [Door.todo]], dynamic: false)
         let created = await doors[0].send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
         #expect(created.status == 201)
@@ -166,8 +166,8 @@ struct ManyServersTests {
         }
     }
 
-    /// A column that the role may not read is not read where it is not selected.
-    @Test func aSelectionReadsItsColumnsOnly() async throws {
+    /// A column that the role may not read is not read unless it is selected.
+    @Test func aSelectionReadsOnlyItsColumns() async throws {
         let (doors, url) = try await Self.doors([[Door.todo]], dynamic: false)
         let answer = await doors[0].send("POST", "/tables/TodoItem", #"{"id":"a","text":"t"}"#)
         #expect(answer.status == 201)

@@ -1,4 +1,4 @@
-// OwnedTable: a table whose rows have owners, and what tests of a store do with it.
+// OwnedTable: a table whose rows have owners, and operations on it for tests of a store.
 
 import Foundation
 import TidelineCore
@@ -66,7 +66,7 @@ enum OwnedTable {
         return (String(decoding: page.bytes, as: UTF8.self), page.clock)
     }
 
-    /// A write of one column, as a batch has it.
+    /// A write of one column, as in a batch.
     static func write(
         _ id: String,
         of owner: String,
@@ -88,7 +88,7 @@ enum OwnedTable {
         return Table(wider, made: .part(Table(old)))
     }
 
-    /// A change of others that is not committed before `body` is through.
+    /// An external change that is not committed before `body` returns.
     static func holding<Result>(
         _ url: String,
         _ sql: String,
@@ -101,12 +101,12 @@ enum OwnedTable {
         return result
     }
 
-    /// The number of a connection, to be asked who waits for it.
+    /// The process id of a connection, to query which connections wait for it.
     static func number(of connection: PostgresConnection) throws -> Int64 {
         try connection.run("SELECT pg_backend_pid()").integer(0, 0)
     }
 
-    /// When the transactions began that wait for a connection.
+    /// The start times of the transactions that wait for a connection.
     static func waits(_ url: String, for number: Int64) throws -> [String] {
         let found = try PostgresConnection(PostgresAddress(url)).run(
             """
@@ -118,17 +118,17 @@ enum OwnedTable {
         return (0..<found.count).map { found.text($0, 0) }
     }
 
-    /// Returns when somebody waits for a connection.
+    /// Returns when a transaction waits for a connection.
     static func waiting(_ url: String, for number: Int64) async throws {
         try await PostgresWrites.soon { try !waits(url, for: number).isEmpty }
     }
 
-    /// Returns when so many writes wait for the writer.
+    /// Returns when this many writes wait for the writer.
     static func queued(_ count: Int, _ store: PostgresTableStore) async throws {
         try await PostgresWrites.soon { store.writeQueueLength == count }
     }
 
-    /// Returns when so many connections of the database wait for locks.
+    /// Returns when this many connections of the database wait for locks.
     static func waiting(_ url: String, count: Int64 = 1) async throws {
         try await PostgresWrites.soon {
             try PostgresConnection(PostgresAddress(url)).run(
@@ -142,7 +142,7 @@ enum OwnedTable {
 
     // MARK: - One transaction
 
-    /// Two batches that wait behind another one, in their order, and so are done in one transaction.
+    /// Two batches that wait in order behind another one, and so are executed in one transaction.
     static func together(
         _ url: String,
         _ store: PostgresTableStore,
@@ -150,7 +150,7 @@ enum OwnedTable {
         _ second: WriteBatch.Write,
         _ table: TableDefinition = definition()
     ) async throws -> (Task<[GroupOutcome], any Error>, Task<[GroupOutcome], any Error>) {
-        // Behind the second one the purge that begins with a server is over, which looks at the ledger, too.
+        // After the second one, the purge that a server starts with is over; it reads the ledger, too.
         for id in ["z1", "z2"] { _ = try await put(id, of: "zoe", store, table) }
         let gate = try PostgresConnection(PostgresAddress(url))
         try gate.execute("BEGIN; LOCK TABLE tideline.ledger IN ACCESS EXCLUSIVE MODE")
@@ -165,9 +165,9 @@ enum OwnedTable {
         return (one, two)
     }
 
-    /// Whether a batch was done.
+    /// Whether a batch was executed.
     ///
-    /// - Throws: What it was refused with.
+    /// - Throws: The error that it was rejected with.
     static func isDone(_ batch: Task<[GroupOutcome], any Error>) async throws -> Bool {
         for outcome in try await batch.value {
             if case .failed(_, let error) = outcome { throw error }

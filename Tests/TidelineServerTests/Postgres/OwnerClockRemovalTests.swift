@@ -67,7 +67,7 @@ struct OwnerClockRemovalTests {
 
     // MARK: - The state of a database
 
-    /// The rows of a query, as one text for each.
+    /// The rows of a query, one string for each.
     private static func texts(_ url: String, _ query: String) throws -> [String] {
         let found = try PostgresConnection(PostgresAddress(url)).run(
             "SELECT row_to_json(q)::text FROM (\(query)) AS q"
@@ -81,7 +81,7 @@ struct OwnerClockRemovalTests {
         }
     }
 
-    /// All that a migration may change.
+    /// Everything that a migration may change.
     private static func state(_ url: String) throws -> [String] {
         let relations = try texts(
             url,
@@ -150,7 +150,7 @@ struct OwnerClockRemovalTests {
         await store.stop()
     }
 
-    @Test("later writes have later timestamps, of a server and of an external writer")
+    @Test("later writes of a server and of an external writer have later timestamps")
     func laterWrites() async throws {
         let url = try Self.database()
         let store = try await Self.store(url)
@@ -192,7 +192,7 @@ struct OwnerClockRemovalTests {
         await store.stop()
     }
 
-    @Test("delta links of the owner clocks are answered as of another epoch")
+    @Test("delta links of owner clocks are treated like those of another epoch")
     func oldLinks() async throws {
         let door = try await Door(
             Self.tables,
@@ -220,7 +220,7 @@ struct OwnerClockRemovalTests {
     }
 
     @Test(
-        "a row that was written without triggers gets a timestamp, and a dropped table stops nothing"
+        "a row written without triggers gets a timestamp, and a dropped table blocks nothing"
     )
     func externalChanges() async throws {
         let url = try Self.database()
@@ -244,9 +244,9 @@ struct OwnerClockRemovalTests {
     // MARK: - No migration
 
     @Test(
-        "a start that is rejected, a migration that is cut off, and a dry run leave the database as it was"
+        "a rejected start, an interrupted migration, and a dry run leave the database unchanged"
     )
-    func nothingIsDone() async throws {
+    func theDatabaseIsUnchanged() async throws {
         let url = try Self.database()
         let state = try Self.state(url)
         var other = Self.todo
@@ -266,7 +266,7 @@ struct OwnerClockRemovalTests {
                 _ = try PostgresCare(url: url).migrate(Self.tables, isComplete: true, isDry: false)
             }
         }
-        // It has moved the clocks, and is about to drop the tables.
+        // It has migrated the clocks, and is about to drop the tables.
         let number = try OwnedTable.number(of: holder)
         try await OwnedTable.waiting(url, for: number)
         try PostgresConnection(PostgresAddress(url)).run(

@@ -1,4 +1,4 @@
-// Servers behind a pooler in transaction mode: what they do is the same, with four connections for all.
+// Servers behind a pooler in transaction mode behave the same, with four connections for all of them.
 
 import Foundation
 import Testing
@@ -19,7 +19,7 @@ struct PoolerTests {
         try PostgresPooler(of: PostgresCluster.shared())
     }
 
-    /// Also where the server takes the pooler for the database, and finds out on the way.
+    /// Also if the server takes the pooler for the database, and detects it while running.
     @Test(arguments: TableStoreConformance.all, [false, true])
     func conforms(check: TableStoreConformance.Check, isTrusted: Bool) async throws {
         let pooler = try Self.pooler.get()
@@ -34,7 +34,7 @@ struct PoolerTests {
         }
     }
 
-    /// Two servers with six callers, and one beside them whose rows get their stamps by triggers.
+    /// Two servers with six callers, and an external writer whose rows get their timestamps from triggers.
     @Test func callersOfTwoServersShareFewConnections() async throws {
         let url = try PostgresCluster.shared().database()
         let pooled = try Self.pooler.get().url(of: url)

@@ -1,5 +1,4 @@
-// PostgresAddressTests: addresses with a password that was not written as one has to be: nobody is told
-// any of it.
+// PostgresAddressTests: addresses whose password is not encoded as required: no message contains any part of it.
 
 import Testing
 import TidelineServer
@@ -12,7 +11,7 @@ import TidelineServerCore
         "postgres://me:12/cret@127.0.0.1:1/data", "postgres://me:sec/ret",
         "postgresql://me:%cret@127.0.0.1:1/data", "postgres://me:x@sec?ret@127.0.0.1:1/data",
     ])
-    func noMessageHasAPartOfThePassword(url: String) throws {
+    func noMessageContainsAPartOfThePassword(url: String) throws {
         var configuration = ServerConfiguration()
         configuration.database = .postgres(url: url)
         let database = try ServerDatabase(configuration)
@@ -22,14 +21,14 @@ import TidelineServerCore
         #expect(message.contains("postgres://USER:PASSWORD@HOST:PORT/DATABASE"))
     }
 
-    /// What is written as it has to be is taken: then nobody is there.
+    /// A well-formed address is accepted; the connection then fails because no server listens.
     @Test(arguments: [
         "postgres://me:se%40cret@127.0.0.1:1/data", "postgres://127.0.0.1:1/data?user=me@there",
         "postgres://me:secret@127.0.0.1:1,127.0.0.1:2/da%40ta?connect_timeout=2",
         "postgres:///data?host=/nowhere/at/all", "postgres://me:sec?ret@127.0.0.1:1/data",
         "postgres://me:[cret@[::1]:1/data",
     ])
-    func whatIsWellWrittenIsTaken(url: String) throws {
+    func aWellFormedAddressIsAccepted(url: String) throws {
         var configuration = ServerConfiguration()
         configuration.database = .postgres(url: url)
         let database = try ServerDatabase(configuration)

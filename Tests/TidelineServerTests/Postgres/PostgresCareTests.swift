@@ -1,5 +1,5 @@
-// What an operator does with a database in PostgreSQL: serve tables that were there before, change
-// types, bring devices to pull anew, look after backups.
+// An operator's work on a PostgreSQL database: adopt existing tables, convert column types, make devices pull again,
+// and monitor backups.
 
 import Foundation
 import Testing
@@ -57,12 +57,12 @@ struct PostgresCareTests {
         ).text(0, 0)
     }
 
-    @Test func aTableThatWasThereBeforeIsServed() async throws {
+    @Test func anExistingTableIsAdopted() async throws {
         let url = try PostgresCluster.shared().database()
         let connection = try PostgresConnection(PostgresAddress(url))
         try connection.execute(Self.made)
         let before = try Self.columns(connection)
-        // No server does it by itself.
+        // No server adopts it without the command.
         let refusal = await #expect(throws: SchemaError.self) {
             _ = try await Door([Self.task], onPostgres: true, database: url)
         }
@@ -83,7 +83,7 @@ struct PostgresCareTests {
             ServerRequest(method: "GET", path: "/$admin/migration", headers: ["Host": "localhost"])
         )
         #expect(shown.row["steps"] as? [String] == plan.steps)
-        // It was shown, and nothing was done.
+        // The dry run showed the change, and did nothing.
         #expect(try Self.columns(connection) == before)
         #expect(try connection.run("SELECT to_regnamespace('tideline')").isNull(0, 0))
         #expect(try care.migrate().statements.count == plan.statements.count)
@@ -102,7 +102,7 @@ struct PostgresCareTests {
         #expect(row["note"] as? String == "new" && row["secret"] == nil)
         #expect(Set(list.rows.compactMap { $0["version"] as? String }).count == 20)
         #expect(list.rows.filter { $0["grade"] is NSNull }.count == 1)
-        // Whoever wrote to it before goes on, and devices see it.
+        // The program that wrote to it before continues, and devices see its rows.
         try connection.execute("INSERT INTO task (title) VALUES ('Beside')")
         let link = try #require(list.row["@odata.deltaLink"] as? String)
         let changes = await door.send("GET", "/tables/task?" + link)
@@ -114,7 +114,7 @@ struct PostgresCareTests {
         #expect(secret == "hidden")
     }
 
-    @Test func whatCannotBeServedIsLeftAlone() throws {
+    @Test func aTableThatCannotBeServedIsUnchanged() throws {
         let url = try PostgresCluster.shared().database()
         let connection = try PostgresConnection(PostgresAddress(url))
         for (column, word) in [
@@ -133,7 +133,7 @@ struct PostgresCareTests {
         }
     }
 
-    @Test func valuesBecomeThoseOfAnotherType() async throws {
+    @Test func valuesAreConvertedToAnotherType() async throws {
         let url = try PostgresCluster.shared().database()
         var table = TableDefinition("task", columns: [ColumnDefinition("size", .string)])
         table.schema.columns.append(ColumnDefinition("rank", .integer))
@@ -155,11 +155,11 @@ struct PostgresCareTests {
         let rows = await door?.send("GET", "/tables/task?$orderby=updatedAt").rows ?? []
         #expect(rows.map { $0["size"] as? Int } == [5, nil, nil])
         #expect(rows.allSatisfy { $0["rank"] as? Int == 0 })
-        // Devices pull what changed.
+        // Devices pull the changed rows.
         #expect(rows.allSatisfy { !versions.contains($0["version"] as? String ?? "") })
     }
 
-    @Test func whoPullsAnewIsToldByServersThatRun() async throws {
+    @Test func runningServersMakeDevicesPullAgain() async throws {
         let url = try PostgresCluster.shared().database()
         let care = try Self.database([Door.todo], url)
         let error = #expect(throws: DatabaseError.self) { try care.renewEpoch() }
@@ -171,7 +171,7 @@ struct PostgresCareTests {
         #expect(before != epoch && after == epoch)
     }
 
-    @Test func backupsAreLookedAfter() throws {
+    @Test func backupsAreMonitored() throws {
         let url = try PostgresCluster.shared().database()
         let advice = try #require(try Self.database([], url).backupAdvice())
         #expect(!advice.isReady)

@@ -1,4 +1,4 @@
-// The driver: what it sends and reads, what becomes of errors, and what nobody is told.
+// The driver: what it sends and reads, how it handles errors, and what it never discloses.
 
 import Foundation
 import Synchronization
@@ -13,7 +13,7 @@ struct PostgresConnectionTests {
         try PostgresConnection(PostgresAddress(try PostgresCluster.shared().url(of: "postgres")))
     }
 
-    @Test func valuesComeBackAsTheyWere() throws {
+    @Test func valuesRoundTrip() throws {
         let connection = try connection()
         let text = "m\u{EF}lk \"\\' \u{1}\u{2028}\u{1F600}"
         let blob = Data((0...255).map { UInt8($0) })
@@ -29,7 +29,7 @@ struct PostgresConnectionTests {
         #expect(result.integer(0, 5) == -2)
     }
 
-    @Test func arraysKeepEveryElement() throws {
+    @Test func arraysRoundTrip() throws {
         let texts: [SQLValue] = [
             .text("a\"b\\c,{}"), .null, .text(""), .text("NULL"), .text("é\n\t "),
         ]
@@ -60,7 +60,7 @@ struct PostgresConnectionTests {
         #expect(results.last?.integer(0, 0) == 1)
     }
 
-    @Test(.timeLimit(.minutes(10))) func aPipelineEndsWithItsServer() throws {
+    @Test(.timeLimit(.minutes(10))) func aPipelineFailsWhenItsServerStops() throws {
         for place in 0...2 {
             let connection = try connection()
             var statements = [PostgresStatement("BEGIN"), PostgresStatement("SELECT 1")]
@@ -74,7 +74,7 @@ struct PostgresConnectionTests {
         }
     }
 
-    @Test func errorsSayNothingOfValuesAndPasswords() throws {
+    @Test func errorsContainNoValuesAndPasswords() throws {
         let connection = try connection()
         let value = #expect(throws: PostgresError.self) {
             try connection.run("SELECT $1::text::bigint", [.text("secret-4711")])
@@ -97,13 +97,13 @@ struct PostgresConnectionTests {
         let value = Mutex(false)
     }
 
-    @Test func aStatementIsEndedFromAnotherThread() throws {
+    @Test func aStatementIsCancelledFromAnotherThread() throws {
         let connection = try connection()
         let cancellation = connection.cancellation
         let isOver = Flag()
-        // A thread: the statement holds up one of the pool.
+        // A dedicated thread, because the statement would block a thread of the pool.
         Thread.detachNewThread {
-            // Until it hits: the statement may not have begun.
+            // Until it succeeds: the statement may not have started.
             while !isOver.value.withLock({ $0 }) {
                 cancellation.cancel()
                 Thread.sleep(forTimeInterval: 0.01)
@@ -116,7 +116,7 @@ struct PostgresConnectionTests {
         #expect(error?.isCanceled == true)
     }
 
-    @Test func aLostConnectionIsKnownAsSuch() throws {
+    @Test func aLostConnectionIsReportedAsLost() throws {
         let connection = try connection()
         let number = try connection.run("SELECT pg_backend_pid()").integer(0, 0)
         try self.connection().run("SELECT pg_terminate_backend($1::int)", [.integer(number)])

@@ -1,6 +1,5 @@
-// Goal: what PostgreSQL cannot do for a while is refused with 503, acknowledges nothing, and goes on when
-// its reason is gone: no connection is free, a lock is held, a statement takes too long, a disk is full, a
-// standby does not answer.
+// Goal: work that PostgreSQL cannot do for a while is rejected with 503, is not acknowledged, and continues when the
+// cause is gone: no free connection, a lock, a statement that takes too long, a full disk, an unresponsive standby.
 
 import Foundation
 import Testing
@@ -36,8 +35,8 @@ struct PostgresFailureTests {
         await writes.store.stop()
     }
 
-    @Test func aTableThatIsLockedIsNotTheReadersFault() async throws {
-        // Not the shared one: elsewhere somebody waits for the end of all transactions.
+    @Test func aLockedTableIsNotAnErrorOfTheReader() async throws {
+        // A separate cluster: other tests wait for the end of all transactions in the shared one.
         let cluster = try PostgresCluster()
         let writes = try await PostgresWrites(try cluster.database()) { options in
             options.limits.queryTime = .milliseconds(400)
@@ -59,8 +58,8 @@ struct PostgresFailureTests {
         withExtendedLifetime(cluster) {}
     }
 
-    /// Who holds the server's own table of tables holds up nobody who asks for a table for good.
-    @Test(.timeLimit(.minutes(10))) func aLookForATableIsGivenUp() async throws {
+    /// A lock on the server's catalog of tables does not block requests for tables forever.
+    @Test(.timeLimit(.minutes(10))) func aReadOfTheCatalogTimesOut() async throws {
         let writes = try await PostgresWrites(try PostgresCluster.shared().database())
         let other = try PostgresConnection(PostgresAddress(writes.url))
         try other.execute("BEGIN; LOCK TABLE tideline.tables IN ACCESS EXCLUSIVE MODE")
@@ -71,7 +70,7 @@ struct PostgresFailureTests {
         await writes.store.stop()
     }
 
-    @Test func aStatementThatTakesTooLongIsGivenUp() async throws {
+    @Test func aStatementThatTakesTooLongIsCancelled() async throws {
         let writes = try await PostgresWrites(try PostgresCluster.shared().database()) { options in
             options.times.statement = 300
         }
@@ -89,8 +88,8 @@ struct PostgresFailureTests {
         await writes.store.stop()
     }
 
-    @Test(.enabled(if: SmallDisk.mayMount, "mounting a small disk needs rights"))
-    func aDiskThatIsFull() async throws {
+    @Test(.enabled(if: SmallDisk.mayMount, "mounting a small disk needs privileges"))
+    func aFullDisk() async throws {
         let cluster = try PostgresCluster()
         try await SmallDisk.with(size: "40m") { folder in
             let writes = try await PostgresWrites(try cluster.database(in: folder))
@@ -109,8 +108,7 @@ struct PostgresFailureTests {
             #expect(done > 10)
             #expect(full?.status == 503)
             #expect(full?.headers["Retry-After"] != nil)
-            // While it is full, PostgreSQL 15 may end a connection that begins: it keeps what it knows of
-            // its catalog in a file.
+            // While the disk is full, PostgreSQL 15 may end a new connection, because it caches its catalog in a file.
             try FileManager.default.removeItem(atPath: ballast)
             let first = try await writes.answer { try await writes.insert("b", text: text) }
             #expect(first.decision == .insert)
@@ -123,7 +121,7 @@ struct PostgresFailureTests {
 
     // MARK: - Standbys
 
-    /// From now on no commit ends before a standby has it that is not there.
+    /// From now on, no commit returns before a standby that does not exist has it.
     private func demandStandby(_ cluster: PostgresCluster) throws {
         try cluster.psql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", in: "postgres")
         try cluster.psql("SELECT pg_reload_conf()", in: "postgres")
@@ -136,7 +134,7 @@ struct PostgresFailureTests {
 
     private static let waits = "wait_event = 'SyncRep'"
 
-    @Test func aCommitWaitsForItsStandbyForAsLongAsItTakes() async throws {
+    @Test func aCommitWaitsForItsStandbyWithoutALimit() async throws {
         let cluster = try PostgresCluster(keepsCommits: true)
         let writes = try await PostgresWrites(try cluster.database()) { $0.times.statement = 200 }
         try demandStandby(cluster)
@@ -147,7 +145,7 @@ struct PostgresFailureTests {
                 isDone.set()
             }
             try await PostgresWrites.soon { try writes.connections(where: Self.waits) > 0 }
-            // Far longer than a statement may take.
+            // Far longer than the statement timeout.
             try cluster.psql("SELECT pg_sleep(1)", in: "postgres")
             #expect(!isDone.isSet)
             #expect(try writes.connections(where: Self.waits) > 0)
@@ -158,8 +156,8 @@ struct PostgresFailureTests {
         await writes.store.stop()
     }
 
-    /// A write that is in the primary, and not in its standby, is no answer to its repeat.
-    @Test func aRepeatWaitsForTheStandbyOfItsWrite() async throws {
+    /// A write that is on the primary but not on its standby is no reason to answer its repeat.
+    @Test func aRepeatedWriteWaitsForTheStandby() async throws {
         let cluster = try PostgresCluster(keepsCommits: true)
         let writes = try await PostgresWrites(try cluster.database())
         let key = RepeatKey(
@@ -190,8 +188,8 @@ struct PostgresFailureTests {
 
     // MARK: - Users
 
-    /// Then its tables are in the schema that the server has for its own.
-    @Test func theDatabasesUserMayBeCalledLikeTheServer() async throws {
+    /// The server's tables are then in the schema that it uses for its own objects.
+    @Test func theDatabaseUserMayHaveTheNameOfTheServersSchema() async throws {
         let cluster = try PostgresCluster()
         try cluster.psql("CREATE ROLE tideline SUPERUSER LOGIN", in: "postgres")
         let url = try cluster.database().replacing("//postgres@", with: "//tideline@")
@@ -210,8 +208,8 @@ struct PostgresFailureTests {
 
     // MARK: - Crashes
 
-    /// A database that answers before its disk has the commit; nobody else's commit brings it there.
-    @Test func whatIsAcknowledgedOutlivesACrash() async throws {
+    /// A database that acknowledges a commit before it is on disk; no other commit flushes it.
+    @Test func anAcknowledgedWriteSurvivesACrash() async throws {
         let cluster = try PostgresCluster(
             keepsCommits: true,
             settings: ["synchronous_commit": "off", "wal_writer_delay": "10s"]
@@ -231,12 +229,12 @@ struct PostgresFailureTests {
     // MARK: - Timelines
 
     @Test(arguments: [false, true])
-    func aStandbyThatIsPromotedIsNoticed(withoutTheLastCommit isBehind: Bool) async throws {
+    func aPromotedStandbyIsDetected(withoutTheLastCommit isBehind: Bool) async throws {
         let cluster = try PostgresCluster(
             keepsCommits: true,
             settings: ["restore_command": "false"]
         )
-        // Two servers, of which either may come first.
+        // Two servers, either of which may be first.
         let writes = try await PostgresWrites(try cluster.database())
         let other = try await PostgresWrites(writes.url)
         try await writes.insertSoon("a")
@@ -258,7 +256,7 @@ struct PostgresFailureTests {
         #expect(lost == isBehind)
         let renewed = try await other.answer { try await other.store.epoch() }
         #expect((renewed != epoch) == isBehind)
-        // Once, however many servers notice it.
+        // Once, however many servers detect it.
         try await other.insertSoon("e")
         #expect(try await writes.answer { try await writes.store.epoch() } == renewed)
         await writes.store.stop()

@@ -1,6 +1,6 @@
-// Goal: the same requests have the same answers on SQLite and PostgreSQL, also where PostgreSQL answers a
-// part of a filter only, or nothing of an order.
-// Method: two servers with the same rows and clocks; bodies are compared byte for byte, page by page.
+// Goal: the same requests have the same responses on SQLite and PostgreSQL, also if PostgreSQL evaluates only a part of
+// a filter, or nothing of an order. Method: two servers with the same rows and clocks; bodies are compared byte for
+// byte, page by page.
 
 import Foundation
 import Testing
@@ -25,7 +25,7 @@ struct PostgresRouteTests {
 
     private static let rows = 300
 
-    /// A row of many that repeat their values.
+    /// A row; many rows repeat their values.
     private static func row(_ number: Int, _ random: inout SeededGenerator) -> String {
         func pick(_ values: [String]) -> String {
             values[Int(random.next() % UInt64(values.count))]
@@ -53,7 +53,7 @@ struct PostgresRouteTests {
             let door = try await Door(
                 [table],
                 onPostgres: onPostgres,
-                // Each write has the same time, however often a database asks for it.
+                // Each write has the same time, however often a database reads the clock.
                 clock: TestClock(step: 0)
             )
             var random = SeededGenerator(seed: 7)
@@ -97,7 +97,7 @@ struct PostgresRouteTests {
         }
     }
 
-    /// A link is a query, or a whole address.
+    /// A link is a query, or a whole URL.
     private static func target(_ link: String) -> String {
         guard let path = link.range(of: "/tables/")?.lowerBound else {
             return "/tables/Part?" + link
@@ -105,7 +105,7 @@ struct PostgresRouteTests {
         return String(link[path...])
     }
 
-    /// Follows the links of both.
+    /// Follows the links of both servers.
     private func expectSamePages(_ target: String, _ doors: [Door]) async throws {
         var targets = [target, target]
         for _ in 0..<4 {

@@ -1,5 +1,5 @@
-// What only PostgreSQL has: several servers on one database, constraints of others, names and formats
-// that it cannot have.
+// Behavior of PostgreSQL only: several servers on one database, constraints of external programs, unsupported names and
+// formats.
 
 import Foundation
 import Testing
@@ -30,7 +30,7 @@ struct PostgresStoreTests {
         }
     }
 
-    @Test func serversThatStartTogetherMakeTheTablesOnce() async throws {
+    @Test func serversThatStartTogetherCreateTheTablesOnce() async throws {
         let url = try PostgresCluster.shared().database()
         let stores = try (0..<4).map { _ in try store(url) }
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -45,7 +45,7 @@ struct PostgresStoreTests {
         for store in stores { await store.stop() }
     }
 
-    @Test func oneServerHearsOfWhatAnotherCommits() async throws {
+    @Test func aServerReportsTheCommitsOfAnotherServer() async throws {
         let url = try PostgresCluster.shared().database()
         let (one, other) = (try store(url), try store(url))
         for store in [one, other] {
@@ -55,7 +55,7 @@ struct PostgresStoreTests {
         try await other.watch { for stamp in $0 { heard.yield(stamp) } }
         let outcome = try await insert("a", into: one)
         let stamp = try #require(outcome.row?.state.version)
-        // It ends when the stamp comes, however long that takes.
+        // The stream ends when the timestamp arrives, however long that takes.
         for await told in stamps where told == TableStamp(table: "todoitem", stamp: stamp) { break }
         let row = try await other.read("a", view: nil, in: Self.table)
         #expect(row?.state.version == stamp)
@@ -64,7 +64,7 @@ struct PostgresStoreTests {
         await other.stop()
     }
 
-    @Test func writesOfManyCallersOnTwoServersHaveStampsOfTheirOwn() async throws {
+    @Test func concurrentWritesOnTwoServersHaveDistinctTimestamps() async throws {
         let url = try PostgresCluster.shared().database()
         let stores = [try store(url), try store(url)]
         for store in stores {
@@ -91,7 +91,7 @@ struct PostgresStoreTests {
         for store in stores { await store.stop() }
     }
 
-    @Test func whatPostgresCannotHaveIsRefusedAtTheStart() async throws {
+    @Test func namesThatPostgresCannotStoreAreRejectedAtTheStart() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try store(url)
         let long = String(repeating: "n", count: 64)
@@ -115,7 +115,7 @@ struct PostgresStoreTests {
         await store.stop()
     }
 
-    @Test func aRowTheDatabaseRefusesIsRefusedAlone() async throws {
+    @Test func aRowThatTheDatabaseRejectsIsRejectedAlone() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try store(url)
         _ = try await store.prepare([Door.todo], filtered: [], isComplete: true)

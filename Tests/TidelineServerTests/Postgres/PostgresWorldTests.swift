@@ -1,5 +1,5 @@
-// Seeded worlds in front of two servers on one PostgreSQL, without and with a standby for pages: devices, a bad
-// network, apps that are killed.
+// Seeded simulations against two servers on one PostgreSQL, without and with a standby for pages: devices, an
+// unreliable network, and apps that are killed.
 
 import Foundation
 import Synchronization
@@ -14,7 +14,7 @@ struct PostgresWorldTests {
         return 0..<(UInt64(text) ?? 6)
     }()
 
-    /// The stores of a world, which nobody else ends.
+    /// The stores of a simulation, which no other code stops.
     private final class Stores: Sendable {
         private let all = Mutex<[PostgresTableStore]>([])
 

@@ -1,4 +1,4 @@
-// PostgresWrites: a store with one table, as the tests of failures use it.
+// PostgresWrites: a store with one table, for tests of failures.
 
 import Foundation
 import TidelineCore
@@ -11,7 +11,7 @@ struct PostgresWrites: Sendable {
     static let table = Table(Door.todo)
 
     let store: PostgresTableStore
-    /// Who looks at the database beside the store.
+    /// A connection to the database other than the store's.
     let url: String
 
     init(
@@ -28,7 +28,7 @@ struct PostgresWrites: Sendable {
 
     /// Inserts a row.
     ///
-    /// - Throws: What the write was refused with.
+    /// - Throws: The error that the write was rejected with.
     @discardableResult
     func insert(
         _ id: String,
@@ -47,12 +47,12 @@ struct PostgresWrites: Sendable {
         }
     }
 
-    /// Inserts a row as soon as the database takes one.
+    /// Inserts a row as soon as the database accepts one.
     func insertSoon(_ id: String) async throws {
         _ = try await answer { try await insert(id) }
     }
 
-    /// What is answered as soon as the database can.
+    /// Returns a result as soon as the database can answer.
     func answer<Answer>(_ body: () async throws -> Answer) async throws -> Answer {
         for _ in 0..<3000 {
             do {
@@ -68,7 +68,7 @@ struct PostgresWrites: Sendable {
         try await store.read(id, view: nil, in: Self.table)
     }
 
-    /// How many connections of others the database has of which a condition holds.
+    /// The number of other connections to the database that meet a condition.
     func connections(where condition: String) throws -> Int64 {
         try PostgresConnection(PostgresAddress(url)).run(
             """
@@ -78,7 +78,7 @@ struct PostgresWrites: Sendable {
         ).integer(0, 0)
     }
 
-    /// Returns when something is so.
+    /// Returns when a condition is true.
     static func soon(_ isSo: () async throws -> Bool) async throws {
         for _ in 0..<3000 {
             if try await isSo() { return }

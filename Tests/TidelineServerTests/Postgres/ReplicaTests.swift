@@ -1,5 +1,5 @@
-// ReplicaTests: pages from a standby. Whatever it lacks, nobody is shown less than what was acknowledged before he
-// asked, and a standby is never the reason for a refusal.
+// ReplicaTests: pages from a standby. However far it lags, a caller sees at least the writes that were acknowledged
+// before the request, and a standby is never the reason for a rejection.
 
 import Foundation
 import Synchronization
@@ -24,7 +24,7 @@ struct ReplicaTests {
         let metrics = StoreMetrics()
         let log = LinesOfLog()
 
-        /// A database of its own on the clusters of this suite, which stand still and crash in some tests.
+        /// A separate database on the clusters of this suite, which stop responding and crash in some tests.
         init() throws {
             (primary, standby) = try Self.pair.get()
             try standby.followAgain()
@@ -105,7 +105,7 @@ struct ReplicaTests {
 
     // MARK: - Tests
 
-    @Test func pagesComeFromAStandbyThatHasAll() async throws {
+    @Test func pagesAreReadFromAnUpToDateStandby() async throws {
         let scene = try Scene()
         let writes = try await scene.writes()
         try await writes.insert("a")
@@ -118,8 +118,8 @@ struct ReplicaTests {
         await writes.store.stop()
     }
 
-    /// Every write is there for whoever asks behind its answer, at each server, though the standby has none of them.
-    @Test func whoHasWrittenSeesIt() async throws {
+    /// Every acknowledged write is visible to the next request at each server, though the standby has none of them.
+    @Test func aWriterSeesItsWrite() async throws {
         let scene = try Scene()
         let writes = try await scene.writes()
         let other = try await scene.writes()
@@ -139,7 +139,7 @@ struct ReplicaTests {
         }
         #expect(scene.behind > 0 && scene.failed == 0)
         #expect(scene.log.has("it is behind"))
-        // Once it has them it is read again.
+        // When the standby has caught up, it is read again.
         let answered = scene.answered
         try await onThread { try scene.standby.followAgain() }
         try await PostgresWrites.soon {
@@ -151,7 +151,7 @@ struct ReplicaTests {
         await other.store.stop()
     }
 
-    /// A commit that the standby gets a moment later is waited for.
+    /// The server waits for a commit that reaches the standby a moment later.
     @Test func aPageWaitsForTheStandbyForAMoment() async throws {
         let scene = try Scene()
         var options = scene.options()
@@ -170,7 +170,7 @@ struct ReplicaTests {
         await writes.store.stop()
     }
 
-    @Test func aStandbyThatIsAwayRefusesNobody() async throws {
+    @Test func anUnreachableStandbyCausesNoRejection() async throws {
         let scene = try Scene()
         let writes = try await scene.writes()
         try await writes.insert("a")
@@ -188,9 +188,9 @@ struct ReplicaTests {
         await writes.store.stop()
     }
 
-    /// It is there, takes what is sent and answers nothing: whoever asked is answered by the primary, and those behind
-    /// him do not wait.
-    @Test func aStandbyThatStandsStillRefusesNobody() async throws {
+    /// The standby accepts connections but does not respond: the first caller is answered by the primary, and callers
+    /// after it do not wait.
+    @Test func aStandbyThatStopsRespondingCausesNoRejection() async throws {
         let scene = try Scene()
         var options = scene.options()
         options.limits.queryTime = .seconds(4)
@@ -215,8 +215,8 @@ struct ReplicaTests {
         await writes.store.stop()
     }
 
-    /// A recovery that waits for no reader, beside changes that are cleaned up at once.
-    @Test func aRecoveryThatCancelsRefusesNobody() async throws {
+    /// A recovery that cancels conflicting queries at once, while changes are vacuumed immediately.
+    @Test func cancelledQueriesOnAStandbyCauseNoRejection() async throws {
         let scene = try Scene()
         try scene.standby.psql("ALTER SYSTEM SET max_standby_streaming_delay = 0", in: "postgres")
         try scene.standby.psql("SELECT pg_reload_conf()", in: "postgres")
@@ -245,7 +245,7 @@ struct ReplicaTests {
         await writes.store.stop()
     }
 
-    @Test func aRenewedEpochIsNeverTheOldOne() async throws {
+    @Test func aStandbyNeverServesTheOldEpoch() async throws {
         let scene = try Scene()
         let writes = try await scene.writes()
         try await writes.insert("a")
@@ -262,7 +262,7 @@ struct ReplicaTests {
     }
 
     /// A column that the standby does not have yet.
-    @Test func aNewFormIsNeverTheOldOne() async throws {
+    @Test func aStandbyNeverServesTheOldSchemaVersion() async throws {
         let scene = try Scene()
         let writes = try await scene.writes()
         try await writes.insert("a")
@@ -290,8 +290,8 @@ struct ReplicaTests {
         await store.stop()
     }
 
-    /// The address leads to a copy of something else.
-    @Test func anotherDatabaseIsNoReplica() async throws {
+    /// The address leads to a copy of another database.
+    @Test func anotherDatabaseIsRejectedAsAReplica() async throws {
         let scene = try Scene()
         let other = try scene.primary.database()
         let stranger = try await PostgresWrites(other)
@@ -308,7 +308,7 @@ struct ReplicaTests {
     }
 
     @Test(arguments: ["sqlite:a.db", "mysql://h/d", "postgres://me:se@cret@h/d"])
-    func anAddressThatIsNoneIsRefused(address: String) async throws {
+    func anInvalidAddressIsRejected(address: String) async throws {
         let error = await #expect(throws: (any Error).self) {
             let json = #"{"listen":"127.0.0.1:0","replica":"\#(address)","database":"DATABASE"}"#
             let url = try PostgresCluster.shared().database()
@@ -320,7 +320,7 @@ struct ReplicaTests {
         #expect(text.contains("replica: ") && !text.contains("cret"))
     }
 
-    @Test func aFileHasNoReplica() async throws {
+    @Test func aFileCannotHaveAReplica() async throws {
         var configuration = ServerConfiguration()
         configuration.database = .memory
         configuration.replica = "postgres://h/d"

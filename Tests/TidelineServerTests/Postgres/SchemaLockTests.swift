@@ -1,5 +1,5 @@
-// Goal: what a change of tables finds in their rows holds until it is done: nobody writes between the look and
-// the change. Method: a writer who comes while the change is about to say what it did.
+// Goal: a change of tables checks their rows first, and no write is executed between that check and the change. Method:
+// a write starts when the change is about to be recorded.
 
 import Foundation
 import Testing
@@ -24,13 +24,13 @@ struct SchemaLockTests {
     ]
 
     @Test(arguments: [0, 1], [false, true])
-    func nobodyWritesBetweenTheLookAndTheChange(change: Int, hasConsent: Bool) async throws {
+    func noWriteIsExecutedBetweenTheCheckAndTheChange(change: Int, hasConsent: Bool) async throws {
         let (before, after) = Self.changes[change]
         let url = try PostgresCluster.shared().database()
         let store = try await OwnedTable.store(url, before) { options in
             options.times.lock = 9000
-            // Long enough to be seen.
-            options.times.heldLock = 1500
+            // Long enough to be observed.
+            options.times.briefLock = 1500
         }
         let form = try #require(try await store.stored("todoitem")?.form)
         var old = before
@@ -50,7 +50,7 @@ struct SchemaLockTests {
                     await other.stop()
                 }
             }
-            // It has looked, and is about to say what it did.
+            // It has checked the rows, and is about to record the change.
             try await OwnedTable.waiting(url)
             let isWritten = Flag()
             let write = Task {
@@ -79,8 +79,8 @@ struct SchemaLockTests {
         ).integer(0, 0)
     }
 
-    /// It does not wait for a transaction that goes on reading, and so nobody waits behind it.
-    @Test func aStartThatIsRefusedHoldsUpNobody() async throws {
+    /// It does not wait for a transaction that keeps reading, so no other transaction waits for it.
+    @Test func aRejectedStartDelaysNoTransaction() async throws {
         let url = try PostgresCluster.shared().database()
         let (before, after) = Self.changes[0]
         let store = try await OwnedTable.store(url, before)
@@ -95,10 +95,11 @@ struct SchemaLockTests {
         await store.stop()
     }
 
-    /// Who prepares or migrates has the state's form until it is done, and may stand still meanwhile; who has
-    /// the row that is touched holds up the look alone.
+    /// A server that prepares or migrates locks the row with the format, and may stop responding.
+    ///
+    /// A transaction that locks the row that a check updates delays only the check.
     @Test(arguments: ["format", "touched"])
-    func aLookWhetherWritesAreTakenHoldsUpNobody(key: String) async throws {
+    func aReadinessCheckDelaysNoTransaction(key: String) async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await OwnedTable.store(url, OwnedTable.definition())
         try await store.checkWritable()
@@ -117,19 +118,19 @@ struct SchemaLockTests {
         await store.stop()
     }
 
-    /// A write that waits for a clock may wait for a change of the table.
-    @Test func aFormThatChangesWhileItWaitsIsSeen() async throws {
+    /// A write that waits for a clock may be waiting for a change of the table.
+    @Test func aSchemaVersionThatChangesMeanwhileIsNoticed() async throws {
         let url = try PostgresCluster.shared().database()
         let table = OwnedTable.definition()
         let store = try await OwnedTable.store(url, table) { options in
             options.times.lock = 9000
-            // Long enough to be seen.
-            options.times.heldLock = 1500
+            // Long enough to be observed.
+            options.times.briefLock = 1500
         }
         _ = try await OwnedTable.put("a", of: "ann", store, table)
         let form = try #require(try await store.stored("todoitem")?.form)
         let old = OwnedTable.definition { $0.form = form }
-        // The row that is there has no rank.
+        // The existing row has no rank.
         let changed = OwnedTable.definition { $0.schema.columns[2].isNullable = false }
         let hold = "SELECT 1 FROM tideline.tables FOR UPDATE"
         let (migration, write) = try await OwnedTable.holding(url, hold) { _ in
@@ -139,7 +140,7 @@ struct SchemaLockTests {
                         .migrate([changed], isComplete: true, isDry: false)
                 }
             }
-            // It has the clocks, and is about to say what it did.
+            // It has locked the clocks, and is about to record its change.
             try await OwnedTable.waiting(url)
             let write = Task { try await OwnedTable.put("b", of: "ann", store, old) }
             try await OwnedTable.waiting(url, count: 2)
@@ -150,8 +151,8 @@ struct SchemaLockTests {
         await store.stop()
     }
 
-    /// What is purged waits for no change of the tables' forms that has its table already.
-    @Test func aPurgeLocksNothingOfTheTableOfTables() async throws {
+    /// A purge does not wait for a table change that has finished with its table.
+    @Test func aPurgeLocksNothingInTheCatalogOfTables() async throws {
         let url = try PostgresCluster.shared().database()
         let table = OwnedTable.definition { $0.tombstoneDays = 1 }
         let store = try await OwnedTable.store(url, table)
@@ -161,8 +162,8 @@ struct SchemaLockTests {
         await store.stop()
     }
 
-    /// It is done on the thread of all writes.
-    @Test func aPurgeWaitsForNobodyWhoChangesATable() async throws {
+    /// The purge runs on the thread of the writer.
+    @Test func aPurgeDoesNotWaitForATableChange() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await OwnedTable.store(url)
         let hold = "LOCK TABLE \"TodoItem\" IN EXCLUSIVE MODE"

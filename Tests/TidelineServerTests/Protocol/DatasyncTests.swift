@@ -19,7 +19,7 @@ import TidelineServerCore
         ]
     )
 
-    /// 250 rows; ids, years, ratings and durations run against each other.
+    /// 250 rows whose ids, years, ratings and durations are in different orders.
     private func door() async throws -> Door {
         let door = try await Door([Self.movies])
         let ratings = ["\"R\"", "\"G\"", "null", "\"PG13\"", "\"Unrated\""]
@@ -49,7 +49,7 @@ import TidelineServerCore
         return (ids, pages)
     }
 
-    @Test func whatBreaksANaiveServer() async throws {
+    @Test func queriesThatANaiveServerGetsWrong() async throws {
         let door = try await door()
         // Enumerations by position, and ties by id in both directions.
         let byRating = await door.send("GET", "/tables/movies?$orderby=rating desc&$top=60")
@@ -70,10 +70,10 @@ import TidelineServerCore
         )
         #expect(real.row["count"] as? Int == 180)
         #expect(whole.row["count"] as? Int == 180)
-        // $top above the page size pages, and counts down.
+        // A $top above the page size is paged, and counts down.
         let top = await walk(door, "$top=125")
         #expect(top.ids.count == 125 && top.pages == 2)
-        // The count is that of the filter, on every page, whatever $count says.
+        // The count is that of the filter, on every page, whatever $count requests.
         for value in ["true", "false"] {
             let page = await door.send(
                 "GET",
@@ -81,7 +81,7 @@ import TidelineServerCore
             )
             #expect(page.row["count"] as? Int == 25)
         }
-        // Case: of texts it matters, of names not.
+        // Letter case matters in strings, but not in names.
         let upper = await door.send(
             "GET",
             "/tables/movies?$count=true&$filter=endswith(Title,'ER')"
@@ -93,7 +93,7 @@ import TidelineServerCore
             #"{"Id":"id-000","TITLE":"x","Year":1999}"#
         )
         #expect(put.status == 200 && put.row["duration"] is NSNull)
-        // Absent means zero, and zero may break a rule.
+        // A missing member means zero, and zero may violate a rule.
         let missing = await door.send("POST", "/tables/movies", #"{"title":"x"}"#)
         #expect(missing.status == 400 && missing.error.contains("year"))
     }
@@ -112,7 +112,7 @@ import TidelineServerCore
         #expect(walked.ids.count == 250 && Set(walked.ids).count == 250 && walked.pages == 3)
     }
 
-    @Test func linksSuitTheirCallers() async throws {
+    @Test func linksMatchTheirCallers() async throws {
         let door = try await door()
         for (headers, prefix) in [
             ([:], "%24"), (["x-zumo-options": "NextLink=Path"], "/tables/movies?%24"),
@@ -175,7 +175,7 @@ import TidelineServerCore
             _ = await door.send("POST", "/tables/movies", #"{"id":"\#(id)","year":2000}"#)
         }
         _ = await door.send("DELETE", "/tables/movies/dead")
-        // A condition that fails; POST never looks at it.
+        // A condition that fails; POST ignores it.
         var headers: HTTPFields = ["If-Match": "\"x\""]
         if !type.isEmpty { headers.append("Content-Type", type) }
         let answer = await door.send(
@@ -190,7 +190,7 @@ import TidelineServerCore
         #expect((answer.headers["Last-Modified"] != nil) == carriesRow)
     }
 
-    @Test func undeletesInThreeForms() async throws {
+    @Test func undeletesInThreeWays() async throws {
         let door = try await Door([Self.movies])
         _ = await door.send("POST", "/tables/movies", #"{"id":"a","title":"x","year":2000}"#)
         let forms: [(String, String, String?, Bool, Int)] = [
@@ -228,7 +228,7 @@ import TidelineServerCore
         #expect(await door.send("GET", "/tables/movies?$filter=deleted eq true").ids.isEmpty)
     }
 
-    @Test func withoutSoftDeleteNothingIsKept() async throws {
+    @Test func withoutSoftDeleteNoTombstoneIsKept() async throws {
         var table = Self.movies
         table.softDelete = false
         let door = try await Door([table])

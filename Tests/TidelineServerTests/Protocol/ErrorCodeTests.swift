@@ -1,4 +1,4 @@
-// ErrorCodeTests: each code of an error is described, and the rarest of them is caused.
+// ErrorCodeTests: each error code is documented, and a test causes the rarest one.
 
 import Testing
 import TidelineCore
@@ -12,7 +12,7 @@ import TidelineTestKit
         #expect(text.contains("`\(code.rawValue)`"))
     }
 
-    @Test("a request of a batch with a condition is not processed", arguments: ["get", "post"])
+    @Test("a batch request with a condition is not processed", arguments: ["get", "post"])
     func conditions(method: String) async throws {
         let body = #"""
             {"requests":[{"id":"1","method":"\#(method)","url":"tables/TodoItem","if":"true",

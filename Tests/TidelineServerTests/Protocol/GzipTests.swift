@@ -1,4 +1,4 @@
-// GzipTests: where answers are compressed.
+// GzipTests: the thread that compresses responses.
 
 import Foundation
 import Synchronization
@@ -7,7 +7,7 @@ import TidelineCore
 import TidelineServerCore
 import TidelineTestKit
 
-/// One thread for all tasks, as an event loop is.
+/// One thread for all tasks, like an event loop.
 private final class OneThread: TaskExecutor, SerialExecutor {
     private let queue = DispatchQueue(label: "loop")
 
@@ -22,13 +22,13 @@ private final class OneThread: TaskExecutor, SerialExecutor {
     }
 }
 
-/// Counts the turns that others have on a thread until something is over.
+/// Counts the turns of other tasks on a thread until an operation has finished.
 private final class Turns: Sendable {
     private let state = Mutex((count: 0, isOver: false))
 
     var count: Int { state.withLock { $0.count } }
 
-    /// Counts a turn; false when it is over.
+    /// Counts a turn; returns false when the operation has finished.
     func take() -> Bool {
         state.withLock { state in
             if !state.isOver { state.count += 1 }
@@ -42,12 +42,12 @@ private final class Turns: Sendable {
 @Suite struct GzipTests {
     private static let headers: HTTPFields = ["Accept-Encoding": "gzip"]
 
-    /// A large answer is compressed elsewhere: others have their turns on the loop meanwhile.
+    /// A large response is compressed on another thread, so that other tasks get their turns on the loop.
     ///
     /// A small one is not worth a change of threads.
     @Test(arguments: [4_000_000, 2000])
     func largeAnswersAreCompressedOffTheLoop(_ size: Int) async throws {
-        // Digits by chance take long to compress.
+        // Random digits take long to compress.
         var chance = SeededGenerator(seed: 1)
         let body = (0..<size).map { _ in UInt8.random(in: 48...57, using: &chance) }
         let endpoint = Endpoint("GET", "/api/large") { _ in ServerResponse(status: 200, body: body)
@@ -67,12 +67,12 @@ private final class Turns: Sendable {
         let answer = await task.value
         #expect(answer.headers["Content-Encoding"] == "gzip")
         #expect(answer.body.count < size)
-        // The few steps of the way through the handler are turns, too.
+        // The few steps through the handler are turns, too.
         #expect((turns.count > 50) == (size > 100_000), "\(turns.count) turns")
     }
 
-    /// What nobody waits for any more is not compressed when it is its turn.
-    @Test func answersOfCallersThatLeftAreNotCompressed() async {
+    /// A response that no caller waits for is not compressed when its turn comes.
+    @Test func answersOfCallersThatLeftAreNotCompressed() async throws {
         let coded = Mutex(0)
         let gate = DispatchSemaphore(value: 0)
         let threads = GzipThreads { bytes in
@@ -82,7 +82,7 @@ private final class Turns: Sendable {
         }
         let count = max(1, ProcessInfo.processInfo.activeProcessorCount / 2)
         let stay = (0..<count).map { _ in Task { await threads.gzip([1]) } }
-        while coded.withLock({ $0 }) < count { await Task.yield() }
+        try await until { coded.withLock({ $0 }) >= count }
         let leave = (0..<count).map { _ in Task { await threads.gzip([2]) } }
         for task in leave { task.cancel() }
         for _ in 0..<2 * count { gate.signal() }

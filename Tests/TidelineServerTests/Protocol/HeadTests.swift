@@ -1,4 +1,4 @@
-// HEAD wherever GET is, and whether the server is ready for writes.
+// HEAD on every target with GET, and whether the server is ready for writes.
 
 import Foundation
 import Testing
@@ -20,7 +20,7 @@ import TidelineTestKit
         Endpoint("POST", "/api/go") { _ in ServerResponse(status: 204) },
     ]
 
-    /// Everything but what names the single request.
+    /// All header fields except those that identify the request.
     private static func comparable(_ answer: ServerResponse) -> [String] {
         ["\(answer.status)"]
             + answer.headers.filter { $0.name != "X-Request-ID" }.map { "\($0.name): \($0.value)" }
@@ -39,11 +39,11 @@ import TidelineTestKit
         let head = await door.send("HEAD", target)
         #expect(head.status == status)
         #expect(Self.comparable(head) == Self.comparable(get))
-        // Its length is announced, and the body left out by whoever sends it.
+        // Its length is announced; the code that sends the response omits the body.
         if target != "/metrics" { #expect(head.body.count == get.body.count) }
     }
 
-    @Test func keepsToPermissionsAndConditions() async throws {
+    @Test func followsPermissionsAndConditions() async throws {
         var table = Door.todo
         table.permissions.read = .disabled
         let door = try await Door([table])
@@ -62,7 +62,7 @@ import TidelineTestKit
 }
 
 @Suite struct ReadinessTests {
-    /// Whether a look finds the database well; one on a starved machine may take longer than is waited.
+    /// Whether a probe finds the database ready; a probe on a slow machine may take longer than the caller waits.
     private func becomesReady(_ door: Door, _ clock: TestClock) async throws -> Bool {
         for _ in 0..<100 {
             clock.move(by: 2_000_000)
@@ -72,7 +72,7 @@ import TidelineTestKit
         return false
     }
 
-    @Test func readyWhileWritesAreTaken() async throws {
+    @Test func readyWhileWritesAreAccepted() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door(path: directory + "/a.db")
             let ready = await door.send("GET", "/health/ready")
@@ -85,8 +85,8 @@ import TidelineTestKit
         }
     }
 
-    /// The writer waits for a lock longer than anybody wants to wait for this.
-    @Test func notReadyWhileAnotherHoldsTheDatabase() async throws {
+    /// The writer waits for a lock for longer than a readiness check may take.
+    @Test func notReadyWhileAnotherProcessLocksTheDatabase() async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock()
             let door = try await Door(path: directory + "/a.db", clock: clock)
@@ -96,11 +96,11 @@ import TidelineTestKit
             clock.move(by: 2_000_000)
             let held = await door.send("GET", "/health/ready")
             #expect(held.status == 503)
-            // On a starved machine the writer's own wait is over before the look's.
+            // On a slow machine the writer's own wait may end before the probe's.
             let causes = ["locked", "cannot be written"]
             #expect(causes.contains { held.error.contains($0) }, "\(held.error)")
             try other.execute("COMMIT")
-            // What was begun ends, and the next look finds the database well.
+            // The probe under way ends, and the next one finds the database ready.
             #expect(try await becomesReady(door, clock))
             await door.store.stop()
         }
@@ -115,7 +115,7 @@ import TidelineTestKit
         }
     }
 
-    @Test(.enabled(if: SmallDisk.mayMount, "mounting a small disk needs rights"))
+    @Test(.enabled(if: SmallDisk.mayMount, "mounting a small disk needs privileges"))
     func notReadyWhileTheDiskIsFull() async throws {
         try await SmallDisk.with { folder in
             let clock = TestClock()
@@ -146,7 +146,7 @@ import TidelineTestKit
             let other = try Database(path: directory + "/a.db")
             try other.execute("DROP TABLE tideline_state")
             #expect(await door.send("GET", "/health/ready").status == 503)
-            // What was found counts for a second.
+            // The result of a probe is valid for a second.
             try other.execute("CREATE TABLE tideline_state (key TEXT PRIMARY KEY, value TEXT)")
             #expect(await door.send("GET", "/health/ready").status == 503)
             #expect(try await becomesReady(door, clock))

@@ -1,4 +1,4 @@
-// MetricsTests: what the database, the tokens and the build tell, and that each metric has its help.
+// MetricsTests: metrics of the database, the tokens and the build, and that each metric has a help text.
 
 import Testing
 import TidelineCore
@@ -19,7 +19,7 @@ import TidelineTestKit
 
     private static let backends = PostgresCluster.reasonToSkip == nil ? [false, true] : [false]
 
-    /// The value of a series, as it is written.
+    /// The value of a series, as text.
     private func value(_ series: String, of door: Door) async -> String? {
         let lines = await door.send("GET", "/metrics").text.split(separator: "\n")
         return lines.first { $0.hasPrefix(series + " ") }.map {
@@ -27,9 +27,9 @@ import TidelineTestKit
         }
     }
 
-    /// Many entries of the ledger are not counted one by one, and nearly right all the same.
+    /// If the ledger has many entries their number is estimated, and is nearly exact all the same.
     @Test(arguments: backends)
-    func manyEntriesOfTheLedgerAreTold(_ onPostgres: Bool) async throws {
+    func manyEntriesOfTheLedgerAreReported(_ onPostgres: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let path = onPostgres ? nil : directory + "/todo.db"
             let door = try await Door(path: path, onPostgres: onPostgres)
@@ -55,7 +55,7 @@ import TidelineTestKit
     }
 
     @Test(arguments: backends)
-    func theDatabaseTellsOfItsWork(_ onPostgres: Bool) async throws {
+    func theDatabaseReportsItsWork(_ onPostgres: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let path = onPostgres ? nil : directory + "/todo.db"
             let door = try await Door(path: path, onPostgres: onPostgres)
@@ -88,7 +88,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func whatGoesIsCounted() async throws {
+    @Test func purgedRowsAreCounted() async throws {
         var table = Door.todo
         table.tombstoneDays = 1
         let clock = TestClock()
@@ -102,20 +102,20 @@ import TidelineTestKit
         #expect(await value(#"tideline_purged_total{kind="tombstones"}"#, of: door) == "1")
     }
 
-    @Test func refusedTokensAreCounted() async throws {
+    @Test func rejectedTokensAreCounted() async throws {
         let door = try await Door(authenticator: try Tokens.authenticator())
         for (token, count) in [("nonsense", "1"), ("", "2")] {
             let fields: HTTPFields = ["Authorization": "Bearer " + token]
             #expect(await door.send("GET", "/tables/TodoItem", headers: fields).status == 401)
             #expect(await value("tideline_tokens_refused_total", of: door) == count)
         }
-        // Who has none is asked for one, which is no refused token.
+        // A caller without a token is asked for one, which does not count as a rejected token.
         #expect(await door.send("GET", "/tables/TodoItem").status == 401)
         #expect(await value("tideline_tokens_refused_total", of: door) == "2")
     }
 
-    /// What is not known is not there: a zero would be 1970.
-    @Test func timesAreThereWhereTheyAreKnown() {
+    /// An unknown time is omitted: a zero would mean 1970.
+    @Test func timesAreReportedIfTheyAreKnown() {
         func text(_ end: Int?, _ backup: Int?) -> String {
             let now = ServerMetrics.Now(
                 writeQueue: 0,
@@ -205,7 +205,7 @@ import TidelineTestKit
         #expect(ahead > 9 * 86_400, "\(ahead)")
     }
 
-    @Test func eachMetricHasItsHelp() async throws {
+    @Test func eachMetricHasAHelpText() async throws {
         let door = try await Door()
         _ = await door.send("GET", "/tables/TodoItem")
         let text = await door.send("GET", "/metrics").text

@@ -1,4 +1,4 @@
-// What an operator sees: request ids, metrics, epoch, compressed answers, format of the database.
+// Features for operators: request ids, metrics, epoch, compressed responses, and the storage format.
 
 import CZlib
 import Foundation
@@ -27,13 +27,13 @@ import TidelineServerSQLite
         (String(repeating: "x", count: 129), false), ("", false), ("a b", false), ("a\"", false),
         ("é", false), ("a,b", false),
     ])
-    func theCallersIDIsKeptWhenWellFormed(_ id: String, _ isKept: Bool) async throws {
+    func aWellFormedIDOfTheCallerIsKept(_ id: String, _ isKept: Bool) async throws {
         let answer = try await Door().send("GET", "/health", headers: ["x-request-id": id])
         #expect((answer.headers["X-Request-ID"] == id) == isKept)
         #expect(answer.headers["X-Request-ID"]?.isEmpty == false)
     }
 
-    @Test func linesOfTheLogNameTheRequest() async throws {
+    @Test func logLinesNameTheRequest() async throws {
         let lines = Mutex("")
         let log = ServerLog(
             level: .debug,
@@ -46,9 +46,9 @@ import TidelineServerSQLite
         #expect(lines.withLock { $0 }.contains(#"request="mine""#))
     }
 
-    /// Nothing that a caller sends makes a line of its own, or shows as something else.
+    /// No text that a caller sends adds a log line, or is displayed as other characters.
     @Test(arguments: [false, true])
-    func linesOfTheLogShowWhatIsInThem(_ isJSON: Bool) async throws {
+    func logLinesEscapeControlCharacters(_ isJSON: Bool) async throws {
         let lines = Mutex<[UInt8]>([])
         let log = ServerLog(
             level: .debug,
@@ -107,7 +107,7 @@ import TidelineServerSQLite
         }
     }
 
-    // MARK: - Compressed answers
+    // MARK: - Compressed responses
 
     @Test(arguments: [
         ("gzip", true), ("GZIP", true), ("x-gzip", true), ("deflate, gzip;q=0.5", true),
@@ -134,7 +134,7 @@ import TidelineServerSQLite
         #expect(plain.headers["Content-Encoding"] == nil && plain.headers["Vary"] != nil)
         #expect(small.headers["Content-Encoding"] == "gzip")
         #expect(small.body.count * 3 < plain.body.count)
-        // The frame says 4 for the fastest level.
+        // The header byte for the fastest level is 4.
         #expect(small.body[8] == 4)
         #expect(unzipped(small.body, count: plain.body.count) == plain.body)
         let tiny = await door.send(
@@ -145,7 +145,7 @@ import TidelineServerSQLite
         #expect(tiny.headers["Content-Encoding"] == nil)
     }
 
-    @Test func whatDoesNotShrinkIsSentAsItIs() {
+    @Test func incompressibleResponsesAreSentUnchanged() {
         var dice = Dice(1)
         let noise = (0..<5000).map { _ in UInt8(dice.roll(256)) }
         #expect(ContentCoding.gzip(noise) == nil)
@@ -201,15 +201,15 @@ import TidelineServerSQLite
         #expect(await door.send("POST", "/metrics").status == 405)
     }
 
-    @Test func metricsStayOnTheMachine() async throws {
+    @Test func metricsAreForLocalCallers() async throws {
         let door = try await Door(exposesMetrics: false)
         #expect(await door.send("GET", "/metrics").status == 403)
         #expect(await door.send("GET", "/health").status == 200)
     }
 
-    /// The scraper's key opens the metrics, and nothing else; without it operators only are let in.
+    /// The scraper's key gives access to the metrics, and to nothing else; without it only operators have access.
     @Test(arguments: [true, false], [nil, ["olga"]])
-    func aKeyOpensTheMetrics(_ isLoopback: Bool, _ operators: [String]?) async throws {
+    func aKeyGivesAccessToTheMetrics(_ isLoopback: Bool, _ operators: [String]?) async throws {
         let key = String(repeating: "k", count: 32)
         let door = try await Door(
             exposesMetrics: isLoopback,
@@ -236,9 +236,9 @@ import TidelineServerSQLite
         }
     }
 
-    /// The list binds on loopback too, where a proxy may stand before the server.
+    /// The list of operators applies on loopback too, because a proxy may be in front of the server.
     @Test(arguments: [true, false])
-    func metricsAreForOperatorsWhereThereAreSome(_ isLoopback: Bool) async throws {
+    func metricsAreForOperatorsIfThereAreAny(_ isLoopback: Bool) async throws {
         let door = try await Door(
             exposesMetrics: isLoopback,
             operators: ["olga", "e\u{301}"],

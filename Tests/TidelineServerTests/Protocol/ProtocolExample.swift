@@ -1,5 +1,5 @@
-// ProtocolExample: an exchange as docs/PROTOCOL.md shows it, read back, and compared with what the
-// server does. `…` stands for anything.
+// ProtocolExample: an exchange in docs/PROTOCOL.md, parsed and compared with the server's behavior. `…` matches any
+// text.
 
 import Foundation
 import Testing
@@ -15,7 +15,7 @@ struct ProtocolExample {
         var lines: [String] = []
 
         var isRequest: Bool { start.hasSuffix(" HTTP/1.1") }
-        /// A body that the document breaks into lines, which are one on the wire.
+        /// A body that the document breaks into lines, and that is one line on the wire.
         var body: String { lines.joined() }
         var method: String { String(start.prefix { $0 != " " }) }
         var target: String { start.split(separator: " ").dropFirst().first.map(String.init) ?? "" }
@@ -28,7 +28,7 @@ struct ProtocolExample {
 
     private var messages: [Message] = []
 
-    /// The first blocks of code below a heading.
+    /// The first code blocks below a heading.
     init(_ heading: String, blocks: Int = 1) throws {
         let text = try ProjectFile.text("docs/PROTOCOL.md")
         let section = try #require(
@@ -58,7 +58,7 @@ struct ProtocolExample {
         }
     }
 
-    /// The next message, which is a request or an answer.
+    /// The next message, a request or a response.
     mutating func next(isRequest: Bool) throws -> Message {
         try #require(messages.first?.isRequest == isRequest)
         return messages.removeFirst()
@@ -66,7 +66,7 @@ struct ProtocolExample {
 
     var isEmpty: Bool { messages.isEmpty }
 
-    /// Sends the next request; what the example cannot know of it comes from the test.
+    /// Sends the next request; the test supplies the values that the example cannot know.
     mutating func send(
         _ door: Door,
         target: String? = nil,
@@ -89,7 +89,7 @@ struct ProtocolExample {
         )
     }
 
-    /// Compares an answer with the next one of the example.
+    /// Compares a response with the next one in the example.
     mutating func check(_ answer: ServerResponse) throws {
         let shown = try next(isRequest: false)
         #expect(shown.start.hasPrefix("HTTP/1.1 \(answer.status) "), "\(shown.start)")
@@ -100,7 +100,7 @@ struct ProtocolExample {
         #expect(Self.fits(answer.text, shown.body), "\(answer.text) is not \(shown.body)")
     }
 
-    /// Whether a text is the example.
+    /// Whether a text matches the example.
     static func fits(_ text: String, _ example: String) -> Bool {
         let pieces = example.components(separatedBy: "…")
         guard let first = pieces.first, let last = pieces.last, pieces.count > 1 else {

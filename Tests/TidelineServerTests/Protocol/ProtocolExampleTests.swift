@@ -1,4 +1,4 @@
-// The example exchanges of docs/PROTOCOL.md, held to the server.
+// The example exchanges in docs/PROTOCOL.md, checked against the server.
 
 import Foundation
 import Testing
@@ -51,7 +51,7 @@ import TidelineServerCore
         #expect(example.isEmpty)
     }
 
-    /// The head by the route; the stream by what an event loop sends of it.
+    /// The head comes from the route, the stream from the event loop.
     @Test func live() async throws {
         var example = try ProtocolExample("Live")
         let door = try await Door()

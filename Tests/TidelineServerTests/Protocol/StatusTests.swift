@@ -1,4 +1,4 @@
-// The status of each request of a table, in both generations.
+// The status of each request to a table, in both generations.
 
 import Foundation
 import Testing
@@ -32,7 +32,7 @@ private struct Case: Sendable, CustomTestStringConvertible {
     var testDescription: String { "\(method) \(target) \(body ?? "")" }
 }
 
-/// Each case meets a live row `live` and a tombstone `dead`.
+/// Each case has a live row `live` and a tombstone `dead`.
 @Suite struct StatusTests {
     private static let paths: [Case] = [
         Case("GET", "/health", classic: 200, datasync: 200),
@@ -176,7 +176,7 @@ private struct Case: Sendable, CustomTestStringConvertible {
             classic: 400,
             datasync: 400
         ),
-        // The condition in the query counts if the header field is missing.
+        // The condition in the query applies if the header field is missing.
         Case(
             "DELETE",
             "/tables/TodoItem/live?__ifMatch=%22eA%3D%3D%22",
@@ -258,7 +258,7 @@ private struct Case: Sendable, CustomTestStringConvertible {
     @Test(arguments: paths + inserts + changes + lists)
     private func answersTheSameInABatch(_ item: Case) async throws {
         for isClassic in [true, false] {
-            // The clock stands, so that versions and times are the same.
+            // The clock does not advance, so that versions and times are the same.
             let alone = try await answer(item, isClassic: isClassic, clock: TestClock(step: 0))
             let batched = try await Door.$usesBatches.withValue(true) {
                 try await answer(item, isClassic: isClassic, clock: TestClock(step: 0))
@@ -287,8 +287,8 @@ private struct Case: Sendable, CustomTestStringConvertible {
         }
     }
 
-    /// A proxy may drop the header field of one attempt only: the other one is the same request.
-    @Test func aRepeatMayHaveItsConditionInTheQuery() async throws {
+    /// A proxy may drop the header field of one attempt only: the other attempt is the same request.
+    @Test func aRepeatedRequestMayHaveItsConditionInTheQuery() async throws {
         let clock = TestClock()
         let door = try await Door(clock: clock)
         let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"first"}"#)
@@ -332,7 +332,7 @@ private struct Case: Sendable, CustomTestStringConvertible {
         }
     }
 
-    @Test func theParameterCountsBeforeTheHeader() async throws {
+    @Test func theParameterTakesPrecedenceOverTheHeader() async throws {
         let door = try await Door()
         for (parameter, isClassic) in [("2.0.0", true), ("3.0.0", false)] {
             let answer = await door.send(
@@ -353,12 +353,12 @@ private struct Case: Sendable, CustomTestStringConvertible {
     }
 
     @Test(arguments: ["true", "TRUE", "false", "1", "garbage"])
-    func datasyncCountsByThePresenceOfTheOption(_ value: String) async throws {
+    func datasyncCountsIfTheOptionIsPresent(_ value: String) async throws {
         let answer = try await Door().send("GET", "/tables/TodoItem?$count=\(value)")
         #expect((answer.json as? [String: Any])?["count"] as? Int == 0)
     }
 
-    /// What a PATCH says of the stored row is looked at when the row was found.
+    /// The claims of a PATCH about the stored row are checked after the row is found.
     @Test(arguments: [
         (#"{"id":"other"}"#, 400), (#"{"id":null}"#, 400), (#"{"version":null}"#, 400),
         (#"{"version":"AAAA"}"#, 400), (#"{"id":"a","text":"x"}"#, 200),
@@ -375,9 +375,9 @@ private struct Case: Sendable, CustomTestStringConvertible {
         }
     }
 
-    /// A page of a proxy has the status, too, but not the code.
+    /// An error page of a proxy has the same status, but not the code.
     @Test(arguments: [true, false], [true, false])
-    func rowsThatAreNotThereHaveACode(isClassic: Bool, isInBatch: Bool) async throws {
+    func responsesForMissingRowsHaveACode(isClassic: Bool, isInBatch: Bool) async throws {
         let door = try await Door()
         _ = await door.send("POST", "/tables/TodoItem", #"{"id":"dead"}"#)
         _ = await door.send("DELETE", "/tables/TodoItem/dead")
@@ -399,7 +399,7 @@ private struct Case: Sendable, CustomTestStringConvertible {
     }
 
     @Test(arguments: ["1.0", "2", "4.0.0", "x", "2.0.0.0", "2.x", "-2.0", "2..0", ""])
-    func refusesOtherVersions(_ version: String) async throws {
+    func rejectsOtherVersions(_ version: String) async throws {
         let answer = try await Door().send(
             "GET",
             "/tables/TodoItem",

@@ -96,7 +96,7 @@ import TidelineServerCore
         #expect(type.contains("IEEE754Compatible=true"), "\(type)")
     }
 
-    @Test("each route gives strings for numbers")
+    @Test("each route returns numbers as strings")
     func answers() async throws {
         let door = try await Self.door()
         let targets = [
@@ -124,7 +124,7 @@ import TidelineServerCore
             ServerRequest(method: "GET", path: "/tables/Thing", query: link, headers: Self.asks)
         )
         Self.check(delta)
-        // A refusal with the stored row.
+        // A rejection with the stored row.
         var stale = Self.asks
         stale.append("If-Match", "\"AAAAAAAAAAE=\"")
         let refused = await door.send("PATCH", "/tables/Thing/a", "{}", headers: stale)
@@ -132,7 +132,7 @@ import TidelineServerCore
         Self.check(refused)
     }
 
-    @Test("each verb takes strings for numbers")
+    @Test("each method accepts numbers as strings")
     func requests() async throws {
         let door = try await Self.door()
         let row = #"{"big":"\#(Self.big)","price":"1.10"}"#
@@ -153,7 +153,7 @@ import TidelineServerCore
         #expect(await door.send("PATCH", "/tables/Thing/a", row).status == 400)
     }
 
-    @Test("a batch says it for all requests, and each request for itself")
+    @Test("a batch requests it for all its requests, and each request for itself")
     func batches() async throws {
         let door = try await Self.door()
         let body = """

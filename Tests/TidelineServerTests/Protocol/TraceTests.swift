@@ -1,5 +1,4 @@
-// TraceTests: what lines of the log tell of a request: its trace, where it came from, and that it took
-// long.
+// TraceTests: log entries about a request: its trace, its address, and whether it was slow.
 
 import Foundation
 import Synchronization
@@ -20,7 +19,7 @@ import TidelineServerCore
         ("00-\(trace.uppercased())-\(span)-01", false), ("0-\(trace)-\(span)-01", false),
         ("00-\(trace)x-\(span)-01", false),
     ])
-    func aTraceIsReadWhole(_ text: String, _ isRead: Bool) {
+    func onlyAValidTraceIsRead(_ text: String, _ isRead: Bool) {
         #expect((TraceParent(text)?.trace == Self.trace) == isRead)
         #expect((TraceParent(text)?.span == Self.span) == isRead)
     }
@@ -46,7 +45,7 @@ import TidelineServerCore
         }
     }
 
-    @Test func theTraceAndTheAddressAreWritten() async throws {
+    @Test func theTraceAndTheAddressAreLogged() async throws {
         var request = ServerRequest(method: "GET", path: "/tables/TodoItem")
         request.headers["traceparent"] = "00-\(Self.trace)-\(Self.span)-01"
         request.address = "192.0.2.7"
@@ -55,14 +54,14 @@ import TidelineServerCore
         #expect(line["trace"] as? String == Self.trace)
         #expect(line["span"] as? String == Self.span)
         #expect(line["from"] as? String == "192.0.2.7")
-        // Of two nobody knows which is meant.
+        // Of two trace headers, it is unknown which one is meant.
         request.headers.append("Traceparent", "00-\(Self.trace)-\(Self.span)-01")
         let others = try await Self.lines(slow: .max, level: .debug, request)
         #expect(others.allSatisfy { $0["trace"] == nil })
     }
 
-    /// The names of options are told, and nothing that a caller wrote.
-    @Test func whatTakesLongIsTold() async throws {
+    /// The names of options are logged, but no text that a caller sent.
+    @Test func slowRequestsAreLogged() async throws {
         let request = ServerRequest(
             method: "GET",
             path: "/tables/TodoItem",

@@ -1,11 +1,10 @@
-// Transcript: the recorded calls of the original Node server (azure-mobile-apps 4.0.3, SQLite), and
-// JSON bodies made comparable.
+// Transcript: the recorded calls of the original Node server (azure-mobile-apps 4.0.3, SQLite), and JSON bodies made
+// comparable.
 //
-// Tests/Fixtures/node-calls.txt has one line each: `#` number and title, `>` request line and headers,
-// `<` status and headers, `=` the body of the request or response before it. Left out:
-// `ZUMO-API-VERSION: 2.0.0`, which every request has that does not say otherwise, `Content-Type:
-// application/json`, headers of caching, weak tags, tokens, bodies that are not JSON or were recorded
-// in part.
+// Tests/Fixtures/node-calls.txt has one line each: `#` number and title, `>` request line and headers, `<` status and
+// headers, `=` the body of the request or response before it. Omitted: `ZUMO-API-VERSION: 2.0.0`, which every request
+// has unless noted otherwise, `Content-Type: application/json`, caching headers, weak tags, tokens, and bodies that are
+// not JSON or were recorded in part.
 
 import Foundation
 import TidelineCore
@@ -77,7 +76,7 @@ struct RecordedCall: Sendable {
     }
 }
 
-/// JSON with what differs from run to run replaced by its form.
+/// JSON whose values that differ from run to run are replaced by their type.
 enum ComparableJSON {
     static func text(_ body: String, ignoring names: Set<String> = []) -> String {
         guard let value = try? JSONSerialization.jsonObject(with: Data(body.utf8)) else {

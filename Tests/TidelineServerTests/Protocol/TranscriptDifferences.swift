@@ -1,12 +1,12 @@
-// TranscriptDifferences: where this server answers otherwise than the recorded one, and why.
+// TranscriptDifferences: responses of this server that differ from the recorded ones, and why.
 //
-// Everywhere: `Cache-Control: no-store` in the place of no-cache, expires and pragma; no
-// `x-zumo-server-version`; no weak tags on lists and errors; refusals are problem documents with
-// the member `error` of the original; members of a row in another order; `deleted` also in tables
-// without soft delete, which the JavaScript client needs; rows without `$orderby` come by id.
+// Everywhere: `Cache-Control: no-store` instead of no-cache, expires and pragma; no `x-zumo-server-version`; no weak
+// tags on lists and errors; rejections are problem documents that also have the original's member `error`; the members
+// of a row are in another order; `deleted` also in tables without soft delete, because the JavaScript client needs it;
+// rows without `$orderby` are ordered by id.
 
 struct Difference: Sendable {
-    /// A request that brings the row back to what the recording goes on with.
+    /// A request that restores the row to the state from which the recording continues.
     struct Repair: Sendable {
         var method: String
         var target: String
@@ -15,7 +15,7 @@ struct Difference: Sendable {
 
     var status: Int
     var reason: String
-    /// The ids of the rows of the answer, in order; nil to compare nothing of the body.
+    /// The ids of the rows in the response, in order; nil to compare nothing in the body.
     var ids: [String]?
     var repair: Repair?
 

@@ -1,4 +1,4 @@
-// The recorded calls of the original server, replayed in their order.
+// The recorded calls of the original server, replayed in order.
 
 import Foundation
 import Synchronization
@@ -7,7 +7,7 @@ import TidelineCore
 import TidelineServerCore
 
 @Suite struct TranscriptTests {
-    @Test func everyDifferenceIsOfACall() throws {
+    @Test func everyDifferenceBelongsToACall() throws {
         let numbers = Set(try RecordedCall.all.get().map(\.number))
         #expect(numbers.count == 120)
         #expect(numbers.isSuperset(of: Difference.all.keys))
@@ -22,7 +22,7 @@ import TidelineServerCore
     }
 }
 
-/// The server of the recording, and what its versions are here.
+/// The server of the recording, and its versions on this server.
 private struct Replay {
     private struct Version: Hashable {
         var id: String
@@ -32,7 +32,7 @@ private struct Replay {
     private let dynamic: Door
     private let fixed: Door
     private var versions: [Version: String] = [:]
-    /// The recorded version that each row is at.
+    /// The recorded version of each row.
     private var heads: [String: String] = [:]
 
     init() async throws {
@@ -110,7 +110,7 @@ private struct Replay {
         )
     }
 
-    /// The text with the recorded versions of the call's row as they are here.
+    /// The text with the recorded versions of the call's row replaced by this server's.
     private func translated(_ text: String, _ call: RecordedCall) -> String {
         var text = text
         for (version, own) in versions where version.id == call.id {
@@ -153,7 +153,7 @@ private struct Replay {
         }.map { $0.hasSuffix("}") ? $0.dropLast() : $0 }.sorted()
     }
 
-    /// A link leads on: to other rows, with every parameter of the request.
+    /// A link leads to other rows, and keeps every parameter of the request.
     private func followLink(_ call: RecordedCall, _ answer: ServerResponse) async {
         guard let link = answer.headers["Link"] else { return }
         #expect(link.hasPrefix("http://example.test:8080/tables/") && link.hasSuffix("; rel=next"))

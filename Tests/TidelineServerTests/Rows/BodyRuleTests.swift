@@ -1,4 +1,4 @@
-// What bodies have to be, and what of a row a caller may test who may not read it.
+// Requirements for bodies, and the stored values that a caller without read permission may test.
 
 import Testing
 import TidelineCore
@@ -10,7 +10,7 @@ import TidelineServerCore
         ("x-unknown", false), ("identity", true), ("Identity , identity", true), ("", true),
         (" , ", true),
     ])
-    func codedBodiesAreRefused(_ coding: String, _ isTaken: Bool) async throws {
+    func bodiesWithAContentCodingAreRejected(_ coding: String, _ isTaken: Bool) async throws {
         let door = try await Door()
         _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
         for (method, path, type) in [
@@ -37,17 +37,17 @@ import TidelineServerCore
         }
     }
 
-    /// Two fields are one list.
-    @Test func codingsInTwoFields() async throws {
+    /// Two header fields are one list.
+    @Test func contentCodingsInTwoFields() async throws {
         let door = try await Door()
         var headers: HTTPFields = ["Content-Encoding": "identity"]
         headers.append("content-encoding", "deflate")
         #expect(await door.send("POST", "/tables/TodoItem", "{}", headers: headers).status == 415)
-        // Where no body is read there is nothing to decode.
+        // If no body is read, there is nothing to decode.
         #expect(await door.send("GET", "/tables/TodoItem", headers: headers).status == 200)
     }
 
-    @Test func testsNeedThePermissionToRead() async throws {
+    @Test func testsNeedReadPermission() async throws {
         var table = Door.todo
         func answers(_ read: TablePermissions.Access, _ headers: HTTPFields) async throws -> [Int] {
             table.permissions = TablePermissions(

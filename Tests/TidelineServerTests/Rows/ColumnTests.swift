@@ -1,4 +1,4 @@
-// Column types: JSON form, storage, rules, defaults, filters, in both generations.
+// Column types: JSON representation, storage, rules, defaults, and filters, in both generations.
 
 import Foundation
 import Testing
@@ -7,16 +7,16 @@ import TidelineServer
 import TidelineServerCore
 import TidelineServerSQLite
 
-/// A type with texts of JSON: what is stored of what is sent, and what is refused.
+/// A type with JSON texts: the values that are accepted and stored, and those that are rejected.
 private struct Kind: Sendable, CustomTestStringConvertible {
     var type: ColumnType
     var rules = ColumnRules()
-    /// Sent, and as it comes back.
+    /// The text that is sent, and the text that is returned.
     var accepted: [(String, String)]
     var refused: [String]
-    /// What an absent member of a non-nullable column becomes.
+    /// The value of an absent member of a non-nullable column.
     var zero: String
-    /// A filter on `c`, and how many of the accepted values it fits.
+    /// A filter on `c`, and how many of the accepted values it matches.
     var filters: [(String, Int)]
 
     var testDescription: String { "\(type.name) \(rules.pattern ?? "")" }
@@ -178,7 +178,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
     ]
 
     @Test(arguments: texts + numbers + times, [true, false])
-    private func goThereAndBack(_ kind: Kind, _ isClassic: Bool) async throws {
+    private func valuesRoundTrip(_ kind: Kind, _ isClassic: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let column = ColumnDefinition("c", kind.type, rules: kind.rules)
             let table = TableDefinition("Kinds", columns: [column])
@@ -214,7 +214,7 @@ private struct Kind: Sendable, CustomTestStringConvertible {
     }
 
     @Test(arguments: texts + numbers + times)
-    private func absentMembersOfColumnsWithoutNull(_ kind: Kind) async throws {
+    private func absentMembersOfNonNullableColumns(_ kind: Kind) async throws {
         let column = ColumnDefinition("c", kind.type, nullable: false)
         let door = try await Door([TableDefinition("Kinds", columns: [column])])
         let made = await door.send("POST", "/tables/Kinds", #"{"id":"a"}"#)

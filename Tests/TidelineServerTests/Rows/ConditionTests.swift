@@ -1,4 +1,4 @@
-// Conditional requests through the door: every field on every verb, with the bodies of answers.
+// Conditional requests through the in-process door: every header field on every method, with response bodies.
 
 import Foundation
 import Testing
@@ -6,7 +6,7 @@ import TidelineCore
 import TidelineServerCore
 
 @Suite struct ConditionTests {
-    /// `{tag}` stands for the tag of the row; the test clock stands at 08:00:00 on that day.
+    /// `{tag}` stands for the tag of the row; the test clock is at 08:00:00 on that day.
     static let cases: [(field: String, value: String, read: Int, write: Int)] = [
         ("If-Match", "{tag}", 200, 200), ("If-Match", "*", 200, 200),
         ("If-Match", "\"x\", {tag}", 200, 200), ("If-Match", "W/{tag}", 412, 412),
@@ -27,7 +27,7 @@ import TidelineServerCore
     ]
 
     @Test(arguments: cases, [true, false])
-    func holdOnEveryVerb(
+    func applyToEveryMethod(
         _ item: (field: String, value: String, read: Int, write: Int),
         _ isClassic: Bool
     ) async throws {

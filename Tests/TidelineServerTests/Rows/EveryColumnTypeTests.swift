@@ -1,4 +1,4 @@
-// EveryColumnTypeTests: both databases keep the values of each column type, and documents name it.
+// EveryColumnTypeTests: both databases store the values of each column type, and the documents name each type.
 
 import Testing
 import TidelineCore
@@ -10,7 +10,7 @@ import TidelineTestKit
 
     private static let backends = PostgresCluster.reasonToSkip == nil ? [false, true] : [false]
 
-    /// A value as it is sent, as it comes back, and values that are rejected.
+    /// A value as it is sent and as it is returned, and values that are rejected.
     private struct Sample {
         var sent: String
         var stored: String
@@ -52,8 +52,8 @@ import TidelineTestKit
         }
     }
 
-    @Test("a value of each type comes back from the database", arguments: types, backends)
-    func comesBack(type: ColumnType, onPostgres: Bool) async throws {
+    @Test("a value of each type round-trips through the database", arguments: types, backends)
+    func roundTrips(type: ColumnType, onPostgres: Bool) async throws {
         let sample = Self.sample(of: type)
         let table = TableDefinition("Kinds", columns: [ColumnDefinition("c", type)])
         let door = try await Door([table], onPostgres: onPostgres)
@@ -96,7 +96,7 @@ import TidelineTestKit
         #expect(found == ["a", "b", "c"])
     }
 
-    @Test("every document with a table of the types has each of them")
+    @Test("every document with a table of the types lists each of them")
     func isDocumented() throws {
         func cells(_ path: String) throws -> Set<Substring> {
             let lines = try ProjectFile.text(path).split(separator: "\n")

@@ -49,7 +49,7 @@ import TidelineServerCore
         )
     }
 
-    /// Operations, and members that the row has afterwards.
+    /// Operations, and the members of the row afterwards.
     private static let changes: [(String, String)] = [
         ("[]", #""text":"x","note":"n""#),
         (#"[{"op":"replace","path":"/text","value":"y"}]"#, #""text":"y""#),
@@ -76,7 +76,7 @@ import TidelineServerCore
         (#"[{"op":"replace","path":"/tags","value":[1, 2]}]"#, #""tags":[1,2]"#),
         (#"[{"op":"replace","path":"/id","value":"a"}]"#, #""rank":1"#),
         (#"[{"op":"replace","path":"/deleted","value":true}]"#, #""deleted":true"#),
-        // Only the last value of a member has to be one of its column.
+        // Only the final value of a member has to be valid for its column.
         (
             #"[{"op":"replace","path":"/note","value":"toolong"},{"op":"replace","path":"/note","value":"ok"}]"#,
             #""note":"ok""#
@@ -168,7 +168,7 @@ import TidelineServerCore
     ]
 
     @Test(arguments: refusals)
-    func refusesAndLeavesTheRow(_ body: String, _ status: Int) async throws {
+    func rejectsAndLeavesTheRow(_ body: String, _ status: Int) async throws {
         let door = try await door()
         let before = await door.send("GET", "/tables/TodoItem/a")
         let answer = await patch(door, body)
@@ -178,7 +178,7 @@ import TidelineServerCore
     }
 
     /// As in a merge.
-    @Test func aTimeOfCreationIsIgnored() async throws {
+    @Test func createdAtIsIgnored() async throws {
         let door = try await door()
         let before = await door.send("GET", "/tables/TodoItem/a").row["createdAt"] as? String
         for value in ["2020-01-01T00:00:00Z", "x"] {
@@ -189,7 +189,7 @@ import TidelineServerCore
         }
     }
 
-    /// A document may be as deep by a patch, alone or in a batch, as by a whole row.
+    /// A document in a patch, alone or in a batch, may be as deep as one in a whole row.
     @Test(arguments: [false, true])
     func documentsAreAsDeepAsInARow(inBatch: Bool) async throws {
         try await Door.$usesBatches.withValue(inBatch) {
@@ -235,8 +235,8 @@ import TidelineServerCore
         #expect(await door.send("GET", "/tables/TodoItem/a").status == 200)
     }
 
-    /// A patch of many copies onto a checked column held the writer for seconds.
-    @Test func boundsTheSteps() async throws {
+    /// A patch with many copies to a checked column once occupied the writer for seconds.
+    @Test func limitsTheNumberOfSteps() async throws {
         let door = try await door()
         let step = #"{"op":"copy","from":"/text","path":"/note"}"#
         func copies(_ count: Int) -> String {
@@ -255,7 +255,7 @@ import TidelineServerCore
         #expect(await patch(narrow, copies(2)).status == 200)
     }
 
-    /// What a column has on the way is nobody's concern.
+    /// Intermediate values of a column are not checked.
     @Test func checksAColumnOnceAtTheEnd() async throws {
         let door = try await door()
         let answer = await patch(
@@ -270,7 +270,7 @@ import TidelineServerCore
         #expect(answer.row["note"] as? String == "short")
     }
 
-    @Test func boundsWhatTestsCompare() async throws {
+    @Test func limitsTheSizeOfComparedValues() async throws {
         var limits = ServerLimits()
         limits.rowBytes = 32 << 20
         let door = try await Door([Self.table], limits: limits)
@@ -286,7 +286,7 @@ import TidelineServerCore
         #expect(await patch(door, tests(9)).status == 400)
     }
 
-    /// Through hooks a patch goes before the transaction, on what is stored and not on what is sent.
+    /// With hooks a patch is applied before the transaction, to the stored row and not to its JSON representation.
     @Test func keepsMicrosecondsThroughHooks() async throws {
         var hooks = TableHooks()
         hooks.beforeWrite = { _ in }

@@ -1,12 +1,12 @@
-// The conflict policy `merge` beside permissions, owners and hooks.
+// The conflict policy `merge` combined with permissions, owners and hooks.
 
 import Testing
 import TidelineCore
 import TidelineServerCore
 
 @Suite struct MergeAccessTests {
-    /// Whether a write fits would tell values to who may not read them.
-    @Test func whoMayNotReadDoesNotMerge() async throws {
+    /// Whether a write merges would disclose values to a caller without read permission.
+    @Test func writesWithoutReadPermissionAreNotMerged() async throws {
         let door = try await MergePolicyTests.door { $0.permissions.read = .disabled }
         let first = await door.send("PATCH", "/tables/T/a", "{}")
         let tag = first.headers["ETag"] ?? ""
@@ -22,7 +22,7 @@ import TidelineServerCore
         }
     }
 
-    @Test func ownersMergeTheirRowsOnly() async throws {
+    @Test func ownersMergeOnlyTheirRows() async throws {
         var table = MergePolicyTests.table
         table.owner = "userId"
         let door = try await Door([table], authenticator: try Tokens.authenticator())
@@ -45,9 +45,9 @@ import TidelineServerCore
         }
     }
 
-    /// A handler comes first; where it refuses, the table's policy merges.
-    @Test func handlersComeFirst() async throws {
-        for (decision, text) in [(ConflictAnswer.refuse, "y"), (.mine, "x"), (.keep, "y")] {
+    /// A handler runs first; if it rejects, the table's policy merges.
+    @Test func conflictHandlersRunFirst() async throws {
+        for (decision, text) in [(ConflictResolution.policy, "y"), (.client, "x"), (.server, "y")] {
             var hooks = TableHooks()
             hooks.conflict = { _ in decision }
             let door = try await Door([MergePolicyTests.table], hooks: ["T": hooks])
@@ -66,7 +66,7 @@ import TidelineServerCore
         let events = Events()
         var hooks = TableHooks()
         hooks.beforeWrite = { change in
-            if change.values["rank"] == .integer(9) { throw Refusal(422, "no") }
+            if change.values["rank"] == .integer(9) { throw Rejection(422, "no") }
         }
         hooks.afterWrite = { event in await events.add(event.row) }
         let door = try await Door([MergePolicyTests.table], hooks: ["T": hooks])

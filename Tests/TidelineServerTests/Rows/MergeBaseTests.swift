@@ -1,4 +1,4 @@
-// The rows that are kept for merging: how many, for how long, and across restarts and formats.
+// The base rows that are kept for merging: how many, for how long, and across restarts and storage formats.
 
 import Foundation
 import Testing
@@ -29,7 +29,7 @@ import TidelineServerSQLite
         return await door.send("PATCH", "/tables/TodoItem/a", body, headers: headers)
     }
 
-    @Test func asManyVersionsAsTheLimitSays() async throws {
+    @Test func keepsAsManyVersionsAsTheLimit() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             var limits = ServerLimits()
@@ -44,7 +44,7 @@ import TidelineServerSQLite
                 tags.append(answer.headers["ETag"] ?? "")
             }
             #expect(try Self.bases(path) == 3)
-            // Each merge leaves one version more.
+            // Each merge creates one more version.
             for (place, status) in [(0, 412), (1, 412), (2, 200), (2, 412), (4, 200)] {
                 let answer = await Self.patch(door, #"{"rank":\#(place)}"#, tags[place])
                 #expect(answer.status == status, "version \(place)")
@@ -57,7 +57,7 @@ import TidelineServerSQLite
     }
 
     @Test(arguments: ConflictRule.allCases)
-    func onlyTablesThatMergeKeepRows(_ rule: ConflictRule) async throws {
+    func onlyTablesThatMergeKeepBaseRows(_ rule: ConflictRule) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let door = try await Door([Self.table(rule)], path: path)
@@ -71,8 +71,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// Writes that are refused keep nothing, and one that is too large is undone with what it kept.
-    @Test func refusedWritesKeepNothing() async throws {
+    /// Rejected writes keep no base rows; one that is too large is rolled back with its base row.
+    @Test func rejectedWritesKeepNoBaseRows() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             var limits = ServerLimits()
@@ -93,7 +93,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func rowsThatGoTakeTheirBasesAlong() async throws {
+    @Test func removedRowsRemoveTheirBaseRows() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             var table = Self.table()
@@ -109,7 +109,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func tombstonesTakeTheirBasesAlong() async throws {
+    @Test func purgedTombstonesRemoveTheirBaseRows() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             var table = Self.table()
@@ -129,7 +129,7 @@ import TidelineServerSQLite
         }
     }
 
-    /// The policy is changed from start to start: what was not kept cannot be merged.
+    /// The policy changes between starts: a write whose base row was not kept cannot be merged.
     @Test func thePolicyMayChangeAtAStart() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -143,7 +143,7 @@ import TidelineServerSQLite
             #expect(await Self.patch(door, #"{"rank":1}"#, first).status == 412)
             #expect(await Self.patch(door, #"{"rank":1}"#, second).status == 200)
             await door.store.stop()
-            // What is kept is there after a start, until the table does not merge any more.
+            // Base rows survive a restart until the table no longer merges.
             door = try await Door([Self.table()], path: path)
             #expect(await Self.patch(door, #"{"complete":true}"#, second).status == 200)
             await door.store.stop()
@@ -157,8 +157,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// A column that the kept row does not have, or has as something else, is in conflict.
-    @Test func columnsChangeUnderKeptRows() async throws {
+    /// A column that the base row does not have, or has with another type, conflicts.
+    @Test func columnsThatDifferFromTheBaseRowConflict() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             var table = Self.table()
@@ -186,8 +186,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// Formats before this table was there are brought up, and backups have it.
-    @Test func olderFormats() async throws {
+    /// Storage formats from before the table of base rows are upgraded, and backups contain the table.
+    @Test func olderStorageFormats() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let old = try await Door([Self.table(.reject)], path: path)

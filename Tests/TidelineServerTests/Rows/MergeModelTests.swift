@@ -1,4 +1,4 @@
-// Merging against a model: several writers with old versions, random columns, seeds that print themselves.
+// Merging compared with a model: several writers with old versions, random columns, printed seeds.
 
 import Foundation
 import Testing
@@ -19,7 +19,7 @@ import TidelineServerCore
         var values: [Int]
     }
 
-    /// What a write becomes, said once more in other words: sets of changed columns.
+    /// The expected outcome of a write, computed in another way: sets of changed columns.
     private static func merged(_ mine: [Int?], _ base: [Int], _ theirs: [Int]) -> [Int]? {
         let ours = Set(mine.indices.filter { mine[$0] != nil && mine[$0] != base[$0] })
         let others = Set(theirs.indices.filter { theirs[$0] != base[$0] })

@@ -1,4 +1,4 @@
-// The conflict policy `merge`: what becomes of each column, and what is refused as by `reject`.
+// The conflict policy `merge`: the outcome for each column, and the writes that are rejected as by `reject`.
 
 import Foundation
 import Testing
@@ -24,11 +24,11 @@ import TidelineServerCore
         """#
 
     struct Case: Sendable, CustomTestStringConvertible {
-        /// A PATCH of somebody else.
+        /// A PATCH by another caller.
         var theirs: String
-        /// A PATCH that began before it.
+        /// A PATCH with a base version from before it.
         var mine: String
-        /// Members of the row afterwards; nil for a conflict.
+        /// The members of the row afterwards; nil for a conflict.
         var row: String?
 
         init(_ theirs: String, _ mine: String, _ row: String?) {
@@ -56,9 +56,9 @@ import TidelineServerCore
         Case(#"{"flag":false}"#, #"{"flag":true}"#, #""flag":false"#),
         Case("{}", #"{"text":"z"}"#, #""text":"z""#),
         Case(#"{"rank":2}"#, "{}", #""rank":2"#),
-        // Texts that Swift takes for equal are different.
+        // Strings that Swift considers equal are different.
         Case(#"{"text":"e\u0301"}"#, #"{"text":"\u00e9"}"#, nil),
-        // Instants are compared as the wire has them.
+        // Times are compared as in their JSON representation.
         Case(
             #"{"text":"y"}"#,
             #"{"due":"2026-11-20T21:32:22.404+01:00"}"#,
@@ -74,7 +74,7 @@ import TidelineServerCore
         Case(#"{"price":2}"#, #"{"price":2.00}"#, #""price":2"#),
         Case(#"{"size":1}"#, #"{"size":5e-1}"#, #""size":1"#),
         Case(#"{"data":"AQM="}"#, #"{"data":"AQI="}"#, #""data":"AQM=""#),
-        // Documents by value: the order of members and the spelling of numbers do not count.
+        // Documents are compared by value, regardless of member order and number formatting.
         Case(#"{"doc":{"a":2}}"#, #"{"doc":{"b":[1,true],"a":1.0}}"#, #""doc":{"a":2}"#),
         Case(#"{"doc":{"b":[1,true],"a":1.0}}"#, #"{"doc":[]}"#, #""doc":[]"#),
         Case(#"{"doc":{"a":2}}"#, #"{"doc":{"a":1,"b":[1,1]}}"#, nil),
@@ -98,7 +98,7 @@ import TidelineServerCore
         await door.send("GET", "/tables/T/a?__includeDeleted=true").headers["ETag"] ?? ""
     }
 
-    /// Sends with the version of before somebody else's change.
+    /// Sends with the version from before the other caller's change.
     static func stale(
         _ door: Door,
         after theirs: String,
@@ -113,7 +113,7 @@ import TidelineServerCore
     }
 
     @Test(arguments: cases, [false, true])
-    func eachColumnGoesToWhoChangedIt(_ example: Case, isClassic: Bool) async throws {
+    func eachColumnTakesTheChangedValue(_ example: Case, isClassic: Bool) async throws {
         let door = try await Self.door()
         let answer = await Self.stale(
             door,
@@ -135,9 +135,9 @@ import TidelineServerCore
         #expect(answer.text.contains(row), "\(answer.text)")
     }
 
-    @Test func putSaysAllColumns() async throws {
+    @Test func putWritesAllColumns() async throws {
         let door = try await Self.door()
-        // A PUT without `note` says its default; the others are as they were but for `rank`.
+        // A PUT without `note` writes its default; the other columns except `rank` are unchanged.
         var mine = Self.row.replacing(#""rank":1"#, with: #""rank":2"#)
         let merged = await Self.stale(door, after: #"{"text":"y"}"#, "PUT", mine)
         #expect(merged.status == 200)
@@ -148,9 +148,9 @@ import TidelineServerCore
         #expect(conflict.row["text"] as? String == "w")
     }
 
-    /// 2.x clients name the version in the body: with the path's id, or without.
+    /// 2.x clients put the version into the body: with the id in the path, or without.
     @Test(arguments: ["/tables/T/a", "/tables/T"])
-    func versionsInBodies(_ path: String) async throws {
+    func versionsInTheBody(_ path: String) async throws {
         let door = try await Self.door()
         let version = await door.send("GET", "/tables/T/a").row["version"] as? String ?? ""
         _ = await door.send("PATCH", "/tables/T/a", #"{"text":"y"}"#)
@@ -164,8 +164,8 @@ import TidelineServerCore
         #expect(conflict.status == 409 && conflict.row["text"] as? String == "y")
     }
 
-    /// A repeat of a write whose answer was lost changes nothing, so others keep their version.
-    @Test func repeatsWriteNothing() async throws {
+    /// A repeated write whose response was lost changes nothing, so other callers' versions stay valid.
+    @Test func repeatedWritesChangeNothing() async throws {
         let door = try await Self.door()
         let old = await Self.tag(door)
         _ = await door.send("PATCH", "/tables/T/a", #"{"text":"y"}"#)
@@ -182,7 +182,7 @@ import TidelineServerCore
 
     /// A replayed response says that a conflict was resolved, as the first one did.
     @Test(arguments: [ConflictRule.merge, .clientWins, .serverWins])
-    func aReplayedResponseTellsOfTheConflict(_ rule: ConflictRule) async throws {
+    func aReplayedResponseReportsTheConflict(_ rule: ConflictRule) async throws {
         let door = try await Self.door { $0.conflict = rule }
         let old = await Self.tag(door)
         _ = await door.send("PATCH", "/tables/T/a", #"{"text":"y"}"#)
@@ -197,7 +197,37 @@ import TidelineServerCore
         }
     }
 
-    /// Method, body and headers beside a stale version, and the status.
+    /// The row of a write is not kept if it is large: a replayed response has the row of another writer, and says so.
+    @Test(arguments: ["POST", "PATCH"])
+    func aReplayedResponseWithALaterRowReportsIt(_ method: String) async throws {
+        let door = try await Self.door()
+        let text = String(repeating: "x", count: 5000)
+        var headers: HTTPFields = [
+            "Repeatability-Request-ID": "n",
+            "Repeatability-First-Sent": "Fri, 15 Jan 2027 08:00:00 GMT",
+        ]
+        let isInsert = method == "POST"
+        if !isInsert { headers.append("If-Match", await Self.tag(door)) }
+        let body = #"{"id":"\#(isInsert ? "b" : "a")","text":"\#(text)"}"#
+        func write() async -> ServerResponse {
+            await door.send(
+                method,
+                isInsert ? "/tables/T" : "/tables/T/a",
+                body,
+                headers: headers
+            )
+        }
+        #expect(await write().headers["Tideline-Conflict"] == nil)
+        let repeated = await write()
+        #expect(repeated.status == (isInsert ? 201 : 200))
+        #expect(repeated.headers["Tideline-Conflict"] == nil)
+        _ = await door.send("PATCH", "/tables/T/\(isInsert ? "b" : "a")", #"{"rank":7}"#)
+        let later = await write()
+        #expect(later.text.contains(#""rank":7"#))
+        #expect(later.headers["Tideline-Conflict"] == "resolved")
+    }
+
+    /// Method, body and headers with a stale version, and the status.
     static let refused: [(String, String?, HTTPFields, Int)] = [
         ("DELETE", nil, [:], 412), ("PATCH", #"{"deleted":true}"#, [:], 412),
         ("PATCH", #"{"rank":2}"#, ["If-Match": "\"AAAAAAAAAAA=\""], 412),
@@ -211,7 +241,7 @@ import TidelineServerCore
     ]
 
     @Test(arguments: refused)
-    func whatCannotBeMergedIsRefused(
+    func writesThatCannotBeMergedAreRejected(
         _ method: String,
         _ body: String?,
         _ headers: HTTPFields,
@@ -236,7 +266,7 @@ import TidelineServerCore
             await door.send("PATCH", "/tables/T/a", body, headers: ["If-Match": tag])
         }
         #expect(await send(#"{"deleted":false,"rank":2}"#, live).status == 412)
-        // Somebody else undeletes it, and changes it.
+        // Another caller undeletes it, and changes it.
         #expect(await door.send("PATCH", "/tables/T/a", #"{"deleted":false}"#).status == 200)
         #expect(await door.send("PATCH", "/tables/T/a", #"{"text":"y"}"#).status == 200)
         let merged = await send(#"{"deleted":false,"rank":2}"#, tomb)

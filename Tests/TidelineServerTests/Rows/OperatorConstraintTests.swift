@@ -1,4 +1,4 @@
-// Constraints that an operator adds by hand refuse one row with a code and the columns, on both databases.
+// A constraint that an operator adds rejects one row with a code and the columns, on both databases.
 
 import Foundation
 import Testing
@@ -46,7 +46,7 @@ import TidelineTestKit
             code: "checkConstraint",
             words: ["about: rank"]
         ),
-        // The words of PostgreSQL about a CHECK have the row in them, with its `)=(`.
+        // PostgreSQL's message about a CHECK contains the row, including its `)=(`.
         Case(
             sqlite: """
                 ALTER TABLE TodoItem ADD COLUMN mine TEXT
@@ -75,7 +75,7 @@ import TidelineTestKit
         #expect(refused.row["code"] as? String == example.code)
         for word in example.words { #expect(refused.error.contains(word)) }
         #expect(!refused.text.contains("secret"))
-        // Other writes go on, and nothing of the row is stored.
+        // Other writes continue, and nothing of the row is stored.
         #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"c"}"#).status == 201)
         #expect(await door.send("GET", "/tables/TodoItem").ids.sorted() == ["a", "c"])
     }

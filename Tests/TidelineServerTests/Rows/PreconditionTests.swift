@@ -65,7 +65,7 @@ import TidelineServerCore
     }
 
     @Test(arguments: ["", "\"", "\"x", "x y", "\"x\" \"y\"", "W/", ",", "a,b", "W/x y"])
-    func malformedTagsAreRefused(_ text: String) {
+    func malformedTagsAreRejected(_ text: String) {
         #expect(throws: ServerError.self) { try Preconditions(Self.fields(match: text)) }
     }
 
@@ -79,7 +79,7 @@ import TidelineServerCore
         #expect(conditions.ifMatch == .strong(tags))
     }
 
-    @Test func datesOfAllForms() {
+    @Test func datesInAllFormats() {
         for text in [
             "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT",
             "Sun Nov  6 08:49:37 1994",

@@ -1,4 +1,4 @@
-// Writes that are sent twice: done once, answered alike, whatever lies between the two.
+// Repeated writes: executed once, and answered alike, whatever happens in between.
 
 import Foundation
 import Synchronization
@@ -13,7 +13,7 @@ import TidelineServerSQLite
     private static let table = "/tables/TodoItem"
     private static let row = "/tables/TodoItem/a"
 
-    /// The fields of a request that was first sent at the start of the clock, or days before it.
+    /// The header fields of a request that was first sent at the start of the clock, or days before it.
     private static func named(
         _ name: String,
         daysAgo: Int64 = 0,
@@ -71,9 +71,9 @@ import TidelineServerSQLite
         Case(method: "POST", path: row, isClassic: true, status: 201),
     ]
 
-    /// Also when the row changed since, and through hooks, which run once.
+    /// Also if the row has changed since, and with hooks, which run once.
     @Test(arguments: cases, [false, true])
-    func aRepeatIsAnsweredAndNotDone(_ write: Case, hasHooks: Bool) async throws {
+    func aRepeatedWriteIsAnsweredAndNotExecuted(_ write: Case, hasHooks: Bool) async throws {
         let runs = Mutex<[String]>([])
         var hooks = TableHooks()
         hooks.beforeWrite = { change in
@@ -113,7 +113,7 @@ import TidelineServerSQLite
         #expect(own == (hasHooks ? ["before write", "after write"] : []))
     }
 
-    /// What of a request makes it another one.
+    /// The parts of a request that make it a different one.
     @Test(
         arguments: [
             ("PATCH", "/tables/TodoItem/a", #"{"text":"y"}"#, [:]),
@@ -124,7 +124,7 @@ import TidelineServerSQLite
             ("PATCH", "/tables/TodoItem/a", #"{"text":"x"}"#, ["ZUMO-API-VERSION": "2.0.0"]),
         ] as [(String, String, String, HTTPFields)]
     )
-    func aNameMeansOneRequest(
+    func anIdempotencyKeyBelongsToOneRequest(
         _ method: String,
         _ path: String,
         _ body: String,
@@ -177,7 +177,7 @@ import TidelineServerSQLite
             ],
         ] as [HTTPFields]
     )
-    func refusesMalformedFields(_ headers: HTTPFields) async throws {
+    func rejectsMalformedFields(_ headers: HTTPFields) async throws {
         let door = try await Self.door()
         let before = await door.send("GET", Self.row).body
         let answer = await door.send("PATCH", Self.row, #"{"text":"x"}"#, headers: headers)
@@ -186,7 +186,7 @@ import TidelineServerSQLite
         #expect(await door.send("GET", Self.row).body == before)
     }
 
-    @Test func refusalsMayBeAskedAgain() async throws {
+    @Test func rejectedWritesMayBeRetried() async throws {
         let door = try await Self.door()
         let tag = await door.send("GET", Self.row).headers["ETag"] ?? ""
         func insert() async -> ServerResponse {
@@ -218,7 +218,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func whatMayBeForgottenIsRejectedWithoutTheRow() async throws {
+    @Test func aWriteThatMayBeForgottenIsRejectedWithoutTheRow() async throws {
         let clock = TestClock()
         let door = try await Self.door(clock: clock)
         let kept = Self.named("kept")
@@ -231,7 +231,7 @@ import TidelineServerSQLite
         #expect(answer.headers["Content-Type"] == "application/problem+json")
         #expect(answer.headers["ETag"] == nil)
         #expect(answer.row["id"] == nil && answer.row["code"] as? String == "repeatabilityExpired")
-        // What is known is told however old it is; entries outlive the bound by a day.
+        // A known write is answered however old it is; entries are kept for a day beyond the limit.
         clock.move(by: 30 * 86_400_000_000 + 1_000_000)
         let known = await door.send("PATCH", Self.row, #"{"text":"x"}"#, headers: kept)
         #expect(known.status == 200 && known.body == first.body)
@@ -244,7 +244,7 @@ import TidelineServerSQLite
         #expect(late.headers["Repeatability-Result"] == "rejected")
     }
 
-    /// Nobody could tell later whether such a write was dropped: it is known as long as it is kept.
+    /// It would later be unknown whether such a write was dropped, so its entry is valid for as long as it is stored.
     @Test(arguments: [1, 40, 2_000_000] as [Int64])
     func aFirstSentInTheFutureIsRejected(_ days: Int64) async throws {
         let clock = TestClock()
@@ -263,8 +263,8 @@ import TidelineServerSQLite
         #expect(await door.send("PATCH", Self.row, #"{"rank":5}"#, headers: now).status == 200)
     }
 
-    /// A clock may be ahead by minutes; what it sent is known for as long as it may be sent again.
-    @Test func aClockThatIsAheadByMinutesIsTaken() async throws {
+    /// A device's clock may be minutes ahead; its write is known for as long as it may be repeated.
+    @Test func aClockThatIsMinutesAheadIsAccepted() async throws {
         let clock = TestClock()
         var limits = ServerLimits()
         limits.ledgerDays = 1
@@ -279,7 +279,7 @@ import TidelineServerSQLite
         let ahead = sent("ahead", ahead: 290)
         let first = await door.send("PATCH", Self.row, #"{"rank":5}"#, headers: ahead)
         #expect(first.status == 200)
-        // Days later, by a step that drops what is too old.
+        // Days later, after a purge step that drops old entries.
         for _ in 0..<3 {
             clock.move(by: 43_200_000_000)
             try await door.purge()
@@ -297,7 +297,7 @@ import TidelineServerSQLite
     }
 
     /// Requests with a First-Sent in the future do not displace current ones, and cause no rejection.
-    @Test func whatIsSentNowIsNotTakenForForgotten() async throws {
+    @Test func aCurrentWriteIsNotTakenForAForgottenOne() async throws {
         let clock = TestClock(step: 1000)
         var limits = ServerLimits()
         limits.ledgerBytes = 120_000
@@ -306,7 +306,7 @@ import TidelineServerSQLite
         var first: HTTPFields = [:]
         for number in 0..<200 {
             clock.move(by: 1_000_000)
-            // As the first, most came when they were sent; some say that they are ahead.
+            // Like the first write, most arrived when they were sent; some have times in the future.
             let time = clock.now() + (number % 10 == 5 ? 250_000_000 : 0)
             let fields: HTTPFields = [
                 "Repeatability-Request-ID": "\(number)",
@@ -333,8 +333,8 @@ import TidelineServerSQLite
         #expect(await door.send("POST", Self.table, body, headers: first).status == 412)
     }
 
-    /// The oldest go first, and what came before the youngest of those is not taken for new.
-    @Test func theLedgerIsBoundedInSize() async throws {
+    /// The oldest entries are dropped first, and a write from before the youngest dropped entry is not taken for new.
+    @Test func theSizeOfTheLedgerIsLimited() async throws {
         var limits = ServerLimits()
         limits.ledgerBytes = 20_000
         let clock = TestClock(step: 1_000_000)
@@ -367,7 +367,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func aCallerHasNamesOfTheirOwn() async throws {
+    @Test func idempotencyKeysArePerCaller() async throws {
         var table = Door.todo
         table.owner = "userId"
         let door = try await Door([table], authenticator: try Tokens.authenticator())
@@ -381,8 +381,8 @@ import TidelineServerSQLite
         #expect(again.body == first.body)
     }
 
-    /// Who may not read gets no more of a repeat than of the first.
-    @Test func aRepeatTellsNoMoreThanTheFirst() async throws {
+    /// A caller without read permission gets no more from a replayed response than from the first one.
+    @Test func aReplayedResponseDisclosesNoMoreThanTheFirst() async throws {
         var table = Door.todo
         table.permissions.read = .disabled
         let door = try await Self.door(table)
@@ -393,7 +393,7 @@ import TidelineServerSQLite
         #expect(again.body == first.body)
     }
 
-    @Test func aRowInPlaceOfADeleteIsWrittenOnce() async throws {
+    @Test func aRowThatReplacesADeleteIsWrittenOnce() async throws {
         let runs = Mutex(0)
         var hooks = TableHooks()
         hooks.conflict = { _ in
@@ -422,7 +422,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func holdsAtTheSameMomentAfterARestartAndInABackup() async throws {
+    @Test func appliesConcurrentlyAfterARestartAndInABackup() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             var door = try await Door(path: path)
@@ -459,7 +459,7 @@ import TidelineServerSQLite
         }
     }
 
-    /// Files of each format before the ledger.
+    /// Files of each storage format before the ledger.
     @Test(arguments: 1...4)
     func olderDatabasesGetALedger(_ format: Int) async throws {
         try await withTemporaryDirectory { directory in

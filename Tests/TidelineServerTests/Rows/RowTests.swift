@@ -1,4 +1,4 @@
-// What writes do to a row, and what answers carry.
+// The effect of writes on a row, and the contents of responses.
 
 import Foundation
 import Testing
@@ -6,8 +6,8 @@ import TidelineCore
 import TidelineServerCore
 
 @Suite struct RowTests {
-    @Test func insertAnswersWithTheStoredRow() async throws {
-        // It stands still: databases look at it as often as they need.
+    @Test func insertReturnsTheStoredRow() async throws {
+        // The clock does not advance: databases read it as often as they need.
         let door = try await Door(clock: TestClock(1_800_000_000_003_000, step: 0))
         let answer = await door.send(
             "POST",
@@ -32,7 +32,7 @@ import TidelineServerCore
         #expect(read.headers["ETag"] == answer.headers["ETag"])
     }
 
-    @Test func aTakenIDAnswersWithTheStoredRow() async throws {
+    @Test func anExistingIDReturnsTheStoredRow() async throws {
         let door = try await Door()
         let first = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"first"}"#)
         let second = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"second"}"#)
@@ -58,7 +58,7 @@ import TidelineServerCore
         #expect(replaced.row["createdAt"] as? String == merged.row["createdAt"] as? String)
     }
 
-    @Test func ifMatchGuardsAndAnswersWithTheRow() async throws {
+    @Test func ifMatchProtectsTheRowAndReturnsIt() async throws {
         let door = try await Door()
         let first = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
         let tag = first.headers["ETag"] ?? ""
@@ -102,7 +102,7 @@ import TidelineServerCore
         #expect(fresh.body.isEmpty)
     }
 
-    @Test func classicVersionInTheBodyIsExpected() async throws {
+    @Test func theClassicVersionInTheBodyIsAPrecondition() async throws {
         let door = try await Door()
         let first = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#, classic: true)
         let version = first.row["version"] as? String ?? ""
@@ -114,7 +114,7 @@ import TidelineServerCore
         #expect(stale.body == good.body)
     }
 
-    @Test func tombstonesKeepTheirDataAndComeBack() async throws {
+    @Test func tombstonesKeepTheirDataAndCanBeUndeleted() async throws {
         let door = try await Door()
         _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
         let deleted = await door.send("DELETE", "/tables/TodoItem/a")
@@ -130,7 +130,7 @@ import TidelineServerCore
         #expect(await door.send("GET", "/tables/TodoItem").ids == ["a"])
     }
 
-    @Test func largeRowsAreRefused() async throws {
+    @Test func largeRowsAreRejected() async throws {
         var limits = ServerLimits()
         limits.rowBytes = 40_000
         let columns = ["a", "b", "c"].map { ColumnDefinition($0, .string) }

@@ -1,4 +1,4 @@
-// Stamps: updatedAt and version against clocks, deletes, restarts and many writers at once.
+// Commit timestamps: updatedAt and version with clocks, deletes, restarts and many concurrent writers.
 
 import Foundation
 import Testing
@@ -20,7 +20,7 @@ import TidelineServerSQLite
         #expect(zip(stamps, stamps.dropFirst()).allSatisfy { $1 - $0 >= 25 })
     }
 
-    @Test func versionsAreNotUsedTwice() async throws {
+    @Test func versionsAreNotReused() async throws {
         try await withTemporaryDirectory { directory in
             var table = Door.todo
             table.softDelete = false
@@ -42,7 +42,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func concurrentWritesAllArriveInOneOrder() async throws {
+    @Test func concurrentWritesAreAllStoredInOneOrder() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let door = try await Door(path: path, clock: TestClock(step: 1))
@@ -101,7 +101,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func aFullQueueAnswers503() async throws {
+    @Test func aFullQueueReturns503() async throws {
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.writeQueue = 1
@@ -121,8 +121,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// A limit of time counts steps over all runs of a statement, also those of the end.
-    @Test func aStateIsLetGoOfWhateverTheTime() throws {
+    /// A time limit counts the steps of all runs of a statement, including the one that ends a transaction.
+    @Test func aSnapshotIsReleasedAfterTheTimeLimit() throws {
         let database = try Database(path: ":memory:", mode: .readWrite)
         for _ in 0..<100_000 {
             do {
@@ -135,7 +135,7 @@ import TidelineServerSQLite
         #expect(!database.isInTransaction)
     }
 
-    @Test func aSlowQueryIsEnded() async throws {
+    @Test func aSlowQueryIsInterrupted() async throws {
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.queryTime = .nanoseconds(1)
@@ -152,9 +152,9 @@ import TidelineServerSQLite
         }
     }
 
-    /// In memory, too, where reads are done on the writing connection.
+    /// Also in memory, where reads use the connection of the writer.
     @Test(.enabled(if: !Door.usesPostgres, "PostgreSQL is not in memory"))
-    func aSlowQueryInMemoryIsEnded() async throws {
+    func aSlowQueryInMemoryIsInterrupted() async throws {
         var limits = ServerLimits()
         limits.queryTime = .nanoseconds(1)
         let door = try await Door(limits: limits)
@@ -167,7 +167,7 @@ import TidelineServerSQLite
         #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
     }
 
-    /// A statement that is used now and then stays, and one that is in use stays whole.
+    /// A statement that is used occasionally stays prepared, and one in use is not finalized.
     @Test func statementsInUseStayPrepared() throws {
         let database = try Database(path: ":memory:")
         let kept = try database.prepare("SELECT 1")
@@ -185,8 +185,8 @@ import TidelineServerSQLite
         #expect(try !running.step())
     }
 
-    /// One row is one step of the database: the functions look at the clock themselves.
-    @Test func aSlowFunctionIsEnded() async throws {
+    /// A row is one step for the database, so the functions check the time limit themselves.
+    @Test func aSlowFunctionIsInterrupted() async throws {
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.queryTime = .milliseconds(100)
@@ -197,14 +197,14 @@ import TidelineServerSQLite
             let filter = Array(repeating: call, count: 150).joined(separator: " or ")
             let start = ContinuousClock.now
             let answer = await door.send("GET", "/tables/TodoItem?$filter=\(filter)")
-            // 503 if the machine is so busy that the query waits most of the time.
+            // 503 if the machine is so slow that the query waits most of the time.
             #expect(answer.status == 400 || answer.status == 503)
             #expect(.now - start < .seconds(60))
             await door.store.stop()
         }
     }
 
-    @Test func versionTextsGoThereAndBack() {
+    @Test func versionTextsRoundTrip() {
         for stamp in [0, 1, 25, 1_800_000_000_000_000, Int64.max, -1] {
             #expect(RowVersion.stamp(RowVersion.text(stamp)) == stamp)
         }
@@ -212,8 +212,8 @@ import TidelineServerSQLite
         #expect(RowVersion.stamp("x") == nil)
     }
 
-    /// A write that fails for itself takes none of its group with it.
-    @Test func groupOutlivesAWriteThatFails() async throws {
+    /// A write that fails because of its own content does not fail the other writes in its group.
+    @Test func aGroupSurvivesAWriteThatFails() async throws {
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.rowBytes = 100_000

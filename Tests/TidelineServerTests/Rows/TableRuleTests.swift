@@ -1,4 +1,4 @@
-// Rules of tables: permissions, conflicts, how long tombstones are kept.
+// Table rules: permissions, conflicts, and how long tombstones are kept.
 
 import Foundation
 import Testing
@@ -13,7 +13,7 @@ import TidelineServerSQLite
         return try await Door([table])
     }
 
-    @Test func disabledOperationsAreNotThere() async throws {
+    @Test func disabledOperationsAreNotAllowed() async throws {
         let readOnly = try await door {
             $0.permissions = TablePermissions(
                 insert: .disabled,
@@ -35,7 +35,7 @@ import TidelineServerSQLite
         #expect(await readOnly.send("GET", "/tables/TodoItem/a").status == 404)
     }
 
-    @Test func withoutReadNoRowIsShown() async throws {
+    @Test func withoutReadPermissionNoRowIsReturned() async throws {
         let door = try await door { $0.permissions.read = .disabled }
         #expect(await door.send("GET", "/tables/TodoItem").status == 405)
         #expect(
@@ -53,9 +53,9 @@ import TidelineServerSQLite
         #expect(stale.status == 412 && stale.body.isEmpty)
     }
 
-    /// A change of nothing is no way to read.
+    /// A write without changes is not a way to read a row.
     @Test(arguments: ["anna", nil])
-    func changesShowNoRowToWhoMayNotRead(_ user: String?) async throws {
+    func writesWithoutReadPermissionReturnNoRow(_ user: String?) async throws {
         var table = Door.todo
         table.permissions = TablePermissions(
             read: .authenticated,
@@ -88,7 +88,7 @@ import TidelineServerSQLite
         #expect(put.status == 200 && put.row["createdAt"] == nil)
     }
 
-    /// What a stale write leads to: verb, status, and the text of the row afterwards.
+    /// The result of a stale write: method, status, and the text of the row afterwards.
     @Test(arguments: [
         (ConflictRule.reject, "PATCH", 412, "stored"), (.reject, "PUT", 412, "stored"),
         (.reject, "DELETE", 412, "stored"), (.serverWins, "PATCH", 200, "stored"),
@@ -96,7 +96,7 @@ import TidelineServerSQLite
         (.clientWins, "PATCH", 200, "sent"), (.clientWins, "PUT", 200, "sent"),
         (.clientWins, "DELETE", 204, ""),
     ])
-    func conflictsAreDecided(
+    func conflictsAreResolvedByThePolicy(
         _ rule: ConflictRule,
         _ method: String,
         _ status: Int,
@@ -119,7 +119,7 @@ import TidelineServerSQLite
         let after = await door.send("GET", "/tables/TodoItem/a")
         #expect(after.row["text"] as? String ?? "" == text)
         if text == "stored" { #expect(after.body == stored.body && answer.body == stored.body) }
-        // Other preconditions are no matter of conflicts.
+        // Other failed preconditions are not conflicts.
         let other = await door.send(
             "PUT",
             "/tables/TodoItem/a?__includeDeleted=true",
@@ -130,7 +130,7 @@ import TidelineServerSQLite
     }
 
     @Test(arguments: [(ConflictRule.reject, 409), (.serverWins, 200), (.clientWins, 200)])
-    func classicVersionsInTheBodyToo(_ rule: ConflictRule, _ status: Int) async throws {
+    func classicVersionsInTheBodyAreResolvedToo(_ rule: ConflictRule, _ status: Int) async throws {
         let door = try await door { $0.conflict = rule }
         let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
         _ = await door.send("PATCH", "/tables/TodoItem/a", #"{"text":"stored"}"#)
@@ -165,8 +165,8 @@ import TidelineServerSQLite
         #expect(await door.send("GET", "/tables/TodoItem/live").status == 200)
     }
 
-    /// Writes that never pause do not put it off.
-    @Test func theWriterRemovesThemBesideWrites() async throws {
+    /// Continuous writes do not postpone the purge.
+    @Test func theWriterRemovesTombstonesDuringWrites() async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock()
             var table = Door.todo
@@ -203,7 +203,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func theWriterRemovesThemByItself() async throws {
+    @Test func theWriterRemovesTombstonesWithoutWrites() async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock()
             var table = Door.todo
@@ -229,8 +229,8 @@ import TidelineServerSQLite
                     "/tables/TodoItem?__includeDeleted=true&$count=true&$top=0"
                 )
                 left = list.row["count"] as? Int ?? 600
-                // A clock that is two days ahead is believed after an hour, and what is there
-                // counts as received then.
+                // A clock that is two days ahead is trusted after an hour, and existing tombstones then count as
+                // received at that time.
                 clock.move(by: 3_600_000_000)
                 try await Task.sleep(for: .milliseconds(20))
             }

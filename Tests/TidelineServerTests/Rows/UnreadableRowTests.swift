@@ -1,4 +1,5 @@
-// A caller who may write and not read learns nothing of stored values: not by sizes, limits or replayed answers.
+// A caller with write but without read permission learns nothing about stored values: not from sizes, limits or
+// replayed responses.
 
 import Testing
 import TidelineCore
@@ -35,7 +36,7 @@ import TidelineTestKit
 
     private static func text(_ count: Int) -> String { String(repeating: "x", count: count) }
 
-    /// What is answered about rows whose stored texts have these lengths.
+    /// The responses about rows whose stored texts have these lengths.
     private func answers(
         _ door: Door,
         storing lengths: [Int],
@@ -56,7 +57,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a PATCH that makes the row too large tells nothing of the stored size",
+        "a PATCH that makes the row too large discloses nothing about the stored size",
         arguments: stores
     )
     func rowLimit(onPostgres: Bool) async throws {
@@ -82,7 +83,10 @@ import TidelineTestKit
         #expect(found[0].first?.hasPrefix("200") == true && found[0].last?.hasPrefix("201") == true)
     }
 
-    @Test("a row that callers without read permission make larger stays bounded", arguments: stores)
+    @Test(
+        "a row that callers without read permission enlarge stays within the limit",
+        arguments: stores
+    )
     func growth(onPostgres: Bool) async throws {
         var open = Self.table
         open.permissions.read = .authenticated
@@ -103,7 +107,7 @@ import TidelineTestKit
             let large = #"{"\#(column)":"\#(Self.text(90_000))"}"#
             #expect(await door.send("PATCH", "/tables/T/a", large).status == 413)
         }
-        // A caller who reads may shrink it in steps, and not make it larger.
+        // A caller with read permission may shrink it in steps, but not enlarge it.
         let longer = #"{"text":"\#(Self.text(95_000))"}"#
         #expect(await door.send("PATCH", "/tables/T/a", longer, headers: anna).status == 413)
         let less = #"{"note":"\#(Self.text(79_000))"}"#
@@ -124,7 +128,7 @@ import TidelineTestKit
         #expect(found[0] == found[1] && found[0].count == 4, "\(found)")
     }
 
-    @Test("a replayed answer is as small and as old for every stored row", arguments: stores)
+    @Test("a replayed response has the same size and age for every stored row", arguments: stores)
     func replays(onPostgres: Bool) async throws {
         let door = try await door(onPostgres: onPostgres)
         for (place, length) in [10, 5000].enumerated() {
@@ -144,7 +148,10 @@ import TidelineTestKit
         }
     }
 
-    @Test("the replayed answer to an insert has nothing that was written later", arguments: stores)
+    @Test(
+        "the replayed response to an insert contains nothing that was written later",
+        arguments: stores
+    )
     func replayedInsert(onPostgres: Bool) async throws {
         let door = try await door(onPostgres: onPostgres)
         let keys: HTTPFields = [
@@ -175,8 +182,8 @@ import TidelineTestKit
         var hooks = TableHooks()
         hooks.afterWrite = { event in await seen.add(event.row) }
         hooks.conflict = { conflict in
-            await seen.add(conflict.theirs)
-            return .refuse
+            await seen.add(conflict.server)
+            return .policy
         }
         let door = try await door(onPostgres: onPostgres, hooks: ["T": hooks])
         _ = await door.send("POST", "/tables/T", #"{"id":"a","text":"whole"}"#)

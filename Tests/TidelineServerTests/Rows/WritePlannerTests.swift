@@ -1,4 +1,4 @@
-// WritePlannerTests: what is refused is an outcome that changes nothing, and never thrown.
+// WritePlannerTests: a rejection is an outcome that changes nothing, and is never thrown.
 
 import Foundation
 import Testing
@@ -30,11 +30,11 @@ import TidelineServerCore
             .filter(try ODataParser.filter(text, dialect: .v4))
     }
 
-    /// A write, and what it meets.
+    /// A write, and the state that it finds.
     struct Case: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var kind = WriteOperation.Kind.merge
-        /// The row is there, and is seen, unless this says otherwise.
+        /// The row exists and is visible, unless this says otherwise.
         var isThere = true
         var isDeleted = false
         var view: String?
@@ -43,7 +43,7 @@ import TidelineServerCore
         var change: @Sendable (inout WriteOperation) -> Void = { _ in }
         var decision: WriteDecision
         var status: Int?
-        /// Whether the answer has the row.
+        /// Whether the response contains the row.
         var tellsRow = false
     }
 
@@ -118,7 +118,7 @@ import TidelineServerCore
         ),
     ]
 
-    @Test(arguments: cases) func refusalsAreOutcomes(_ example: Case) throws {
+    @Test(arguments: cases) func rejectionsAreOutcomes(_ example: Case) throws {
         var operation = WriteOperation(example.kind, id: "a")
         operation.values = [example.text.map { .text($0) }, nil]
         operation.view = try example.view.map(Self.condition)

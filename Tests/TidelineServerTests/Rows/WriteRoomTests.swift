@@ -1,5 +1,5 @@
-// WriteRoomTests: the rows that writes are answered with, and the memory for answers: a write whose
-// answer there is no room for is not done until there is.
+// WriteRoomTests: the rows in responses to writes, and the memory for responses: a write whose response does not fit
+// into the memory is not executed until it does.
 
 import Foundation
 import Synchronization
@@ -7,6 +7,7 @@ import Testing
 import TidelineCore
 import TidelineServerCore
 import TidelineServerSQLite
+import TidelineTestKit
 
 @Suite struct WriteRoomTests {
     private static let text = String(repeating: "x", count: 100_000)
@@ -27,7 +28,7 @@ import TidelineServerSQLite
         await door.send("GET", "/tables/TodoItem/\(id)").row["rank"] as? Int
     }
 
-    /// Of one write, with the statuses that are answered when there is room.
+    /// A write, with the statuses of its response when there is memory.
     struct Sample: Sendable, CustomTestStringConvertible {
         var method = "PATCH"
         var target = "/tables/TodoItem/a"
@@ -63,7 +64,7 @@ import TidelineServerSQLite
             ),
         ]
     )
-    func aWriteWaitsBeforeItIsDone(_ sample: Sample) async throws {
+    func aWriteWaitsBeforeItIsExecuted(_ sample: Sample) async throws {
         let traffic = ServerTraffic()
         var hooks = TableHooks()
         hooks.beforeWrite = { _ in }
@@ -75,9 +76,9 @@ import TidelineServerSQLite
             sample.body,
             headers: sample.headers
         )
-        while traffic.writeAnswers.waiting == 0 { await Task.yield() }
+        try await until { traffic.writeAnswers.waiting != 0 }
         #expect(traffic.answersHeld == 1 << 30)
-        // Nothing is done yet, and others write and read meanwhile.
+        // Nothing is written yet, and other callers write and read meanwhile.
         #expect(await Self.rank(door, "a") == 0)
         #expect(await door.send("GET", "/tables/TodoItem?$select=id").ids == ["a", "b"])
         #expect(await door.send("PATCH", "/tables/TodoItem/b", #"{"rank":7}"#).status == 200)
@@ -90,21 +91,21 @@ import TidelineServerSQLite
     }
 
     @Test(.timeLimit(.minutes(10)))
-    func whoLeavesWhileItWaitsHasWrittenNothing() async throws {
+    func aWriteThatIsCancelledWhileItWaitsWritesNothing() async throws {
         let traffic = ServerTraffic()
         let door = try await Self.door(traffic)
         let others = traffic.writeAnswers.count(1 << 30)
         let write = Task { await door.send("PATCH", "/tables/TodoItem/a", #"{"rank":1}"#).status }
-        while traffic.writeAnswers.waiting == 0 { await Task.yield() }
+        try await until { traffic.writeAnswers.waiting != 0 }
         write.cancel()
         #expect(await write.value == 503)
         others.resize(to: 0)
         #expect(await Self.rank(door, "a") == 0)
     }
 
-    /// Its name is free as long as it waits, and its repeat waits as it did.
+    /// Its idempotency key is unused while it waits, and the repeated write waits in the same way.
     @Test(.timeLimit(.minutes(10)))
-    func aRepeatWaitsToo() async throws {
+    func aRepeatedWriteWaitsToo() async throws {
         let traffic = ServerTraffic()
         let door = try await Self.door(traffic)
         let headers: HTTPFields = [
@@ -119,7 +120,7 @@ import TidelineServerSQLite
                 #"{"rank":1}"#,
                 headers: headers
             )
-            while traffic.writeAnswers.waiting == 0 { await Task.yield() }
+            try await until { traffic.writeAnswers.waiting != 0 }
             withExtendedLifetime(others) {}
             others = nil
             #expect(await answer.status == 200)
@@ -128,9 +129,10 @@ import TidelineServerSQLite
         }
     }
 
-    /// What comes first waits; what there is no room for behind it is not done, and says so.
+    /// The first write waits; later writes that do not fit into the memory are not executed, and their responses say
+    /// so.
     @Test(.timeLimit(.minutes(10)))
-    func aBatchLeavesWhatThereIsNoRoomFor() async throws {
+    func aBatchSkipsWritesWithoutMemory() async throws {
         let traffic = ServerTraffic()
         let door = try await Self.door(traffic)
         func patch(_ id: String, _ rank: Int, group: String? = nil) -> BatchPart {
@@ -149,12 +151,12 @@ import TidelineServerSQLite
         #expect(answer.partCodes[1] == "batchAnswersTooLarge")
         #expect(await Self.rank(door, "a") == 0)
         #expect(await Self.rank(door, "b") == 1)
-        // A group is left as a whole, also where it comes first and only its second member is large.
+        // A group is skipped as a whole, even if it is first and only its second member is large.
         async let group = door.batch(
             [patch("b", 4, group: "g"), patch("a", 5, group: "g"), patch("b", 6)],
             continuing: true
         )
-        while traffic.writeAnswers.waiting == 0 { await Task.yield() }
+        try await until { traffic.writeAnswers.waiting != 0 }
         #expect(await Self.rank(door, "b") == 1)
         withExtendedLifetime(others) {}
         others = nil
@@ -163,15 +165,15 @@ import TidelineServerSQLite
         #expect(await Self.rank(door, "b") == 6)
     }
 
-    /// The answers of a transaction are in memory until its commit: it ends when they are many.
+    /// The responses of a transaction are in memory until its commit, so it ends when they are large.
     @Test(.timeLimit(.minutes(10)))
-    func largeAnswersEndATransaction() async throws {
+    func largeResponsesEndATransaction() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door(path: directory + "/a.db")
             let text = String(repeating: "x", count: 60_000)
             let row = #"{"id":"a","text":"\#(text)"}"#
             #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
-            // The first commit holds up the writer until the others wait.
+            // The first commit blocks the writer until the other writes wait.
             let commits = ServerTraffic.Counter()
             let (isFirst, gate) = (Flag(), Flag())
             try await door.store.watch { _ in
@@ -185,9 +187,9 @@ import TidelineServerSQLite
             }
             // Alone: a transaction takes all writes that wait when it begins.
             let first = write(0)
-            while commits.current == 0, !Task.isCancelled { await Task.yield() }
+            try await until { commits.current != 0 }
             let others = (1...200).map(write)
-            while door.store.writeQueueLength < 150, !Task.isCancelled { await Task.yield() }
+            try await until { door.store.writeQueueLength >= 150 }
             gate.set()
             for write in [first] + others { #expect(await write.value == 200) }
             // 60 kB each, and 4 MiB in a transaction at most.
@@ -196,9 +198,9 @@ import TidelineServerSQLite
         }
     }
 
-    /// Whoever writes large rows, also where nothing comes of it, waits for those who write small ones.
+    /// Writes of large rows, even if they are rejected, wait for writes of small rows.
     @Test(.timeLimit(.minutes(10)), arguments: [ConflictRule.reject, .merge])
-    func aSmallWritePassesLargeOnes(conflict: ConflictRule) async throws {
+    func aSmallWriteOvertakesLargeOnes(conflict: ConflictRule) async throws {
         try await withTemporaryDirectory { directory in
             let (count, bytes) = (24, 1_000_000)
             var todo = Door.todo
@@ -208,7 +210,7 @@ import TidelineServerSQLite
             let text = String(repeating: "x", count: bytes)
             let row = #"{"id":"a","text":"\#(text)"}"#
             #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
-            // The first commit holds up the writer until the others wait.
+            // The first commit blocks the writer until the other writes wait.
             let (isHeld, gate) = (Flag(), Flag())
             let commits = Mutex<[String]>([])
             try await door.store.watch { stamps in
@@ -218,19 +220,19 @@ import TidelineServerSQLite
             }
             commits.withLock { $0 = [] }
             let first = Task { await door.send("POST", "/tables/Other", "{}").status }
-            while commits.withLock({ $0.isEmpty }) { await Task.yield() }
+            try await until { !commits.withLock({ $0.isEmpty }) }
             let large = (0..<count).map { number in
                 Task {
                     await door.send("PATCH", "/tables/TodoItem/a", #"{"rank":\#(number)}"#).status
                 }
             }
-            while door.store.writeQueueLength < count { await Task.yield() }
+            try await until { door.store.writeQueueLength >= count }
             let small = Task { await door.send("POST", "/tables/Other", "{}").status }
-            while door.store.writeQueueLength < count + 1 { await Task.yield() }
+            try await until { door.store.writeQueueLength >= count + 1 }
             gate.set()
             for write in large + [first, small] { #expect([200, 201].contains(await write.value)) }
             let order = commits.withLock { $0 }
-            // The small ones, and no more than one transaction of large ones between them.
+            // The small writes, and at most one transaction of large writes between them.
             #expect(order.prefix(3).filter { $0 == "other" }.count == 2, "\(order)")
             #expect(order.filter { $0 == "todoitem" }.count > 4, "\(order)")
             await door.store.stop()

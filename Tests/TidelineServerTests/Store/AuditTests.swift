@@ -1,4 +1,4 @@
-// AuditTests: who changed what, on both backends, in the transaction of the change.
+// AuditTests: the audit log of changes and their callers, on both backends, in the transaction of the change.
 
 import Foundation
 import Testing
@@ -16,10 +16,10 @@ import TidelineTestKit
             let todo = #"{"id":"a","text":"x","rank":1}"#
             for (method, path, body, user, status) in [
                 ("POST", "/tables/TodoItem", todo, "anna", 201),
-                // What stays as it was is no change of a column.
+                // A column that keeps its value is not a changed column.
                 ("PATCH", row, #"{"text":"y","rank":1}"#, "bela", 200),
                 ("PUT", row, #"{"id":"a","text":"y","complete":true}"#, "anna", 200),
-                // What is refused is not done.
+                // A rejected write is not executed.
                 ("POST", "/tables/TodoItem", todo, "bela", 409),
                 ("PATCH", "/tables/TodoItem/none", "{}", "bela", 404),
                 ("DELETE", row, nil, "bela", 204), ("PATCH", row, "{}", "bela", 410),
@@ -47,14 +47,14 @@ import TidelineTestKit
             var last = AuditQuery()
             last.countMax = 1
             #expect(try server.shown(last) == ["TodoItem a undelete anna "])
-            // The stamp of an entry is the version of the row that it led to.
+            // The timestamp of an entry is the version of the row after the change.
             let now = await server.door.send("GET", row, headers: headers).row["version"] as? String
             #expect(try server.audit(last).first.map { RowVersion.text($0.stamp) } == now)
         }
     }
 
     @Test(arguments: AuditedServer.backends)
-    func anEntryTellsTheDeviceAndTheDashboard(_ onPostgres: Bool) async throws {
+    func anEntryNamesTheDeviceAndTheDashboard(_ onPostgres: Bool) async throws {
         let gate = OperatorGate(
             hasAuthentication: true,
             isLoopback: false,
@@ -77,7 +77,7 @@ import TidelineTestKit
                 ]}
                 """
             #expect(try await server.send("POST", "/$batch", batch, phone).status == 200)
-            // What no device of ours says is not kept.
+            // An installation id that is longer than those of Tideline's clients is not stored.
             let long: HTTPFields = [field: String(repeating: "x", count: 100)]
             #expect(try await server.send("DELETE", tables + "/a", by: "bela", long).status == 204)
             let made = try await server.send(
@@ -99,9 +99,9 @@ import TidelineTestKit
         }
     }
 
-    /// A group that is not done leaves nothing, and a repeat is no second change.
+    /// A group that is not executed adds no entry, and a repeated write is not a second change.
     @Test(arguments: AuditedServer.backends)
-    func onlyWhatIsDoneIsThere(_ onPostgres: Bool) async throws {
+    func onlyExecutedChangesHaveEntries(_ onPostgres: Bool) async throws {
         try await AuditedServer.with(onPostgres) { server in
             func part(_ id: String, _ method: String, _ path: String, _ body: String?) -> String {
                 let body = body.map { #""body":\#($0),"# } ?? ""
@@ -143,9 +143,9 @@ import TidelineTestKit
         }
     }
 
-    /// A change whose entry cannot be kept is not done.
+    /// A change whose entry cannot be stored is not executed.
     @Test(arguments: AuditedServer.backends)
-    func noChangeIsWithoutItsEntry(_ onPostgres: Bool) async throws {
+    func noChangeIsExecutedWithoutItsEntry(_ onPostgres: Bool) async throws {
         try await AuditedServer.with(onPostgres) { server in
             #expect(try await server.send("POST", "/tables/Hard", #"{"id":"a"}"#).status == 201)
             try server.execute(
@@ -176,9 +176,9 @@ import TidelineTestKit
         try #require(try server.audit().last?.stamp)
     }
 
-    /// What a hook makes of a write, and what makes columns on its way, is told as it was done.
+    /// A change is logged as it was executed, including the changes by hooks and the columns that it adds.
     @Test(arguments: AuditedServer.backends)
-    func hooksAndGrowthAreTold(_ onPostgres: Bool) async throws {
+    func changesByHooksAndAddedColumnsAreLogged(_ onPostgres: Bool) async throws {
         var hooks = TableHooks()
         hooks.beforeWrite = { change in
             if change.operation == .update { change.values["rank"] = .integer(7) }
@@ -203,10 +203,10 @@ import TidelineTestKit
         }
     }
 
-    // MARK: - What is kept
+    // MARK: - Retention
 
     @Test(arguments: AuditedServer.backends)
-    func oldEntriesGo(_ onPostgres: Bool) async throws {
+    func oldEntriesAreRemoved(_ onPostgres: Bool) async throws {
         try await AuditedServer.with(onPostgres) { server in
             for id in ["a", "b"] {
                 _ = try await server.send("POST", "/tables/Hard", #"{"id":"\#(id)"}"#)
@@ -220,9 +220,9 @@ import TidelineTestKit
         }
     }
 
-    /// Those of a table whose stamps lie in the future, as the clock was wrong once, hold up no others.
+    /// Entries with timestamps in the future, written while the clock was wrong, do not delay those of other tables.
     @Test(arguments: AuditedServer.backends)
-    func theyGoInSmallStepsWhateverTheClockWas(_ onPostgres: Bool) async throws {
+    func entriesAreRemovedInSmallStepsDespiteAWrongClock(_ onPostgres: Bool) async throws {
         try await AuditedServer.with(onPostgres) { server in
             func fill(_ table: String) async throws {
                 let parts = (0..<250).map { number in
@@ -250,9 +250,9 @@ import TidelineTestKit
         }
     }
 
-    /// A database of before begins with the next change.
+    /// In an existing database the log starts with the next change.
     @Test(arguments: AuditedServer.backends)
-    func aTableMayGetItLater(_ onPostgres: Bool) async throws {
+    func auditingCanBeEnabledLater(_ onPostgres: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let url = try onPostgres ? PostgresCluster.shared().database() : ""
             let place = (path: directory + "/a.db", url: url)
@@ -261,7 +261,7 @@ import TidelineTestKit
             try await AuditedServer.with(onPostgres, plain, place: place) { server in
                 #expect(try await server.send("POST", "/tables/Hard", #"{"id":"a"}"#).status == 201)
                 #expect(try server.shown().isEmpty)
-                // What servers without audits make.
+                // The state that servers without auditing create.
                 try server.execute(
                     sqlite: #"DROP TABLE "tideline_audit""#,
                     postgres: "DROP TABLE tideline.audit"
@@ -273,7 +273,7 @@ import TidelineTestKit
                 #expect(changed.status == 200)
                 #expect(try server.shown() == ["Hard a update anna text"])
             }
-            // Without the option nothing is added, and what there is stays.
+            // Without the option no entry is added, and existing ones stay.
             try await AuditedServer.with(onPostgres, plain, place: place) { server in
                 let deleted = try await server.send("DELETE", "/tables/Hard/a")
                 #expect(deleted.status == 204)
@@ -282,7 +282,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func aBackupHasIt() async throws {
+    @Test func aBackupContainsTheAuditLog() async throws {
         try await AuditedServer.with(false) { server in
             #expect(try await server.send("POST", "/tables/Hard", #"{"id":"a"}"#).status == 201)
             let path = try #require(server.path)

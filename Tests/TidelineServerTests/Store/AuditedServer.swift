@@ -1,5 +1,4 @@
-// AuditedServer: a server with tables that are audited, on one of the backends, and a way past it into
-// its database.
+// AuditedServer: a server with audited tables, on one of the backends, and direct access to its database.
 
 import Foundation
 import Testing
@@ -14,7 +13,7 @@ import TidelineTestKit
 struct AuditedServer {
     static let backends = PostgresCluster.reasonToSkip == nil ? [false, true] : [false]
 
-    /// Two with an audit, and one without.
+    /// Two tables with auditing, and one without.
     static var tables: [TableDefinition] {
         var audited = Door.todo
         audited.audit = true
@@ -28,12 +27,12 @@ struct AuditedServer {
 
     let door: Door
     let clock: TestClock
-    /// Its file; nil on PostgreSQL.
+    /// The path of its file; nil on PostgreSQL.
     let path: String?
     /// Its address on PostgreSQL.
     let url: String
 
-    /// Serves them in a database of its own, or in that of another.
+    /// Serves the tables in a separate database, or in that of another server.
     static func with(
         _ onPostgres: Bool,
         _ tables: [TableDefinition] = AuditedServer.tables,
@@ -68,7 +67,7 @@ struct AuditedServer {
         return try PostgresCare(url: url).audit(query)
     }
 
-    /// As `table id action user columns`, the oldest first.
+    /// As `table id action user columns`, oldest first.
     func shown(_ query: AuditQuery = AuditQuery()) throws -> [String] {
         try audit(query).reversed().map { entry in
             let columns = entry.columns.joined(separator: ",")
@@ -77,13 +76,13 @@ struct AuditedServer {
         }
     }
 
-    /// What somebody does to the database past the server.
+    /// Runs SQL on the database, bypassing the server.
     func execute(sqlite: String, postgres: String) throws {
         if let path { return try Database(path: path).execute(sqlite) }
         try PostgresConnection(PostgresAddress(url)).execute(postgres)
     }
 
-    /// Sends a request of a user.
+    /// Sends a request as a user.
     func send(
         _ method: String,
         _ target: String,

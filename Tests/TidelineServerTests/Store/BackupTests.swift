@@ -1,4 +1,4 @@
-// Backups of a database that is written to meanwhile, and the epoch after a restore.
+// Backups of a database during writes, and the epoch after a restore.
 
 import Foundation
 import Testing
@@ -45,7 +45,7 @@ import TidelineServerSQLite
         }
     }
 
-    /// A backup is the state after some commit: no row is missing before one that is there.
+    /// A backup is the state after a commit: if it has a row, it has all earlier rows.
     private func checkPrefix(_ path: String) throws {
         let copy = try Database(path: path, mode: .readOnly)
         let count = try copy.integer("SELECT count(*) FROM TodoItem") ?? 0
@@ -73,8 +73,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// A backup that was killed holds no lock; one that runs does.
-    @Test func removesWhatAKilledBackupLeft() async throws {
+    /// A backup that was killed holds no lock; a running one does.
+    @Test func removesTheFilesOfAKilledBackup() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door(path: directory + "/a.db")
             let copy = directory + "/copy.db"
@@ -94,7 +94,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func sourceThatIsNoDatabase() async throws {
+    @Test func aSourceThatIsNotADatabase() async throws {
         try await withTemporaryDirectory { directory in
             try Data("text".utf8).write(to: URL(filePath: directory + "/text"))
             for (name, code) in [("none", DatabaseError.Code.missing), ("text", .foreign)] {
@@ -108,13 +108,13 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func aDatabaseInMemoryIsNoFile() throws {
+    @Test func aDatabaseInMemoryCannotBeBackedUp() throws {
         var configuration = ServerConfiguration()
         configuration.database = .memory
         #expect(throws: DatabaseError.self) { try ServerDatabase(configuration) }
     }
 
-    @Test func aNewEpochNeedsTheFileAlone() async throws {
+    @Test func aNewEpochNeedsExclusiveAccessToTheFile() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let door = try await Door(path: path)

@@ -1,4 +1,4 @@
-// A table with `tombstones: bare` erases the values of a deleted row, wherever the database has them.
+// A table with `tombstones: bare` erases the values of a deleted row everywhere in the database.
 
 import Foundation
 import Testing
@@ -43,7 +43,7 @@ import TidelineTestKit
             )
         }
 
-        /// All bytes that the database has outside of free pages.
+        /// All bytes of the database outside free pages.
         func dump() async throws -> String {
             if let url {
                 let psql = try PostgresConnection(PostgresAddress(url))
@@ -79,7 +79,7 @@ import TidelineTestKit
         #expect(row["updatedAt"] is String)
     }
 
-    @Test("each way to delete erases the values, and no copy of them stays", arguments: stores)
+    @Test("each way to delete erases the values, and leaves no copy of them", arguments: stores)
     func deletes(onPostgres: Bool) async throws {
         try await withPlace(onPostgres) { place in
             let door = try await place.door([Self.table])
@@ -96,7 +96,7 @@ import TidelineTestKit
                     headers: id == "a" ? keys : [:]
                 )
                 #expect(made.status == 201)
-                // Older versions, to merge by.
+                // Older versions, for merging.
                 #expect(await door.send("PATCH", "/tables/T/\(id)", #"{"rank":8}"#).status == 200)
             }
             let first = await door.send("GET", "/tables/T/a").row
@@ -111,11 +111,11 @@ import TidelineTestKit
             for row in rows { check(row, row["id"] as? String ?? "") }
             #expect(rows.first?["createdAt"] as? String == first["createdAt"] as? String)
             #expect(rows.first?["version"] as? String != first["version"] as? String)
-            // The repeat of the insert is answered without what was erased.
+            // The replayed response to the insert does not contain the erased values.
             let body = Self.row.replacing("ID", with: "a")
             let repeated = await door.send("POST", "/tables/T", body, headers: keys)
             #expect(repeated.status == 201 && !repeated.text.contains("secret"))
-            // A row that comes back has what is sent with it.
+            // A row that is undeleted has the values that are sent with it.
             let back = await door.send("PATCH", "/tables/T/b", #"{"deleted":false,"rank":3}"#)
             #expect(back.row["rank"] as? Int == 3 && back.row["text"] is NSNull)
             await door.store.stop()
@@ -123,7 +123,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("tombstones from before the option lose their values at the start", arguments: stores)
+    @Test("tombstones from before the option lose their values at startup", arguments: stores)
     func older(onPostgres: Bool) async throws {
         try await withPlace(onPostgres) { place in
             var full = Self.table
@@ -146,7 +146,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("an owner learns of the tombstone, and export shows no values", arguments: stores)
+    @Test("an owner receives the tombstone, and export shows no values", arguments: stores)
     func owners(onPostgres: Bool) async throws {
         try await withPlace(onPostgres) { place in
             var table = Self.table
@@ -182,7 +182,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a delete by another program erases, too",
+        "a delete by another program erases the values, too",
         .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed")
     )
     func externalWriters() async throws {
@@ -205,7 +205,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("it needs tombstones")
+    @Test("the option requires tombstones")
     func configuration() async throws {
         var table = Self.table
         table.softDelete = false

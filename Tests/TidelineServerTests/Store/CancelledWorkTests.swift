@@ -1,4 +1,4 @@
-// CancelledWorkTests: what the store does for callers that have left.
+// CancelledWorkTests: work that the store does for cancelled callers.
 
 import Foundation
 import Synchronization
@@ -9,13 +9,13 @@ import TidelineServerCore
 import TidelineServerSQLite
 
 @Suite struct CancelledWorkTests {
-    /// Takes a minute or so on the rows below, and finds none.
+    /// A filter that runs for about a minute on the rows below, and matches none.
     static let slow: String = {
         let patterns = (0..<60).map { "matchesPattern(text,'(a|b)*c\($0)')" }
         return "/tables/TodoItem?$filter=" + patterns.joined(separator: " or ")
     }()
 
-    /// A query ends when nobody waits for it, and its reader serves the next one.
+    /// A query ends when its caller is cancelled, and its reader serves the next one.
     @Test func queriesEndWithTheirCallers() async throws {
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
@@ -35,8 +35,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// A large row is read on a reader, where it holds up no other connections of the loop, and where
-    /// nothing is begun for who has left; a small one is read at once.
+    /// A large row is read on a reader, where it does not delay other connections of the loop, and where no read is
+    /// started for a cancelled caller; a small row is read directly.
     @Test func largeRowsAreNotReadOnTheLoop() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door(path: directory + "/a.db")
@@ -90,12 +90,12 @@ import TidelineServerSQLite
         }
     }
 
-    /// Whoever is cancelled before its write has begun has written nothing.
-    @Test func writesThatHaveNotBegunAreDropped() async throws {
+    /// If a caller is cancelled before its write starts, nothing is written.
+    @Test func cancelledWritesThatHaveNotStartedAreDropped() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door(path: directory + "/a.db")
             let write = Task {
-                // Cancelled before it comes to the store.
+                // Cancelled before it reaches the store.
                 while !Task.isCancelled { await Task.yield() }
                 return await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
             }
@@ -107,9 +107,9 @@ import TidelineServerSQLite
         }
     }
 
-    /// Writes that nobody waits for keep no place from those of others.
+    /// Writes of cancelled callers take no slot in the queue from other writes.
     @Test(.timeLimit(.minutes(10)))
-    func writesOfWhoeverHasLeftFreeTheQueue() async throws {
+    func cancelledWritesFreeTheirSlotsInTheQueue() async throws {
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.writeQueue = 10
@@ -117,7 +117,7 @@ import TidelineServerSQLite
             let holder = try Database(path: directory + "/a.db", mode: .existing)
             try holder.execute("BEGIN IMMEDIATE")
             var writes: [Task<Int, Never>] = []
-            // The writer takes the first ones, and waits for the lock with them.
+            // The writer takes the first writes, and waits for the lock with them.
             while door.store.writeQueueLength < 10 {
                 writes.append(
                     Task { await door.send("POST", "/tables/TodoItem", #"{"text":"left"}"#).status }

@@ -1,4 +1,5 @@
-// Files that a server is given as its database: what is refused, with which words, and untouched.
+// Files that a server is given as its database: which ones are rejected, with which message, and that they stay
+// unchanged.
 
 import Foundation
 import Testing
@@ -13,7 +14,7 @@ import TidelineServerSQLite
         var name: String
         var code: DatabaseError.Code
         var words: [String]
-        /// Makes the file `a.db` in the directory.
+        /// Creates the file `a.db` in the directory.
         var make: @Sendable (String) throws -> Void
 
         var testDescription: String { name }
@@ -66,7 +67,7 @@ import TidelineServerSQLite
         },
     ]
 
-    /// The files of a directory with their bytes.
+    /// The files in a directory with their bytes.
     private static func snapshot(_ directory: String) throws -> [String: Data] {
         var files: [String: Data] = [:]
         for name in try FileManager.default.contentsOfDirectory(atPath: directory) {
@@ -76,7 +77,7 @@ import TidelineServerSQLite
     }
 
     @Test(arguments: cases)
-    func refusedFilesStayAsTheyAre(_ example: Case) async throws {
+    func rejectedFilesStayUnchanged(_ example: Case) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             try example.make(path)
@@ -99,7 +100,7 @@ import TidelineServerSQLite
         }
     }
 
-    /// SQLite's own words are for its developers.
+    /// SQLite's own messages are for its developers.
     @Test(arguments: [
         (5, DatabaseError.Code.inUse), (8, .notPermitted), (3, .notPermitted), (11, .damaged),
         (13, .full), (26, .foreign), (14, .unavailable), (10 | 3 << 8, .unavailable),
@@ -136,7 +137,7 @@ import TidelineServerSQLite
         }
     }
 
-    /// Two names of a file that is not there yet: links of links, absolute and relative.
+    /// Two names of a file that does not exist yet: links to links, absolute and relative.
     @Test func oneServerForEachFileBehindDanglingLinks() async throws {
         try await withTemporaryDirectory { directory in
             let files = FileManager.default
@@ -169,14 +170,14 @@ import TidelineServerSQLite
                     try? files.removeItem(atPath: path + end)
                 }
             }
-            // Nothing lies beside the links.
+            // No files are created next to the links.
             let left = try files.contentsOfDirectory(atPath: directory).sorted()
             #expect(left == ["data", "far.db", "near.db", "twice.db"])
         }
     }
 
     /// A link that leads to itself names no file.
-    @Test func linksInACircle() async throws {
+    @Test func circularLinks() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             try FileManager.default.createSymbolicLink(
@@ -187,8 +188,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// Files of servers before the mark was written are taken.
-    @Test func filesWithoutMark() async throws {
+    /// Files of servers from before the marker was written are accepted.
+    @Test func filesWithoutAMarker() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let old = try await Door(path: path)
@@ -203,7 +204,7 @@ import TidelineServerSQLite
         }
     }
 
-    /// Whoever stops a server that is being started has a server that does not run.
+    /// If a server is stopped while it starts, it does not run afterwards.
     @Test func stoppedWhileItStarts() async throws {
         try await withTemporaryDirectory { directory in
             var configuration = ServerConfiguration()
@@ -225,7 +226,7 @@ import TidelineServerSQLite
             await server.stop()
             try other.execute("COMMIT")
             await #expect(throws: CancellationError.self) { _ = try await start.value }
-            // Everything was given back: it can be started, and so can another one.
+            // Everything was released: this server can be started again, and so can another one.
             let url = try await server.start()
             #expect(url.port != 0)
             await server.stop()
@@ -235,7 +236,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func aServerIsStartedOnce() async throws {
+    @Test func aServerCanBeStartedOnce() async throws {
         try await withTemporaryDirectory { directory in
             var configuration = ServerConfiguration()
             configuration.port = 0

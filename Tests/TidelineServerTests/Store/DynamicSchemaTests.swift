@@ -8,7 +8,7 @@ import TidelineServerCore
 import TidelineServerSQLite
 
 @Suite struct DynamicSchemaTests {
-    /// Everything that a schema is in the file.
+    /// The whole schema in the file.
     private static func schema(_ path: String) throws -> [String] {
         let database = try Database(path: path, mode: .readOnly)
         var lines: [String] = []
@@ -97,7 +97,7 @@ import TidelineServerSQLite
     }
 
     @Test(arguments: cases)
-    func refusedWritesMakeNothing(_ example: Case) async throws {
+    func rejectedWritesCreateNothing(_ example: Case) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let door = try await Self.door(path)
@@ -108,7 +108,7 @@ import TidelineServerSQLite
             #expect(try Self.schema(path) == before)
             let row = await door.send("GET", "/tables/Old/a")
             #expect(row.row["x"] == nil && row.row["text"] as? String == "t")
-            // What was not made can be, as something else.
+            // A name that was not created can be created with another type.
             let made = await door.send("POST", "/tables/Old", #"{"x":"text"}"#)
             #expect(made.status == 201 && made.row["x"] as? String == "text")
             let new = await door.send("POST", "/tables/New", #"{"a":true,"x":"text"}"#)
@@ -117,7 +117,7 @@ import TidelineServerSQLite
         }
     }
 
-    /// Writes of others are committed with the same group, also when one of them throws.
+    /// Other callers' writes are committed in the same group, even if one of them throws.
     @Test(arguments: [false, true])
     func groupsOfWrites(_ throwsToo: Bool) async throws {
         try await withTemporaryDirectory { directory in
@@ -163,8 +163,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// Many first writes at once: one table, all columns, no two stamps alike.
-    @Test func firstWritesAtOnce() async throws {
+    /// Many concurrent first writes: one table, all columns, distinct timestamps.
+    @Test func concurrentFirstWrites() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let door = try await Door([], path: path, dynamic: true)
@@ -187,8 +187,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// Two first writes that take a new member for different types: one of them is refused.
-    @Test func typesAreNotChangedByTheWay() async throws {
+    /// Two first writes that use a new member with different types: one of them is rejected.
+    @Test func concurrentWritesDoNotChangeTypes() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door([], path: directory + "/a.db", dynamic: true)
             _ = await door.send("POST", "/tables/T", "{}")
@@ -210,11 +210,11 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func hooksSeeWhatIsThere() async throws {
+    @Test func hooksSeeTheExistingSchema() async throws {
         var hooks = TableHooks()
         hooks.beforeWrite = { change in
             let stored = try await change.stored()
-            if stored?["text"] == "keep" { throw Refusal(422, "no") }
+            if stored?["text"] == "keep" { throw Rejection(422, "no") }
         }
         for name in ["New", "Old"] {
             try await withTemporaryDirectory { directory in
@@ -239,8 +239,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// A write that a table's policy drops makes nothing.
-    @Test func droppedWritesMakeNothing() async throws {
+    /// A write that a table's policy drops creates nothing.
+    @Test func droppedWritesCreateNothing() async throws {
         var table = Door.todo
         table.conflict = .serverWins
         let door = try await Door([table], dynamic: true)

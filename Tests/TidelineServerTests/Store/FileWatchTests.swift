@@ -1,5 +1,5 @@
-// A database file that is moved, removed, replaced, cut off or damaged under its server: nothing is
-// acknowledged any more, and the log says what to do.
+// A database file that is moved, removed, replaced, truncated or damaged while its server runs: no further write is
+// acknowledged, and the log says what to do.
 
 import Foundation
 import Synchronization
@@ -13,7 +13,7 @@ import TidelineServerSQLite
     struct Slip: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var code: String
-        /// Does it to the database at this path.
+        /// Performs the operation on the database at this path.
         var make: @Sendable (_ path: String) throws -> Void
     }
 
@@ -59,7 +59,7 @@ import TidelineServerSQLite
         },
     ]
 
-    @Test("a copy from before a part of the log was copied is noticed under the log")
+    @Test("a copy from before a checkpoint is detected under the write-ahead log")
     func olderCopy() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -78,7 +78,7 @@ import TidelineServerSQLite
                 #expect(made.status == 201)
             }
             #expect(try size() >= before + 400_000)
-            // Another program may read, and copy the log.
+            // Another program may read, and may run a checkpoint.
             try Database(path: path, mode: .existing).execute("PRAGMA wal_checkpoint(PASSIVE)")
             #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
             try Self.overwrite(path, with: path + ".before")
@@ -88,7 +88,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test("nothing is acknowledged after the files were changed", arguments: slips)
+    @Test("no write is acknowledged after the files were changed", arguments: slips)
     func slip(_ slip: Slip) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -115,7 +115,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test("a database that was moved is served again with all rows when it is back")
+    @Test("a database that was moved is served again with all rows when it is moved back")
     func movedBack() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -132,7 +132,7 @@ import TidelineServerSQLite
     }
 
     #if os(Linux)
-    @Test("no second server gets in when the lock file is gone")
+    @Test("no second server starts when the lock file is removed")
     func lockFileRemoved() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -177,7 +177,7 @@ import TidelineServerSQLite
         return door
     }
 
-    @Test("a new database may be read by its owner alone")
+    @Test("only its owner may read a new database")
     func permissions() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -192,7 +192,7 @@ import TidelineServerSQLite
 
     // MARK: - History
 
-    @Test("a restart, also after a kill, keeps the epoch")
+    @Test("a restart, even after a kill, keeps the epoch")
     func restart() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -206,7 +206,7 @@ import TidelineServerSQLite
                 )
                 await door.store.stop()
             }
-            // A lock file that was removed tells nothing, and the file is the same.
+            // A missing lock file proves nothing, and the file is the same.
             try FileManager.default.removeItem(atPath: path + "-lock")
             let door = try await Door(path: path)
             epochs.insert(try await door.store.epoch())
@@ -215,7 +215,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test("an earlier copy that is put back begins another epoch", arguments: [false, true])
+    @Test("restoring an earlier copy starts a new epoch", arguments: [false, true])
     func putBack(asBackup: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"

@@ -1,4 +1,4 @@
-// A dynamic schema grows as far as it may, and other writes have their turn.
+// The growth of a dynamic schema is limited, and does not starve other writes.
 
 import Foundation
 import Synchronization
@@ -10,10 +10,10 @@ import TidelineTestKit
 
 @Suite struct GrowthLimitTests {
     @Test(
-        "a dynamic schema makes as many tables as limits.tables",
+        "a dynamic schema creates at most limits.tables tables",
         arguments: AuditedServer.backends
     )
-    func tablesAreBounded(_ onPostgres: Bool) async throws {
+    func theNumberOfTablesIsLimited(_ onPostgres: Bool) async throws {
         var limits = ServerLimits()
         limits.tables = 4
         let door = try await Door(onPostgres: onPostgres, dynamic: true, limits: limits)
@@ -24,14 +24,14 @@ import TidelineTestKit
             if answer.status == 403 { #expect(answer.code == "tooManyTables") }
         }
         #expect(statuses == [201, 201, 201, 403, 403, 403])
-        // Those that are there go on.
+        // Existing tables continue to accept writes.
         #expect(await door.send("POST", "/tables/t0", #"{"a":2,"b":"x"}"#).status == 201)
         #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
         await door.store.stop()
     }
 
-    @Test("a table gets as many columns as limits.columns", arguments: AuditedServer.backends)
-    func columnsAreBounded(_ onPostgres: Bool) async throws {
+    @Test("a table gets at most limits.columns columns", arguments: AuditedServer.backends)
+    func theNumberOfColumnsIsLimited(_ onPostgres: Bool) async throws {
         var limits = ServerLimits()
         limits.columns = 5
         let door = try await Door(onPostgres: onPostgres, dynamic: true, limits: limits)
@@ -46,7 +46,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a table gets more columns than the default allows if limits.columns does",
+        "a table gets more columns than the default if limits.columns allows it",
         arguments: AuditedServer.backends
     )
     func manyColumns(_ onPostgres: Bool) async throws {
@@ -57,7 +57,7 @@ import TidelineTestKit
         for columns in [500, 550] {
             limits.columns = columns
             let door = try await Door(onPostgres: onPostgres, dynamic: true, limits: limits)
-            // One request brings at most 200 new columns.
+            // One request adds at most 200 columns.
             for first in stride(from: 0, to: columns, by: 200) {
                 let new = body(first..<min(first + 200, columns))
                 #expect(await door.send("POST", "/tables/t", new).status == 201)
@@ -69,7 +69,9 @@ import TidelineTestKit
     }
 
     /// SQLite reads the whole schema again after each column that is added to a table.
-    @Test("a table with forty columns is made by as many statements as one with a single column")
+    @Test(
+        "a table with forty columns is created with as many statements as one with a single column"
+    )
     func oneStatementForAllColumns() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -87,7 +89,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("creators of tables do not delay other writes", arguments: AuditedServer.backends)
+    @Test("creating tables does not delay other writes", arguments: AuditedServer.backends)
     func otherWritesHaveTheirTurn(_ onPostgres: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let url = try onPostgres ? PostgresCluster.shared().database() : nil
@@ -109,8 +111,8 @@ import TidelineTestKit
                     }
                 }
             }
-            while made.value < 8 { await Task.yield() }
-            // How many tables are made while a write waits: machines differ in how long that takes.
+            try await until { made.value >= 8 }
+            // How many tables are created while a write waits: the time depends on the machine.
             var waits: [Int] = []
             for _ in 0..<21 {
                 let before = made.value
@@ -120,14 +122,14 @@ import TidelineTestKit
             stop.set()
             for creator in creators { await creator.value }
             waits.sort()
-            // At most one of each creator, which were in the queue before it.
+            // At most one table for each creator that was in the queue before it.
             #expect(waits[10] <= 10, "\(waits)")
             await door.store.stop()
         }
     }
 }
 
-/// A number that several tasks raise.
+/// A counter that several tasks increment.
 private final class Count: Sendable {
     private let number = Atomic(0)
 

@@ -1,4 +1,4 @@
-// The ledger is bounded, whoever fills it, and each caller keeps what others have no use for.
+// The idempotency ledger is bounded whichever caller fills it, and a caller keeps the entries that fit its share.
 
 import Foundation
 import Testing
@@ -11,7 +11,7 @@ import TidelineServerSQLite
 import TidelineTestKit
 
 @Suite struct LedgerShareTests {
-    /// A server on one of the databases, with a bound of its ledger.
+    /// A server on one of the databases, with a limit for its ledger.
     private struct Server {
         let door: Door
         let clock: TestClock
@@ -26,7 +26,7 @@ import TidelineTestKit
             return fields
         }
 
-        /// The bytes of the entries, as the ledger has them.
+        /// The total size of the entries, as recorded in the ledger.
         func bytes() throws -> Int64 {
             guard let url else {
                 let file = try Database(path: path, mode: .readOnly)
@@ -104,7 +104,7 @@ import TidelineTestKit
             )
             #expect(repeated.status == 200 && repeated.body == answer.body)
             #expect(repeated.headers["ETag"] == answer.headers["ETag"])
-            // It is gone, and the answer has what the ledger kept of it.
+            // The row is deleted, and the response has the part that the ledger stored.
             let gone = try Tokens.headers("anna")
             _ = await server.door.send("DELETE", "/tables/TodoItem/a", headers: gone)
             let late = await server.door.send(
@@ -118,7 +118,7 @@ import TidelineTestKit
     }
 
     @Test("a caller who fills the ledger loses entries first", arguments: AuditedServer.backends)
-    func theHeaviestCallerPays(_ onPostgres: Bool) async throws {
+    func theCallerWithTheMostBytesLosesEntries(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres, bytes: 200_000) { server in
             let body = #"{"text":"bert's"}"#
             let of = try server.named("b", "bert")
@@ -142,7 +142,7 @@ import TidelineTestKit
             }
             let again = await server.door.send("POST", "/tables/TodoItem", body, headers: of)
             #expect(again.status == 201 && again.body == first.body)
-            // What was dropped of her is not taken for new, and nothing of his is refused for it.
+            // Her dropped writes are not taken for new ones, and none of his writes is rejected because of them.
             let row = #"{"id":"r0","text":"\#(text)"}"#
             let late = await server.door.send("POST", "/tables/TodoItem", row, headers: oldest)
             #expect(late.status == 412 && late.code == "repeatabilityExpired")
@@ -156,8 +156,8 @@ import TidelineTestKit
         }
     }
 
-    @Test("one time in the future lifts no bound", arguments: AuditedServer.backends)
-    func aTimeInTheFutureLiftsNoBound(_ onPostgres: Bool) async throws {
+    @Test("one time in the future disables no limit", arguments: AuditedServer.backends)
+    func aTimeInTheFutureDisablesNoLimit(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres, bytes: 100_000) { server in
             server.clock.move(by: 600_000_000)
             let wrong = try server.named("ahead", "anna")
@@ -207,7 +207,7 @@ import TidelineTestKit
                 )
                 statuses.append(answer.status)
             }
-            // Ten seconds' worth are a million bytes, and each change writes 600,000.
+            // Ten seconds' worth is a million bytes, and each change writes 600,000.
             #expect(statuses == [200, 200, 429, 429])
         }
     }

@@ -1,4 +1,4 @@
-// LongWorkTests: work on a whole database tells how far it is.
+// LongWorkTests: work on a whole database reports its progress.
 
 import Testing
 import TidelineCore
@@ -20,7 +20,7 @@ import TidelineServerCore
         return try ServerDatabase(configuration)
     }
 
-    /// One row, and tombstones that are old.
+    /// One row, and old tombstones.
     private static func fill(_ path: String) async throws {
         let door = try await Door([table(.integer)], path: path)
         #expect(await door.send("POST", "/tables/T", #"{"id":"1","a":1}"#).status == 201)
@@ -34,7 +34,7 @@ import TidelineServerCore
         )
     }
 
-    @Test func conversionsAndPurgesTellTheirPieces() async throws {
+    @Test func conversionsAndPurgesReportTheirProgress() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             try await Self.fill(path)

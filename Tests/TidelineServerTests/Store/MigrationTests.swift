@@ -1,4 +1,4 @@
-// Changes of declared tables: what a start does by itself, what it refuses, what a migration does.
+// Changes to declared tables: what a start applies by itself, what it rejects, and what a migration does.
 
 import Foundation
 import Testing
@@ -118,7 +118,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func aStartSaysAllThatItRefuses() async throws {
+    @Test func aStartReportsAllRejectedChanges() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let old = Self.table(
@@ -149,8 +149,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// Nothing is lost where nothing is stored.
-    @Test func emptyColumnsAreChangedByAStart() async throws {
+    /// No value can be lost if none is stored.
+    @Test func aStartChangesEmptyColumns() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let old = Self.table(
@@ -177,7 +177,7 @@ import TidelineServerSQLite
         }
     }
 
-    /// Devices pull what they would show otherwise, in the order that the rows had, and no more.
+    /// Devices pull exactly the rows that they would show differently, in the rows' original order.
     @Test func changedRowsGetNewVersions() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -250,7 +250,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func whatOthersMadeKeepsAColumn() async throws {
+    @Test func anIndexOfAnOperatorKeepsAColumn() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let old = Self.table(ColumnDefinition("a", .integer), ColumnDefinition("b", .integer))
@@ -265,7 +265,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func tablesThatAreNotDeclaredStay() async throws {
+    @Test func undeclaredTablesAreKept() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let old = Self.table(ColumnDefinition("a", .integer))

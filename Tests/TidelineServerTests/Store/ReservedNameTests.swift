@@ -1,4 +1,4 @@
-// Names that databases keep for themselves are refused, and a table that has such a column is served right.
+// Names that databases reserve are rejected, and a table that already has such a column is served correctly.
 
 import Foundation
 import Testing
@@ -12,7 +12,7 @@ import TidelineServerSQLite
         "rowid", "ROWID", "_rowid_", "oid", "ctid", "Xmin", "xmax", "cmin", "cmax", "tableoid",
     ]
 
-    @Test("a configuration is refused", arguments: names)
+    @Test("a configuration is rejected", arguments: names)
     func configuration(_ name: String) {
         let json = #"{"tables":{"TodoItem":{"columns":{"\#(name)":"integer"}}}}"#
         #expect(throws: ConfigurationError.self) {
@@ -21,7 +21,7 @@ import TidelineServerSQLite
     }
 
     @Test(
-        "a dynamic schema makes no column of it",
+        "a dynamic schema creates no such column",
         arguments: names + ["null", "true", "NOT", "and", "eq", "in", "desc"]
     )
     func dynamic(_ name: String) async throws {
@@ -30,7 +30,7 @@ import TidelineServerSQLite
         #expect(await door.send("POST", "/tables/T", #"{"text":"x"}"#).status == 201)
     }
 
-    @Test("a purge removes no living row of a table with a column 'rowid'")
+    @Test("a purge removes no live row of a table with a column 'rowid'")
     func purge() async throws {
         let clock = TestClock()
         var table = TableDefinition(

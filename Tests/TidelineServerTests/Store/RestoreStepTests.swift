@@ -1,5 +1,5 @@
-// RestoreStepTests: a restore that fails or is cut short at one of its steps, and half copies: what is there
-// is the old database or the backup, or an error says what to do.
+// RestoreStepTests: a restore that fails or is interrupted at one of its steps, and unfinished copies: the result is
+// the old database or the backup, or an error says what to do.
 
 import Foundation
 import Testing
@@ -19,7 +19,7 @@ import TidelineServerSQLite
         return try ServerDatabase(configuration)
     }
 
-    /// A backup with the row `a`, and a server's files as a kill leaves them, the row `b` in the log.
+    /// A backup with the row `a`, and a server's files as a kill leaves them, with the row `b` in the log.
     private static func fill(_ directory: String, _ name: String) async throws {
         let door = try await Door(path: directory + "/made.db")
         _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
@@ -41,7 +41,7 @@ import TidelineServerSQLite
         return ids
     }
 
-    @Test func theFileThatARestoreMakesIsNoBackup() async throws {
+    @Test func theFileThatARestoreCreatesIsNotABackup() async throws {
         try await withTemporaryDirectory { directory in
             try await Self.fill(directory, "a.db")
             let file = directory + "/a.db.restoring"
@@ -55,7 +55,7 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func aServerDoesNotBeginAnewWhereARestoreWasCutShort() async throws {
+    @Test func aServerDoesNotCreateADatabaseAfterAnInterruptedRestore() async throws {
         try await withTemporaryDirectory { directory in
             try await Self.fill(directory, "a.db.lost-1")
             let path = directory + "/a.db"
@@ -73,7 +73,7 @@ import TidelineServerSQLite
             }
             let result = try Self.database(path).restore(from: directory + "/backup.db")
             #expect(try await Self.ids(path) == ["a"])
-            // What belongs together lies together.
+            // Files that belong together have matching names.
             #expect(result.former == path + ".lost-1")
             #expect(try await Self.ids(path + ".lost-1") == ["a", "b"])
             let left = try Self.files.contentsOfDirectory(atPath: directory)
@@ -81,13 +81,13 @@ import TidelineServerSQLite
         }
     }
 
-    /// The log's next name is longer than a file system takes.
-    @Test func whatWasMovedAsideComesBackWhenTheNextStepFails() async throws {
+    /// The next name for the log is longer than the file system allows.
+    @Test func movedFilesAreMovedBackWhenTheNextStepFails() async throws {
         try await withTemporaryDirectory { directory in
             let name = String(repeating: "d", count: 221)
             try await Self.fill(directory, name)
             let path = directory + "/" + name
-            // The name that is free has a number of four digits.
+            // The next free name has a number with four digits.
             for number in 1..<1000 {
                 let end = number == 1 ? "" : "-\(number)"
                 try Data().write(to: URL(filePath: path + ".lost-\(Int64.min)" + end))
@@ -105,7 +105,7 @@ import TidelineServerSQLite
 
     private struct Killed: Error {}
 
-    @Test func aHalfCopyIsLeftAlone() async throws {
+    @Test func anUnfinishedCopyIsNotServed() async throws {
         try await withTemporaryDirectory { directory in
             try await Self.fill(directory, "a.db")
             let half = directory + "/half.db"
@@ -125,7 +125,7 @@ import TidelineServerSQLite
                 let error = #expect(throws: DatabaseError.self) { try call() }
                 #expect(error?.message.contains("has not ended") == true)
             }
-            // It goes on where it was.
+            // The copy continues from where it was interrupted.
             try ServerDatabase.copy(
                 from: .sqlite(path: directory + "/a.db"),
                 to: .sqlite(path: half)
@@ -134,8 +134,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// What is repeated later must be known in the copy as well.
-    @Test func anEntryOfTheLedgerThatCameMeanwhileIsNoticed() async throws {
+    /// A write that is repeated later must be known in the copy as well.
+    @Test func aLedgerEntryThatWasAddedMeanwhileIsDetected() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let door = try await Door(path: path)

@@ -1,5 +1,5 @@
-// What is older than it is kept goes by itself, in small steps: entries of the ledger, and the change
-// logs of tables that a dynamic schema made.
+// Data past its retention is removed automatically, in small steps: ledger entries, and the change logs of tables that
+// a dynamic schema created.
 
 import Foundation
 import Testing
@@ -18,7 +18,7 @@ import TidelineServerSQLite
         ]
     }
 
-    /// Waits until a query of the file answers so.
+    /// Waits until a query on the file returns this result.
     private static func wait(
         _ path: String,
         _ sql: String,
@@ -32,9 +32,9 @@ import TidelineServerSQLite
 
     // MARK: - The ledger
 
-    /// No write comes any more, and the entries go all the same.
+    /// The entries are removed even though no further write arrives.
     @Test(.timeLimit(.minutes(10)))
-    func theLedgerIsForgottenWithoutWrites() async throws {
+    func ledgerEntriesAreRemovedWithoutWrites() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let clock = TestClock()
@@ -49,15 +49,15 @@ import TidelineServerSQLite
             clock.move(by: 32 * Self.day)
             let entries = #"SELECT count(*) FROM "tideline_ledger""#
             try await Self.wait(path, entries) { $0 == 0 }
-            // What is forgotten is not taken for new.
+            // A forgotten write is not taken for a new one.
             let late = await door.send("POST", "/tables/TodoItem", "{}", headers: fields)
             #expect(late.status == 412 && late.headers["Repeatability-Result"] == "rejected")
             await door.store.stop()
         }
     }
 
-    /// One step at a time: 200 entries, the oldest.
-    @Test func aStepOfTheLedgerIsSmall() async throws {
+    /// One step at a time: the 200 oldest entries.
+    @Test func aPurgeStepOfTheLedgerIsSmall() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let clock = TestClock()
@@ -77,8 +77,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// Large entries push out as many small ones as they need.
-    @Test func theLedgerStaysInBoundsWhateverItsEntriesAre() async throws {
+    /// A large entry displaces as many small ones as it needs.
+    @Test func theLedgerStaysWithinItsLimitWhateverItsEntriesAre() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let clock = TestClock(step: 60_000_000)
@@ -110,10 +110,10 @@ import TidelineServerSQLite
         }
     }
 
-    // MARK: - Tables that a dynamic schema makes
+    // MARK: - Tables that a dynamic schema creates
 
     @Test(.timeLimit(.minutes(10)))
-    func theLogsOfNewTablesAreForgotten() async throws {
+    func theLogsOfNewTablesArePurged() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let clock = TestClock()
@@ -159,8 +159,8 @@ import TidelineServerSQLite
 
     // MARK: - Turns
 
-    /// Steps without work share a turn; one that removed something ends it, and comes again when more
-    /// may be left.
+    /// Steps without work share a turn; a step that removes something ends the turn, and runs again if more may be
+    /// left.
     @Test func turns() {
         var schedule = PurgeSchedule()
         let steps = (0..<40).map { PurgeStep.changes(of: "t\($0)", days: 1) }

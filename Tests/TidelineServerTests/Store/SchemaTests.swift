@@ -1,4 +1,4 @@
-// Schemas: made from what arrives, changed at a start, refused where data would be lost.
+// Schemas: created from incoming data, changed at startup, and rejected if data would be lost.
 
 import Foundation
 import Testing
@@ -54,14 +54,14 @@ import TidelineServerSQLite
             let name = body.split(separator: "\"")[1]
             #expect(answer.error.contains("'\(name)'"), "\(answer.text)")
         }
-        // As JavaScript writes a double: the digits that tell it from others, then zeros.
+        // As JavaScript formats a double: the digits that distinguish it from others, then zeros.
         let body = #"{"small":123456789012345680000,"whole":-9223372036854775808}"#
         let wide = await door.send("PATCH", "/tables/N/1", body)
         #expect(wide.text.contains(#""small":1.2345678901234568e+20"#), "\(wide.text)")
         #expect(wide.text.contains(#""whole":-9223372036854775808"#), "\(wide.text)")
     }
 
-    @Test func concurrentColumnsAllArrive() async throws {
+    @Test func concurrentlyAddedColumnsAreAllCreated() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door([], path: directory + "/a.db", dynamic: true)
             await withTaskGroup(of: Void.self) { group in

@@ -1,4 +1,4 @@
-// The catalog of tables, and the value of `Tideline-Schema` that is made of it.
+// The catalog of tables, and the value of `Tideline-Schema` that is derived from it.
 
 import Testing
 import TidelineCore
@@ -15,7 +15,7 @@ import TidelineServerCore
         return catalog.fingerprint
     }
 
-    @Test("the same tables have the same fingerprint, however they came to be")
+    @Test("the same tables have the same fingerprint, however they were created")
     func sameTables() {
         let (a, b) = (Self.definition("a", ["x"]), Self.definition("b", ["x", "y"]))
         let narrow = Self.definition("b", ["y"])
@@ -24,7 +24,7 @@ import TidelineServerCore
         #expect(Self.fingerprint([a, b, narrow]) == Self.fingerprint([a, b]))
     }
 
-    @Test("other tables, columns or permissions have another fingerprint")
+    @Test("different tables, columns or permissions have a different fingerprint")
     func otherTables() {
         let (a, b) = (Self.definition("a", ["x"]), Self.definition("b", ["x"]))
         var closed = a
@@ -34,9 +34,9 @@ import TidelineServerCore
         #expect(Set(texts).count == texts.count)
     }
 
-    /// All requests wait for the catalog while it makes its fingerprint.
+    /// All requests wait for the catalog while it computes its fingerprint.
     @Test(
-        "a new table costs the same beside one table and beside thousands",
+        "adding a table costs the same with one other table as with thousands",
         .timeLimit(.minutes(1))
     )
     func manyTables() {

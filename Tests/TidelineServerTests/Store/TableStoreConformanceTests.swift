@@ -1,4 +1,4 @@
-// TableStoreConformance on every backend there is.
+// TableStoreConformance on every backend.
 
 import Foundation
 import Testing
@@ -12,12 +12,12 @@ import TidelineTestKit
         case file
         case memory
         case postgres
-        /// Two servers on one PostgreSQL, in turns.
+        /// Two servers on one PostgreSQL, alternately.
         case twoServers
-        /// Pages come from a standby.
+        /// Pages are read from a standby.
         case replica
 
-        /// PostgreSQL only where it is installed.
+        /// PostgreSQL only if it is installed.
         static let present = allCases.filter {
             $0 == .file || $0 == .memory || PostgresCluster.reasonToSkip == nil
         }

@@ -1,4 +1,4 @@
-// The machine that decides whether the wall clock may be believed before something is removed for its age.
+// The state machine that decides whether to trust the wall clock before anything is removed for its age.
 
 import Testing
 import TidelineServerCore
@@ -8,7 +8,7 @@ import TidelineServerCore
     private static let day = 24 * hour
     private static let start: Int64 = 1_800_000_000_000_000
 
-    /// A process that reads both clocks, and the database that it stores its memory in.
+    /// A process that reads both clocks, and the database that stores its state.
     private struct Process {
         var time = TrustedTime()
         var memory: TrustedTime.Memory?
@@ -33,7 +33,7 @@ import TidelineServerCore
         #expect(process.read(Self.start, 0, newest: Self.start - Self.hour) != nil)
         process = Process()
         #expect(process.read(Self.start, 0, newest: Self.start - 2 * Self.day) == nil)
-        // What was doubted first is not believed because it was seen before.
+        // A time that was doubted before is not trusted for having been seen.
         #expect(process.read(Self.start + Self.hour / 2, Self.hour / 2) == nil)
         process.restart()
         #expect(process.read(Self.start + Self.hour / 2, 0) == nil)
@@ -53,7 +53,7 @@ import TidelineServerCore
             #expect(process.read(late + minute * 60_000_000, minute * 60_000_000) == nil)
         }
         let proven = process.read(late + Self.hour + 60_000_000, Self.hour + 60_000_000)
-        // Nothing counts as older than this moment: the clock may have been behind before.
+        // Nothing counts as older than this moment, because the clock may have been behind before.
         #expect(proven?.end(days: 1) == nil && proven?.isProven == true)
         let later = process.read(late + Self.hour + 2 * Self.day, Self.hour + 2 * Self.day)
         #expect(later?.end(days: 1) == late + Self.hour + Self.day)
@@ -68,8 +68,8 @@ import TidelineServerCore
         }
     }
 
-    /// The first time was not proven, so the lower one counts at once, and the way back needs a proof.
-    @Test func aFirstStartAheadIsForgotten() {
+    /// The first time was not proven, so a lower one is trusted at once, and returning to the first needs a proof.
+    @Test func aFirstStartWithAClockAheadIsForgotten() {
         var process = Process()
         _ = process.read(Self.start + 3650 * Self.day, 0)
         process.restart()
@@ -77,7 +77,7 @@ import TidelineServerCore
         #expect(process.read(Self.start + 3650 * Self.day, 1_000_000) == nil)
     }
 
-    @Test func aMomentBehindChangesNothing() {
+    @Test func aClockThatIsBrieflyBehindChangesNothing() {
         var process = Process()
         _ = process.read(Self.start, 0)
         _ = process.read(Self.start + Self.hour, Self.hour)
@@ -104,7 +104,7 @@ import TidelineServerCore
         #expect(RemovalTime(now: 0).end(days: .max) == nil)
     }
 
-    @Test func theMemoryIsAText() {
+    @Test func theStateRoundTripsAsText() {
         let memory = TrustedTime.Memory(time: 5, latest: 7, isProven: true, agesFrom: -1)
         #expect(TrustedTime.Memory(text: memory.text) == memory)
         for text in ["", "1 2 3", "a 1 1 1", "1 1 1 1 1"] {

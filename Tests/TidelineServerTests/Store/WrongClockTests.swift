@@ -1,4 +1,4 @@
-// A wall clock that is wrong for a while removes nothing, and what it dated is removed in time.
+// A wall clock that is wrong for a while removes nothing, and the data that it dated is removed in time.
 
 import Foundation
 import Synchronization
@@ -23,11 +23,11 @@ import TidelineTestKit
         return [soft, hard]
     }
 
-    /// A database and the clocks of its machine, over several starts of its server.
+    /// A database and the clocks of its machine, across several starts of its server.
     private struct Machine {
         let path: String
         let url: String?
-        /// The wall clock, and a clock that is never set.
+        /// The wall clock, and a monotonic clock, which is never set.
         let wall = TestClock(step: 1000)
         let steady = TestClock(0)
 
@@ -43,7 +43,7 @@ import TidelineTestKit
             )
         }
 
-        /// Time passes, and both clocks know.
+        /// Time passes on both clocks.
         func pass(_ time: Int64) {
             wall.move(by: time)
             steady.move(by: time)
@@ -112,7 +112,7 @@ import TidelineTestKit
         return "/tables/Hard?" + (list.deltaLink ?? "")
     }
 
-    /// All that is removed for its age.
+    /// Everything that is removed for its age.
     private static func expectAll(
         _ id: String,
         sent: HTTPFields,
@@ -129,8 +129,11 @@ import TidelineTestKit
         #expect(changes.status == 200, "\(changes.text)")
     }
 
-    @Test("three seconds ten years ahead remove nothing", arguments: AuditedServer.backends)
-    func aMomentAheadRemovesNothing(_ onPostgres: Bool) async throws {
+    @Test(
+        "a clock that is ten years ahead for three seconds removes nothing",
+        arguments: AuditedServer.backends
+    )
+    func aClockThatIsBrieflyAheadRemovesNothing(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { machine in
             let door = try await machine.start()
             let sent = Self.named("TodoItem-a", machine.wall)
@@ -153,15 +156,15 @@ import TidelineTestKit
         }
     }
 
-    @Test("a clock that is ahead at a start removes nothing", arguments: AuditedServer.backends)
-    func aStartAheadRemovesNothing(_ onPostgres: Bool) async throws {
+    @Test("a clock that is ahead at startup removes nothing", arguments: AuditedServer.backends)
+    func aStartWithAClockAheadRemovesNothing(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { machine in
             var door = try await machine.start()
             let sent = Self.named("TodoItem-a", machine.wall)
             let link = await Self.link(door)
             await Self.deleteRow("a", door, machine)
             await door.store.stop()
-            // Each start finds what the last one has written.
+            // Each start reads the state that the previous one stored.
             for _ in 0..<3 {
                 machine.wall.move(by: Self.decade)
                 door = try await machine.start()
@@ -208,8 +211,8 @@ import TidelineTestKit
         }
     }
 
-    @Test("what a wrong clock dated is removed in time", arguments: AuditedServer.backends)
-    func whatIsDatedAheadGoesInTime(_ onPostgres: Bool) async throws {
+    @Test("data that a wrong clock dated is removed in time", arguments: AuditedServer.backends)
+    func dataDatedAheadIsRemovedInTime(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { machine in
             let door = try await machine.start()
             machine.wall.move(by: Self.decade)
@@ -244,10 +247,10 @@ import TidelineTestKit
     }
 
     @Test(
-        "a server that was off for long removes old rows after an hour",
+        "a server that was off for a long time removes old rows after an hour",
         arguments: AuditedServer.backends
     )
-    func aLongStopIsNoWrongClock(_ onPostgres: Bool) async throws {
+    func aLongStopIsNotAWrongClock(_ onPostgres: Bool) async throws {
         try await Self.with(onPostgres) { machine in
             var door = try await machine.start()
             machine.pass(3600 * Self.second)
@@ -265,7 +268,7 @@ import TidelineTestKit
         }
     }
 
-    // MARK: - What is reported, and the reset
+    // MARK: - Reporting and reset
 
     @Test("a clock that is ahead is reported, and reset", arguments: AuditedServer.backends)
     func aClockIsReset(_ onPostgres: Bool) async throws {
@@ -330,8 +333,8 @@ import TidelineTestKit
         }
     }
 
-    @Test("the command that removes tombstones asks for a clock that is near")
-    func theCommandDoubtsAClock() async throws {
+    @Test("the command that removes tombstones requires a plausible clock")
+    func theCommandChecksTheClock() async throws {
         try await Self.with(false) { machine in
             let door = try await machine.start()
             await Self.deleteRow("a", door, machine)

@@ -9,7 +9,7 @@ import TidelineServerPostgres
 import TidelineServerSQLite
 import TidelineTestKit
 
-/// A clock that tests move.
+/// A clock that tests advance.
 final class TestClock: Sendable {
     private let time: Mutex<Int64>
     private let step: Int64
@@ -26,13 +26,13 @@ final class TestClock: Sendable {
         }
     }
 
-    /// The time, which stays.
+    /// The current time; reading it does not advance the clock.
     var current: Int64 { time.withLock { $0 } }
 
     func move(by microseconds: Int64) { time.withLock { $0 += microseconds } }
 }
 
-/// Something that happened, for tasks to see.
+/// An event that tasks can observe.
 final class Flag: Sendable {
     private let state = Mutex(false)
 
@@ -41,19 +41,24 @@ final class Flag: Sendable {
     func set() { state.withLock { $0 = true } }
 }
 
-/// Stops a store when nobody has it any more: its threads would keep their connections.
+/// Stops a store when it is no longer referenced: otherwise its threads would keep their connections.
+///
+/// A database that was created for the store is reused by later tests.
 private final class StoreLife: Sendable {
     private let store: any TableStore
     private let place: DatabasePlaces.Place
+    private let ownDatabase: String?
 
-    init(_ store: any TableStore, _ place: DatabasePlaces.Place) {
+    init(_ store: any TableStore, _ place: DatabasePlaces.Place, ownDatabase: String?) {
         self.store = store
         self.place = place
+        self.ownDatabase = ownDatabase
     }
 
     deinit {
-        Task { [store, place] in
+        Task { [store, place, ownDatabase] in
             await store.stop()
+            if let ownDatabase { try? PostgresCluster.shared().recycle(ownDatabase) }
             withExtendedLifetime(place) {}
         }
     }
@@ -64,12 +69,12 @@ struct Door: Sendable {
     let store: any TableStore
     private let life: StoreLife?
 
-    /// The store, for what only that backend has.
+    /// The store, for features that only this backend has.
     var sqlite: SQLiteTableStore {
         get throws { try #require(store as? SQLiteTableStore) }
     }
 
-    /// Whether `send` puts each request into a batch of its own, where a batch can say it.
+    /// Whether `send` puts each request into a separate batch, if a batch can express it.
     @TaskLocal static var usesBatches = false
 
     static let todo = TableDefinition(
@@ -81,20 +86,20 @@ struct Door: Sendable {
         ]
     )
 
-    /// Whether tests that name no file have PostgreSQL below them.
+    /// Whether tests that name no file use PostgreSQL.
     static let usesPostgres = usesTwoServers || storeName == "postgres"
-    /// Whether each of their requests goes to another of two servers on one PostgreSQL.
+    /// Whether their requests alternate between two servers on one PostgreSQL.
     private static let usesTwoServers = storeName == "two-servers"
     private static let storeName = ProcessInfo.processInfo.environment["TIDELINE_STORE"]
 
     private static func store(
         _ options: SQLiteTableStore.Options,
         _ path: String?,
-        onPostgres: Bool,
-        _ database: String?,
-        heldLock: Int?
+        database url: String?,
+        usesTwoServers: Bool,
+        briefLock: Int?
     ) throws -> any TableStore {
-        guard onPostgres, path == nil else {
+        guard let url else {
             return try SQLiteTableStore(path: path ?? ":memory:", options: options)
         }
         var own = PostgresTableStore.Options()
@@ -104,15 +109,14 @@ struct Door: Sendable {
         own.log = options.log
         own.metrics = options.metrics
         own.readers = 2
-        if let heldLock { own.times.heldLock = heldLock }
+        if let briefLock { own.times.briefLock = briefLock }
         own.purgeInterval = options.purgeInterval
-        let url = try database ?? PostgresCluster.shared().database()
         let store = try PostgresTableStore(url: url, options: own)
-        guard usesTwoServers, database == nil else { return store }
+        guard usesTwoServers else { return store }
         return AlternatingStore([store, try PostgresTableStore(url: url, options: own)])
     }
 
-    /// Removes some of each kind of what is older than it is kept.
+    /// Removes a part of each kind of expired data.
     func purge() async throws {
         if let store = store as? PostgresTableStore { return try await store.purge() }
         if let first = (store as? AlternatingStore)?.stores.first as? PostgresTableStore {
@@ -121,18 +125,19 @@ struct Door: Sendable {
         try await (store as? SQLiteTableStore)?.purge()
     }
 
-    /// How many statements SQLite knows to be long.
+    /// The number of statements that SQLite knows to be long.
     var statementsKnownLong: Int { (store as? SQLiteTableStore)?.statementsKnownLong ?? 0 }
 
-    /// In memory and inline, unless a path is given; on PostgreSQL in a database of its own, unless the
-    /// address of one is given; `heldLock` is how long a transaction waits for a row there, in milliseconds;
-    /// `relay` may put something before the store.
+    /// Creates a server in memory, with inline execution, unless a path is given; on PostgreSQL in a separate database,
+    /// unless the address of one is given.
+    ///
+    /// `briefLock` is how long a transaction waits for a row there, in milliseconds; `relay` may wrap the store.
     init(
         _ tables: [TableDefinition] = [Door.todo],
         path: String? = nil,
         onPostgres: Bool = Door.usesPostgres,
         database: String? = nil,
-        heldLock: Int? = nil,
+        briefLock: Int? = nil,
         dynamic: Bool = false,
         clock: TestClock = TestClock(),
         steady: TestClock? = nil,
@@ -157,22 +162,25 @@ struct Door: Sendable {
         options.inline = path == nil
         options.limits = limits
         options.now = { clock.now() }
-        // Time passes on both clocks, unless a test sets one of them alone.
+        // Time passes on both clocks, unless a test sets only one of them.
         options.steady = { (steady ?? clock).current }
         options.metrics = traffic.store
         options.log = storeLog
         if let readers { options.readers = readers }
         if let purgeInterval { options.purgeInterval = purgeInterval }
-        let place = onPostgres && path == nil ? await DatabasePlaces.shared.take() : nil
+        let usesDatabase = onPostgres && path == nil
+        let place = usesDatabase ? await DatabasePlaces.shared.take() : nil
+        let ownDatabase =
+            usesDatabase && database == nil ? try PostgresCluster.shared().emptyDatabase() : nil
         let made = try Self.store(
             options,
             path,
-            onPostgres: onPostgres,
-            database,
-            heldLock: heldLock
+            database: usesDatabase ? database ?? ownDatabase : nil,
+            usesTwoServers: Self.usesTwoServers && database == nil,
+            briefLock: briefLock
         )
         store = relay?(made) ?? made
-        life = place.map { [store] in StoreLife(store, $0) }
+        life = place.map { [store] in StoreLife(store, $0, ownDatabase: ownDatabase) }
         var settings = ServerSettings(tables: tables, dynamicSchema: dynamic)
         settings.limits = limits
         settings.hooks = hooks
@@ -198,7 +206,7 @@ struct Door: Sendable {
         handler = RequestHandler(try await TableService(settings, store: store), log: log)
     }
 
-    /// Sends `target`, a path with its query; characters outside a URL may stand in it.
+    /// Sends a request to `target`, a path with a query, which may contain characters that URLs do not allow.
     func send(
         _ method: String,
         _ target: String,
@@ -208,7 +216,7 @@ struct Door: Sendable {
     ) async -> ServerResponse {
         let parts = target.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         var fields = headers
-        // The metrics are for who asks this machine.
+        // The metrics are for local callers.
         fields.append("Host", target == "/metrics" ? "localhost:8080" : "example.test:8080")
         if classic { fields.append("ZUMO-API-VERSION", "2.0.0") }
         if body != nil, fields["Content-Type"] == nil {
@@ -238,7 +246,7 @@ extension ServerResponse {
 
     var row: [String: Any] { json as? [String: Any] ?? [:] }
 
-    /// The rows of a list of either generation.
+    /// The rows of a list in either generation.
     var rows: [[String: Any]] {
         json as? [[String: Any]] ?? row["items"] as? [[String: Any]]
             ?? row["results"] as? [[String: Any]] ?? []
@@ -249,7 +257,7 @@ extension ServerResponse {
     var error: String { row["error"] as? String ?? "" }
 }
 
-/// A directory that is removed at the end.
+/// A directory that is removed when it is deinitialized.
 func withTemporaryDirectory<Result>(
     _ body: (String) async throws -> Result
 ) async throws -> Result {

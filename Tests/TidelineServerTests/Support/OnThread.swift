@@ -1,4 +1,4 @@
-// OnThread: what blocks, on a thread of its own; those of tasks are few, and others need them.
+// OnThread: runs blocking code on a separate thread; the threads for tasks are few, and other tasks need them.
 
 import Foundation
 

@@ -1,4 +1,4 @@
-// RelayedStore: a store whose reads a test may change on their way; the rest goes through.
+// RelayedStore: a store whose reads a test may modify on their way; all other calls are forwarded.
 
 import Synchronization
 import TidelineCore
@@ -17,14 +17,13 @@ final class RelayedStore: TableStore {
         self.store = store
     }
 
-    /// What lists, changes and clocks tell from now on in the place of the store's own clock; pages
-    /// bring it with them.
+    /// The clock that lists, deltas and clock reads report from now on instead of the store's own; pages contain it.
     var clock: TableClock? {
         get { clockNow.withLock { $0 } }
         set { clockNow.withLock { $0 = newValue } }
     }
 
-    /// How often a clock was asked for by itself.
+    /// How often a clock was read separately.
     var clocksAsked: Int { clocks.withLock { $0 } }
 
     func list(_ request: ListRequest, in table: Table) async throws -> ListPage {

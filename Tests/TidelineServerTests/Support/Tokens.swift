@@ -1,4 +1,4 @@
-// Tokens: an issuer of tokens whose secret the server under test has.
+// Tokens: a token issuer whose secret the server under test has.
 
 import TidelineCore
 import TidelineServer
@@ -22,7 +22,7 @@ enum Tokens {
         return Authenticator(verifier, leeway: 60_000_000)
     }
 
-    /// A token; times are seconds after the start of the clock.
+    /// Returns a token; times are seconds after the start of the clock.
     static func make(
         _ subject: String,
         secret: [UInt8] = secret,

@@ -1,4 +1,4 @@
-// AccountPhone: a phone of an account world, and whoever holds it: they edit, sync, sign out and in.
+// AccountPhone: a phone of an account world, and its user, who edits, syncs, and signs out and in.
 
 import Foundation
 import Synchronization
@@ -10,9 +10,9 @@ final class AccountPhone: Sendable {
     private struct State {
         var generator: SeededGenerator
         var edits = 0
-        /// The text that each row has last been given here, by its id.
+        /// The last text that this phone wrote to each row, by the row's id.
         var texts: [String: String] = [:]
-        /// Who used the phone and has not taken their rows along.
+        /// The accounts that used the phone and whose rows have not been purged.
         var present: Set<String> = []
         var strangers: [String] = []
         var purged = 0
@@ -51,7 +51,7 @@ final class AccountPhone: Sendable {
         var limits = SyncLimits()
         limits.pageRowsFirst = 1
         limits.pageRowsMax = 2
-        // The network and the gate look into batches.
+        // The network and the gate read the contents of batches.
         limits.compressedBatchBytesMin = .max
         let numbers = SeededNumbers(seed: own)
         client = SyncClient(
@@ -81,21 +81,21 @@ final class AccountPhone: Sendable {
         try await time.sleep(.milliseconds(draw { Int.random(in: 1...milliseconds, using: &$0) }))
     }
 
-    // MARK: - Whoever holds it
+    // MARK: - The user
 
     func use() async throws {
         for _ in 0..<Self.steps {
             try await wait(3000)
             switch draw({ Int.random(in: 0..<100, using: &$0) }) {
-            case ..<15: try await change()
+            case ..<15: try await changeUser()
             default: try await edit()
             }
-            try await look()
+            try await checkVisibleRows()
         }
     }
 
-    /// Somebody else takes the phone; who had it takes their rows along, or comes back for them.
-    private func change() async throws {
+    /// Another person takes the phone; the former user purges their rows, or returns for them later.
+    private func changeUser() async throws {
         let former = signIn.accountID
         let next = draw { AccountWorld.accounts.randomElement(using: &$0) }
         guard former != next else { return }
@@ -103,7 +103,7 @@ final class AccountPhone: Sendable {
             state.withLock { $0.left += former == nil ? 0 : 1 }
             return enter(next)
         }
-        // A sync that runs is to find nobody.
+        // A sync that is running finds no account.
         signIn.change(to: nil)
         try await leave(former)
         state.withLock { $0.purged += 1 }
@@ -119,7 +119,7 @@ final class AccountPhone: Sendable {
         if purges { try await client.syncContext.purge(account: account, force: true) }
         state.withLock { state in
             state.present.remove(account)
-            // What waited to be sent is dropped.
+            // Operations that were not sent yet are dropped.
             state.texts = state.texts.filter { !$0.key.hasPrefix("by-\(account)-") }
         }
     }
@@ -143,12 +143,12 @@ final class AccountPhone: Sendable {
             }
             state.withLock { $0.texts[id] = text }
         } catch let error as SyncError where [.alreadyExists, .notFound].contains(error.code) {
-            // A pull came between the look at the row and the change.
+            // A pull stored a page between the read of the row and the change.
         }
     }
 
-    /// Rows of people who took theirs along are not here.
-    private func look() async throws {
+    /// Checks that no row of an account that purged its rows is here.
+    private func checkVisibleRows() async throws {
         let ids = try await client.syncTable(Todo.self).read().map(\.id)
         state.withLock { state in
             for id in ids where !state.present.contains(where: { id.hasPrefix("by-\($0)-") }) {
@@ -166,7 +166,7 @@ final class AccountPhone: Sendable {
         }
     }
 
-    /// What fails fails, as in an app without network or without anybody.
+    /// Ignores failures, as an app does without a network or an account.
     private func sync() async throws {
         do {
             try await client.syncContext.push()
@@ -178,7 +178,7 @@ final class AccountPhone: Sendable {
         } catch {
             note(error)
         }
-        try await settleErrors()
+        try await discardErrors()
     }
 
     private func note(_ error: any Error) {
@@ -187,49 +187,51 @@ final class AccountPhone: Sendable {
         state.withLock { $0.ended += 1 }
     }
 
-    private func settleErrors() async throws {
+    private func discardErrors() async throws {
         for error in try await client.syncContext.operationErrors() {
             do {
                 try await error.cancelOperationAndDiscardItem()
                 state.withLock { $0.texts[error.itemID] = nil }
             } catch is SyncError {
-                // An edit released the operation meanwhile, or somebody else has the phone.
+                // An edit has released the operation, or another person has the phone.
             }
         }
     }
 
     // MARK: - The end
 
-    /// Sends what waits for an account.
-    func settle(_ account: String) async throws {
+    /// Sends the pending operations of an account.
+    func sendPending(_ account: String) async throws {
         enter(account)
         for _ in 0..<4 where try await client.syncContext.pendingOperationCount > 0 {
             try await sync()
         }
     }
 
-    /// Reads what the others have sent.
+    /// Reads the rows that the other phones have sent.
     func read(_ account: String) async throws {
         enter(account)
-        // A first read that was interrupted ends at the state that it began with.
+        // An interrupted first read ends at the state that it started with.
         for _ in 0..<2 { try await client.syncTable(Todo.self).pull(queryID: "all") }
     }
 
-    func judge(
+    func check(
         _ account: String,
-        _ truth: [Todo],
+        _ serverRows: [Todo],
         _ gate: AccountGate,
         _ report: inout AccountWorld.Report
     ) async throws {
         let rows = try await client.syncTable(Todo.self).read(sortedBy: [.ascending(\.id)])
         let own = rows.filter { $0.id.hasPrefix("by-\(account)-") }
-        if own != truth { report.wrong.append("\(name) has \(own), the server has \(truth)") }
+        if own != serverRows {
+            report.wrong.append("\(name) has \(own), the server has \(serverRows)")
+        }
         for (id, text) in state.withLock({ $0.texts }) where id.hasPrefix("by-\(account)-") {
             if !gate.had(text) { report.wrong.append("\(text) never came to the server") }
         }
         let waiting = try await store.read { try $0.rows(TableQuery(), in: "MS_TableOperations") }
         if !waiting.isEmpty { report.wrong.append("\(waiting.count) operations wait on \(name)") }
-        // The others' rows stay until they leave, too.
+        // The rows of the other accounts stay until they leave, too.
         try await leave(account)
         let isHere = try await client.syncTable(Todo.self).read().contains {
             $0.id.hasPrefix("by-\(account)-")

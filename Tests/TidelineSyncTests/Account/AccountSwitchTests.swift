@@ -1,4 +1,4 @@
-// Guarantee 10, nobody's data under another's name: accounts that change at any time, before a
+// Guarantee 10, no account's data is sent under another account's name: accounts that change at any time, in front of a
 // network that loses answers, on one store.
 
 import Foundation
@@ -11,7 +11,7 @@ import TidelineTestKit
 @Suite struct AccountSwitchTests {
     private static let accounts: [String?] = ["anna", "ben", nil]
 
-    /// A server that wants a token, and writes down what came under the wrong one.
+    /// A server that requires a token, and records the data that it received under the wrong one.
     private final class Guarded: Transport {
         private struct State {
             var generator: SeededGenerator
@@ -30,7 +30,7 @@ import TidelineTestKit
 
         var foreign: [String] { state.withLock { $0.foreign } }
 
-        func mend() { state.withLock { $0.isFaulty = false } }
+        func stopFaults() { state.withLock { $0.isFaulty = false } }
 
         private func chance(_ percent: Int) -> Bool {
             state.withLock { $0.isFaulty && $0.generator.chance(percent) }
@@ -54,7 +54,7 @@ import TidelineTestKit
     }
 
     @Test(arguments: UInt64(0)..<60)
-    func nobodysDataUnderAnothersName(seed: UInt64) async throws {
+    func noAccountSendsAnotherAccountsData(seed: UInt64) async throws {
         var draw = SeededGenerator(seed: seed)
         let signIn = SignIn("anna")
         let server = try await makeServer()
@@ -81,7 +81,7 @@ import TidelineTestKit
                     : try? await todos.insert(Todo(id: id, text: text))
             }
         }
-        guarded.mend()
+        guarded.stopFaults()
         for account in ["anna", "ben", "anna"] {
             signIn.change(to: account)
             _ = try await device.context.adopt(anonymousWork: false)
@@ -96,7 +96,7 @@ import TidelineTestKit
         #expect(guarded.foreign == [])
         #expect(try await device.queue() == [])
         let direct = SyncClient(endpoint: Device.endpoint, transport: server.transport)
-        let truth = try await direct.table(Todo.self).read(sortedBy: [.ascending(\.id)])
-        #expect(try await todos.read(sortedBy: [.ascending(\.id)]) == truth)
+        let serverRows = try await direct.table(Todo.self).read(sortedBy: [.ascending(\.id)])
+        #expect(try await todos.read(sortedBy: [.ascending(\.id)]) == serverRows)
     }
 }

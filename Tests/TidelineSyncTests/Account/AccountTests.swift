@@ -1,5 +1,4 @@
-// Accounts: operations belong to the account that made them, and so do the positions of pulls
-// (guarantee 10).
+// Accounts: operations belong to the account that made them, and so do the cursors of pulls (guarantee 10).
 
 import Foundation
 import Synchronization
@@ -23,7 +22,7 @@ import TidelineTestKit
         )
     }
 
-    @Test func sealed() async throws {
+    @Test func operationsStoreTheirAccount() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "anna's"))
         signIn.change(to: nil)
@@ -32,7 +31,7 @@ import TidelineTestKit
         #expect(accounts == ["anna", nil])
     }
 
-    @Test func otherAccountCannotPush() async throws {
+    @Test func anotherAccountCannotPush() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "anna's"))
         signIn.change(to: "ben")
@@ -49,8 +48,8 @@ import TidelineTestKit
         #expect(transport.sent.last?.bearer == "Bearer anna-token-1")
     }
 
-    /// Signing out parks: nothing is sent, and the push says why.
-    @Test func signedOutNothingIsSent() async throws {
+    /// Nothing is sent while no account is signed in, and the push reports why.
+    @Test func aSignedOutPushSendsNothing() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "anna's"))
         signIn.change(to: nil)
@@ -58,13 +57,13 @@ import TidelineTestKit
         #expect(error.status == .unauthorized)
         #expect(error.description.contains("Nobody is signed in"))
         #expect(transport.sent.isEmpty)
-        // What everybody may read is read all the same.
+        // Rows that need no sign-in are still read.
         transport.add(page([serverRow("b", 1)]))
         #expect(try await device.todos().pull(queryID: nil).applied == 1)
         #expect(transport.sent.map(\.bearer) == [nil])
     }
 
-    @Test func aRowWithAnothersChangesStays() async throws {
+    @Test func aRowWithAnotherAccountsChangesStays() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "anna's"))
         signIn.change(to: "ben")
@@ -79,7 +78,7 @@ import TidelineTestKit
         #expect(try await device.queue() == ["insert a"])
     }
 
-    @Test func anothersErrorsAreNotShown() async throws {
+    @Test func anotherAccountsErrorsAreNotShown() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "anna's"))
         transport.add(.json(403, #"{"error":"No."}"#))
@@ -94,7 +93,7 @@ import TidelineTestKit
         #expect(try await device.queue() == [])
     }
 
-    @Test func adopt() async throws {
+    @Test func anAccountAdoptsAnonymousWork() async throws {
         signIn.change(to: nil)
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "nobody's"))
@@ -142,7 +141,7 @@ import TidelineTestKit
         #expect(rows.map(\.text) == ["server"])
     }
 
-    /// Somebody else signs in while a push runs: nothing goes out under the wrong token.
+    /// Another account signs in during a push: nothing is sent under the wrong token.
     @Test func anAccountThatChangesEndsThePush() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "anna's"))
@@ -162,9 +161,9 @@ import TidelineTestKit
         #expect(try await device.queue() == ["insert b attempted"])
     }
 
-    /// Each account reads from where it was itself, and what one may not see any more leaves nobody
-    /// else's queries.
-    @Test func cursorsApart() async throws {
+    /// Each account pulls from its own cursor, and a row that one account may no longer see stays in the queries of the
+    /// others.
+    @Test func eachAccountHasItsOwnCursor() async throws {
         let device = try await device()
         let todos = try device.todos()
         transport.add(page([serverRow("a", 1), serverRow("b", 1)]))
@@ -182,9 +181,9 @@ import TidelineTestKit
         #expect(transport.sent[2].query.contains(stamp(1)))
     }
 
-    /// A pull of everything removes what the account cannot see, but for what another one's query
-    /// holds: its position is behind those rows.
-    @Test func aPullOfEverythingLeavesAnothersRows() async throws {
+    /// A pull of the whole table removes the rows that the account cannot see, except those in another account's query,
+    /// whose cursor has passed them.
+    @Test func aFullPullKeepsAnotherAccountsRows() async throws {
         let device = try await device()
         let todos = try device.todos()
         transport.add(page([serverRow("a", 1)]))
@@ -197,8 +196,8 @@ import TidelineTestKit
         #expect(try await todos.read().map(\.id) == ["a"])
     }
 
-    /// A purge by force drops the work of whoever is signed in, and nobody else's.
-    @Test func aPurgeLeavesAnothersWork() async throws {
+    /// A forced purge drops only the operations of the signed-in account.
+    @Test func aPurgeKeepsAnotherAccountsOperations() async throws {
         let device = try await device()
         let todos = try device.todos()
         try await device.seed([localRow("c", 1)])
@@ -212,7 +211,7 @@ import TidelineTestKit
         try await todos.purge()
     }
 
-    @Test func purgeAccount() async throws {
+    @Test func aPurgeOfAnAccountRemovesItsRowsAndOperations() async throws {
         let device = try await device()
         let todos = try device.todos()
         transport.add(page([serverRow("a", 1), serverRow("b", 1)]))
@@ -230,16 +229,16 @@ import TidelineTestKit
         try await device.context.purge(account: "anna", force: true)
         #expect(try await todos.read(sortedBy: [.ascending(\.id)]).map(\.id) == ["b", "c", "d"])
         #expect(try await device.queue() == ["insert d"])
-        // She reads from the start when she comes back.
+        // The account reads from the start when it returns.
         signIn.change(to: "anna")
         transport.add(page([]))
         try await todos.pull(queryID: "all")
         #expect(!(transport.sent.last?.query.contains("updatedAt ge") ?? true))
     }
 
-    /// What was purged can be read in none of the files of the store.
+    /// Purged values are in none of the store's files.
     @Test(arguments: [true, false])
-    func whatWasPurgedIsInNoFile(ofAccount: Bool) async throws {
+    func purgedValuesAreInNoFile(ofAccount: Bool) async throws {
         try await withTemporaryFile { path in
             let device = try await Device(
                 transport,
@@ -259,7 +258,7 @@ import TidelineTestKit
             transport.add(.status(400))
             _ = try await device.push()
             #expect(Self.isAnywhere(secret, path))
-            // A reader that was lent a connection before holds nothing up.
+            // A pooled connection that was used before does not block the purge.
             _ = try await todos.read()
             if ofAccount {
                 try await device.context.purge(account: "anna", force: true)
@@ -271,8 +270,8 @@ import TidelineTestKit
         }
     }
 
-    /// Somebody reads for long: nobody waits for him, and the log is emptied behind him.
-    @Test func aLongReadKeepsNobodyWaitingForAPurge() async throws {
+    /// A long read blocks neither the purge nor the next insert, and the WAL is emptied after the read.
+    @Test func aLongReadDoesNotBlockAPurge() async throws {
         try await withTemporaryFile { path in
             let device = try await Device(transport, store: SQLiteStore(path: path))
             let todos = try device.todos()
@@ -295,8 +294,8 @@ import TidelineTestKit
         }
     }
 
-    /// An app without authentication is as it was: its operations belong to nobody, and are sent.
-    @Test func withoutAuthenticationNothingChanges() async throws {
+    /// An app without authentication works as before: its operations have no account, and are sent.
+    @Test func anAppWithoutAuthenticationSendsItsOperations() async throws {
         let device = try await Device(transport, store: store)
         try await device.todos().insert(Todo(id: "a", text: "mine"))
         transport.add(.json(201, serverRow("a", 1, text: "mine")))

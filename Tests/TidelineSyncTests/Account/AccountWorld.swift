@@ -1,8 +1,8 @@
-// AccountWorld: phones that several people share, in simulated time, with a network that loses,
-// doubles and delays. Who holds a phone signs out and in at any time, also while it syncs.
+// AccountWorld: phones that several people share, in simulated time, with a network that loses, duplicates and delays
+// requests. The user of a phone signs out and in at any time, also during a sync.
 //
-// Every id and text says whose it is. So what comes to the server under another's token shows itself,
-// and so does a row on a phone whose owner has left it.
+// Each id and text names its owner. Data that reaches the server under another account's token is detected, and so is a
+// row on a phone whose owner has left it.
 
 import Foundation
 import Synchronization
@@ -16,26 +16,25 @@ struct AccountWorld: Sendable {
     private static let phoneCount = 3
 
     let seed: UInt64
-    /// Whether people who leave a phone take their rows along where they mean to.
+    /// Whether people who leave a phone purge their rows, if they mean to.
     var purges = true
 
-    /// What was seen.
     struct Report: Sendable, Hashable {
-        /// What came under another's token, or went to another.
+        /// Data that was sent under another account's token, or returned to another account.
         var foreign: [String] = []
         /// Rows on a phone whose owner had left it.
         var strangers: [String] = []
-        /// Edits that never came to the server, and phones that do not have what the server has.
+        /// Edits that never reached the server, and phones that do not have the server's rows.
         var wrong: [String] = []
-        /// How often people left a phone, with their rows and without.
+        /// How often people left a phone, with a purge of their rows and without one.
         var purged = 0
         var left = 0
-        /// How often a push or a pull ended, as somebody else had signed in.
+        /// How often a push or a pull ended because another account had signed in.
         var ended = 0
         var requests = 0
     }
 
-    /// Runs the world on the calling thread.
+    /// Runs the simulation on the calling thread.
     func run() throws -> Report? {
         let time = VirtualTime()
         let world = self
@@ -74,12 +73,12 @@ struct AccountWorld: Sendable {
             tasks.append(time.start { try await phone.syncNowAndThen() })
         }
         for task in tasks { try await task.value }
-        gate.mend()
+        gate.stopFaults()
         for phone in phones { phone.network.set(NetworkFaults()) }
         // Late duplicates are still on their way.
         try await time.sleep(.seconds(60))
         for account in Self.accounts {
-            for phone in phones { try await phone.settle(account) }
+            for phone in phones { try await phone.sendPending(account) }
             for phone in phones { try await phone.read(account) }
         }
         var report = Report()
@@ -89,8 +88,8 @@ struct AccountWorld: Sendable {
                 transport: server.transport,
                 authentication: SignIn(account)
             )
-            let truth = try await client.table(Todo.self).read(sortedBy: [.ascending(\.id)])
-            for phone in phones { try await phone.judge(account, truth, gate, &report) }
+            let serverRows = try await client.table(Todo.self).read(sortedBy: [.ascending(\.id)])
+            for phone in phones { try await phone.check(account, serverRows, gate, &report) }
         }
         for phone in phones { phone.add(to: &report) }
         gate.add(to: &report)
@@ -98,7 +97,7 @@ struct AccountWorld: Sendable {
     }
 }
 
-/// What stands before the server: it looks whose data comes, and goes, under which token.
+/// A transport in front of the server that checks under which token data is sent and returned.
 final class AccountGate: Transport {
     private struct State {
         var generator: SeededGenerator
@@ -116,7 +115,7 @@ final class AccountGate: Transport {
         state = Mutex(State(generator: SeededGenerator(seed: seed ^ 0x6761_7465)))
     }
 
-    func mend() { state.withLock { $0.isFaulty = false } }
+    func stopFaults() { state.withLock { $0.isFaulty = false } }
 
     func had(_ text: String) -> Bool { state.withLock { $0.texts.contains(text) } }
 
@@ -130,8 +129,8 @@ final class AccountGate: Transport {
     func send(_ request: TransportRequest) async throws -> TransportResponse {
         let token = request.headers["Authorization"]?.dropFirst("Bearer ".count) ?? ""
         let account = String(token.prefix { $0 != "-" })
-        look(request.url.absoluteString, account)
-        look(String(decoding: request.body ?? [], as: UTF8.self), account)
+        inspect(request.url.absoluteString, account)
+        inspect(String(decoding: request.body ?? [], as: UTF8.self), account)
         let isExpired = state.withLock { state in
             state.requests += 1
             return state.isFaulty && state.generator.chance(5)
@@ -140,12 +139,12 @@ final class AccountGate: Transport {
             return TransportResponse(status: 401, headers: ["WWW-Authenticate": "Bearer"])
         }
         let response = try await inner.send(request)
-        look(String(decoding: response.body, as: UTF8.self), account)
+        inspect(String(decoding: response.body, as: UTF8.self), account)
         return response
     }
 
-    /// Finds the words that say whose they are.
-    private func look(_ text: String, _ account: String) {
+    /// Finds the words that name their owner.
+    private func inspect(_ text: String, _ account: String) {
         let isPart: (Character) -> Bool = { $0.isLetter || $0.isNumber || $0 == "-" }
         let words = text.split { !isPart($0) }.filter { $0.hasPrefix("by-") }.map(String.init)
         state.withLock { state in

@@ -1,5 +1,5 @@
-// Guarantee 10 in seeded worlds: phones that several people share, one server with owners, a bad
-// network. No operation of one account is sent by another, and who took their rows along is not seen.
+// Guarantee 10 in simulations from seeds: phones that several people share, one server with owners, and a bad network.
+// No account's operation is sent by another account, and purged rows are not visible.
 
 import Foundation
 import Testing
@@ -7,8 +7,8 @@ import Tideline
 import TidelineCore
 
 @Suite struct AccountWorldTests {
-    @Test func nobodysDataUnderAnothersName() async throws {
-        // One alone where TIDELINE_SEED names it.
+    @Test func noAccountSendsAnotherAccountsData() async throws {
+        // Runs a single seed if TIDELINE_SEED names one.
         let seeds = WorldTests.seeds.count == 1 ? WorldTests.seeds : Array(0..<Self.count)
         let reports = try await Self.run(seeds.map { AccountWorld(seed: $0) })
         for (seed, report) in zip(seeds, reports) {
@@ -17,7 +17,7 @@ import TidelineCore
             #expect(report.wrong == [], "seed \(seed)")
         }
         guard seeds.count > 1 else { return }
-        // The worlds have what they are to show.
+        // The simulations cover all kinds of events.
         for what in [\AccountWorld.Report.purged, \.left, \.ended] {
             #expect(reports.map { $0[keyPath: what] }.reduce(0, +) > seeds.count)
         }
@@ -25,24 +25,24 @@ import TidelineCore
 
     private static let count: UInt64 = 12
 
-    @Test func aSeedRepeats() async throws {
+    @Test func aSeedRepeatsItsRun() async throws {
         let worlds = [AccountWorld(seed: 3)]
         #expect(try await Self.run(worlds) == Self.run(worlds))
     }
 
-    /// Where nobody takes their rows along they are seen.
-    @Test func aRowThatStaysIsNoticed() async throws {
+    /// If no account purges its rows, they are found.
+    @Test func aRowThatStaysIsDetected() async throws {
         let reports = try await Self.run((0..<2).map { AccountWorld(seed: $0, purges: false) })
         #expect(reports.contains { !$0.strangers.isEmpty })
         #expect(reports.allSatisfy { $0.foreign.isEmpty })
     }
 
-    /// What comes under another's token is seen, and what goes to another.
-    @Test func aForeignOperationIsNoticed() async throws {
+    /// Data that is sent under another account's token is found, and so is data that is returned to another account.
+    @Test func anotherAccountsOperationIsDetected() async throws {
         let echo = ScriptedTransport()
         echo.add(.json(200, #"{"id":"by-cleo-1"}"#))
         let gate = AccountGate(echo, seed: 0)
-        gate.mend()
+        gate.stopFaults()
         var headers = HTTPFields()
         headers["Authorization"] = "Bearer ben-token-1"
         let request = TransportRequest(
@@ -57,7 +57,7 @@ import TidelineCore
         #expect(report.foreign == ["by-anna-1 under 'ben'", "by-cleo-1 under 'ben'"])
     }
 
-    /// On a thread of its own: a world would keep one of Swift's pool busy.
+    /// Runs on a separate thread, because a simulation would block one of Swift's thread pool.
     private static func run(_ worlds: [AccountWorld]) async throws -> [AccountWorld.Report] {
         try await withCheckedThrowingContinuation { continuation in
             Thread.detachNewThread {

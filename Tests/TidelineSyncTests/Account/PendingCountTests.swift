@@ -1,4 +1,4 @@
-// How many changes wait, told apart by account; and what the errors about them say first.
+// How many operations are pending, counted by account, and the order of their errors.
 
 import Foundation
 import Observation
@@ -50,10 +50,10 @@ import TidelineTestKit
         let device = try await device()
         try await device.todos().insert([Todo(id: "a"), Todo(id: "b")])
         let live = try LiveStatus(device.client)
-        while live.pending != PendingCounts(own: 2) { await Task.yield() }
+        try await until { live.pending == PendingCounts(own: 2) }
         signIn.change(to: "ben")
         await device.client.accountChanged()
-        while live.pending != PendingCounts(otherAccounts: 2) { await Task.yield() }
+        try await until { live.pending == PendingCounts(otherAccounts: 2) }
         #expect(live.pendingCount == 0)
     }
 

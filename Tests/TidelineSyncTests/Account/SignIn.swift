@@ -1,4 +1,4 @@
-// SignIn: who is signed in, in tests: tokens are the account with a number that each renewal raises.
+// SignIn: the signed-in account of a test. A token is the account's name with a number that each renewal increments.
 
 import Foundation
 import Synchronization
@@ -12,7 +12,7 @@ final class SignIn: Authentication {
     private struct State {
         var account: String?
         var number = 1
-        var asked: [Bool] = []
+        var renewals: [Bool] = []
         var fails = false
         var onRefresh: (@Sendable () async -> Void)?
     }
@@ -25,19 +25,19 @@ final class SignIn: Authentication {
 
     func change(to account: String?) { state.withLock { $0.account = account } }
 
-    /// Each time that a token was asked for: whether it was to be renewed.
-    var asked: [Bool] { state.withLock { $0.asked } }
+    /// For each token request, whether it was a renewal.
+    var renewals: [Bool] { state.withLock { $0.renewals } }
 
     func fail() { state.withLock { $0.fails = true } }
 
-    /// Runs something while a token is renewed.
+    /// Runs a closure while a token is renewed.
     func onRefresh(_ body: @escaping @Sendable () async -> Void) {
         state.withLock { $0.onRefresh = body }
     }
 
     func token(refreshing: Bool) async throws -> String {
         let hook = state.withLock { state in
-            state.asked.append(refreshing)
+            state.renewals.append(refreshing)
             if refreshing { state.number += 1 }
             return refreshing ? state.onRefresh : nil
         }

@@ -1,4 +1,4 @@
-// Tokens on a bad network: offline or a sign-in, calls without an end, and new tokens.
+// Tokens on a bad network: offline or a required sign-in, calls that never return, and new tokens.
 
 import Foundation
 import Synchronization
@@ -35,8 +35,10 @@ final class ScriptedSignIn: Authentication {
         NSError(domain: "NSURLErrorDomain", code: -1009),
     ]
 
-    @Test("a token that the network keeps back is offline, and the same change goes out later")
-    func aFailedTokenIsOffline() async throws {
+    @Test(
+        "a token that the network does not deliver means offline, and the same change is sent later"
+    )
+    func aFailedTokenMeansOffline() async throws {
         for error in Self.passingErrors {
             let fails = Mutex(true)
             let signIn = ScriptedSignIn { _ in
@@ -61,8 +63,8 @@ final class ScriptedSignIn: Authentication {
         }
     }
 
-    @Test("a renewal that fails on the network after a 401 is offline, too")
-    func aFailedRenewalIsOffline() async throws {
+    @Test("a renewal that fails on the network after a 401 means offline, too")
+    func aFailedRenewalMeansOffline() async throws {
         let signIn = ScriptedSignIn { refreshing in
             if refreshing { throw URLError(.networkConnectionLost) }
             return "old"
@@ -81,7 +83,7 @@ final class ScriptedSignIn: Authentication {
     }
 
     @Test("an app that says that the user has to sign in ends the push as unauthorized")
-    func aSignInIsASignIn() async throws {
+    func aRequiredSignInEndsThePush() async throws {
         for error: any Error in [
             SignInRequired("Your session ended"), SyncError(.unauthorized, "Gone."),
             URLError(.userAuthenticationRequired),
@@ -98,7 +100,7 @@ final class ScriptedSignIn: Authentication {
     }
 
     @Test("an app that signs the account out while it renews the token needs a sign-in")
-    func aSignOutDuringTheRenewal() async throws {
+    func aSignOutDuringTheRenewalNeedsASignIn() async throws {
         let holder = Mutex<ScriptedSignIn?>(nil)
         let signIn = ScriptedSignIn { _ in
             holder.withLock { $0 }?.signOut()
@@ -110,8 +112,11 @@ final class ScriptedSignIn: Authentication {
     }
 
     /// `reacts`: whether the call ends when its task is cancelled.
-    @Test("a token call without an end is offline after its limit", arguments: [true, false])
-    func aTokenThatNeverComes(reacts: Bool) async throws {
+    @Test(
+        "a token call that does not return means offline after its time limit",
+        arguments: [true, false]
+    )
+    func aTokenCallThatNeverReturns(reacts: Bool) async throws {
         let signIn = ScriptedSignIn { _ in
             if reacts {
                 try await Task.sleep(for: .seconds(3600))
@@ -143,8 +148,8 @@ final class ScriptedSignIn: Authentication {
         await #expect(throws: (any Error).self) { try await read.value }
     }
 
-    @Test("automatic sync goes on by itself after a token that timed out")
-    func automaticSyncGoesOn() async throws {
+    @Test("automatic sync resumes by itself after a token that timed out")
+    func automaticSyncResumes() async throws {
         let calls = Mutex(0)
         let signIn = ScriptedSignIn { _ in
             let call = calls.withLock { calls in
@@ -185,7 +190,7 @@ final class ScriptedSignIn: Authentication {
     }
 
     @Test("the server's reason reaches the app")
-    func theServersReason() async throws {
+    func aPushReportsTheServersReason() async throws {
         let transport = ScriptedTransport(
             otherwise: .json(401, #"{"error":"The token has expired"}"#)
         )
@@ -213,7 +218,7 @@ final class ScriptedSignIn: Authentication {
     }
 
     @Test("pulls and direct tables report the server's reason")
-    func theServersReasonOfReads() async throws {
+    func readsReportTheServersReason() async throws {
         let transport = ScriptedTransport(
             otherwise: .json(
                 401,
@@ -236,7 +241,7 @@ final class ScriptedSignIn: Authentication {
     }
 
     @Test("a new token of the same account is used at once")
-    func aNewToken() async throws {
+    func aNewTokenIsUsed() async throws {
         let role = Mutex("reader")
         let signIn = ScriptedSignIn { _ in role.withLock { $0 } }
         let transport = ScriptedTransport(otherwise: page([]))
@@ -250,8 +255,8 @@ final class ScriptedSignIn: Authentication {
         #expect(transport.sent.last?.bearer == "Bearer writer")
     }
 
-    @Test("a token that was on its way when the token changed is not kept")
-    func aTokenOnItsWay() async throws {
+    @Test("a token that was being fetched when the token changed is not kept")
+    func aTokenThatWasBeingFetchedIsNotKept() async throws {
         let client = Mutex<SyncClient?>(nil)
         let calls = Mutex(0)
         let signIn = ScriptedSignIn { _ in

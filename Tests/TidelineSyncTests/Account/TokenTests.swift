@@ -1,4 +1,4 @@
-// Tokens: in which header they go, where they never go, and how they are renewed.
+// Tokens: the header fields that carry them, the places that never contain them, and their renewal.
 
 import Foundation
 import Synchronization
@@ -24,7 +24,7 @@ import TidelineTestKit
     }
 
     @Test(arguments: [ServerGeneration.datasync, .classic])
-    func eachGenerationReadsItsHeader(generation: ServerGeneration) async throws {
+    func eachGenerationGetsItsHeader(generation: ServerGeneration) async throws {
         let device = try await device(generation)
         transport.add(generation == .classic ? .json(200, "[]") : page([]))
         try await device.todos().pull(queryID: nil)
@@ -33,7 +33,7 @@ import TidelineTestKit
         #expect(sent.zumoAuth == (generation == .classic ? "anna-token-1" : nil))
     }
 
-    /// Both headers until an answer has told.
+    /// Both header fields are sent until an answer shows the generation.
     @Test func anUnknownServerGetsBoth() async throws {
         let device = try await device()
         transport.add(page([]), page([]))
@@ -43,17 +43,17 @@ import TidelineTestKit
         #expect(transport.sent.map(\.zumoAuth) == ["anna-token-1", nil])
     }
 
-    @Test func whoeverIsNotSignedInSendsNone() async throws {
+    @Test func aSignedOutClientSendsNoToken() async throws {
         signIn.change(to: nil)
         let device = try await device()
         transport.add(page([]))
         try await device.todos().pull(queryID: nil)
         #expect(transport.sent.map(\.bearer) == [nil])
-        #expect(signIn.asked == [])
+        #expect(signIn.renewals == [])
     }
 
-    /// The same bytes go out again, and the push goes on.
-    @Test func aRefusedTokenIsRenewed() async throws {
+    /// The same bytes are sent again, and the push continues.
+    @Test func aRejectedTokenIsRenewed() async throws {
         let device = try await device(.datasync)
         try await device.todos().insert(Todo(id: "a", text: "mine"))
         transport.add(.status(401), .json(201, serverRow("a", 1, text: "mine")))
@@ -61,20 +61,20 @@ import TidelineTestKit
         #expect(transport.sent.map(\.bearer) == ["Bearer anna-token-1", "Bearer anna-token-2"])
         #expect(transport.sent[0].body == transport.sent[1].body)
         #expect(transport.sent[0].requestID == transport.sent[1].requestID)
-        #expect(signIn.asked == [false, true])
+        #expect(signIn.renewals == [false, true])
     }
 
-    /// The renewed one is used from then on, though the app would give the old one.
-    @Test func aTokenIsAskedForOnce() async throws {
+    /// The renewed token is used from then on, although the app would return the old one.
+    @Test func aTokenIsRequestedOnce() async throws {
         let device = try await device(.datasync)
         transport.add(.status(401), page([]), page([]))
         try await device.todos().pull(queryID: nil)
         try await device.todos().pull(queryID: nil)
-        #expect(signIn.asked == [false, true])
+        #expect(signIn.renewals == [false, true])
         #expect(transport.sent[2].bearer == "Bearer anna-token-2")
     }
 
-    @Test func aNewTokenThatIsRefusedIsTheEnd() async throws {
+    @Test func aRejectedNewTokenEndsThePush() async throws {
         let device = try await device(.datasync)
         try await device.todos().insert(Todo(id: "a", text: "mine"))
         transport.add(.status(401), .status(401))
@@ -82,16 +82,16 @@ import TidelineTestKit
         #expect(try await device.queue() == ["insert a attempted"])
     }
 
-    /// Many calls that are refused wait for one renewal.
-    @Test func oneRefreshForAll() async throws {
+    /// Several rejected calls wait for one renewal.
+    @Test func callsShareOneRenewal() async throws {
         let refused = Mutex(0)
         let signIn = signIn
         let answers = ScriptedTransport(
             otherwise: .run { request in
                 guard request.bearer == "Bearer anna-token-1" else { return page([]) }
                 refused.withLock { $0 += 1 }
-                // None of them is answered before all have come.
-                while refused.withLock({ $0 }) < 2 { await Task.yield() }
+                // No call is answered before all of them have arrived.
+                try await until { refused.withLock({ $0 }) >= 2 }
                 return .status(401)
             }
         )
@@ -103,12 +103,12 @@ import TidelineTestKit
         async let first = device.client.table(Todo.self).read()
         async let second = device.client.table(Note.self).read()
         _ = try await (first, second)
-        #expect(signIn.asked.count { $0 } == 1)
+        #expect(signIn.renewals.count { $0 } == 1)
         #expect(answers.sent.map(\.bearer).filter { $0 == "Bearer anna-token-2" }.count == 2)
     }
 
-    /// What the app throws is the cause, and ends the push.
-    @Test func noTokenEndsThePush() async throws {
+    /// The error that the app throws is the cause, and ends the push.
+    @Test func aMissingTokenEndsThePush() async throws {
         let device = try await device(.datasync)
         try await device.todos().insert(Todo(id: "a", text: "mine"))
         signIn.fail()
@@ -121,29 +121,29 @@ import TidelineTestKit
         #expect(await code { try await device.todos().pull(queryID: nil) } == nil)
     }
 
-    /// A call that is cancelled while the token is renewed ends, and takes it from no other.
-    @Test func aCancelledCallLeavesTheRenewal() async throws {
+    /// A call that is cancelled during the renewal ends, and the other calls still get the token.
+    @Test func aCancelledCallDoesNotEndTheRenewal() async throws {
         let device = try await device(.datasync)
         let begun = Mutex(false)
         let isOver = Mutex(false)
         signIn.onRefresh {
             begun.withLock { $0 = true }
-            while !isOver.withLock({ $0 }) { await Task.yield() }
+            try? await until { isOver.withLock({ $0 }) }
         }
         transport.add(.status(401), .status(401), page([]))
         let one = Task { try await device.client.table(Todo.self).read() }
-        while !begun.withLock({ $0 }) { await Task.yield() }
+        try await until { begun.withLock({ $0 }) }
         let two = Task { try await device.client.table(Note.self).read() }
-        while transport.sent.count < 2 { await Task.yield() }
+        try await until { transport.sent.count >= 2 }
         one.cancel()
         await #expect(throws: (any Error).self) { try await one.value }
         isOver.withLock { $0 = true }
         _ = try await two.value
-        #expect(signIn.asked.count { $0 } == 1)
+        #expect(signIn.renewals.count { $0 } == 1)
     }
 
     @Test(arguments: ["", "Bearer x", "a\r\nX-Other: b", "é"])
-    func aTokenThatNoHeaderHoldsIsRefused(token: String) async throws {
+    func aTokenThatIsNotAValidHeaderValueIsRejected(token: String) async throws {
         struct Odd: Authentication {
             var accountID: String? { "anna" }
             let text: String
@@ -158,16 +158,16 @@ import TidelineTestKit
         if token.count > 1 { #expect(error?.message.contains(token) == false) }
     }
 
-    /// A link that leads elsewhere is not followed, and the token goes nowhere else.
-    @Test func neverToAnotherOrigin() async throws {
+    /// A link to another origin is not followed, and the token is sent to no other origin.
+    @Test func aTokenIsNeverSentToAnotherOrigin() async throws {
         let device = try await device(.datasync)
         transport.add(page([serverRow("a", 1)], next: "http://localhost.example/tables/Todo?p=2"))
         #expect(await code { try await device.todos().pull(queryID: nil) } == .badResponse)
         #expect(transport.sent.count == 1)
     }
 
-    /// Direct tables send it too, and renew it.
-    @Test func directTablesAreSigned() async throws {
+    /// Direct tables send the token, too, and renew it.
+    @Test func directTablesSendTheToken() async throws {
         let device = try await device(.datasync)
         transport.add(.status(401), .json(200, serverRow("a", 1)))
         let todo = try await device.client.table(Todo.self).read(id: "a")
@@ -175,8 +175,8 @@ import TidelineTestKit
         #expect(transport.sent.map(\.bearer) == ["Bearer anna-token-1", "Bearer anna-token-2"])
     }
 
-    /// Not in the file, in an error or in an event.
-    @Test func noTokenInLogErrorOrFile() async throws {
+    /// The token is in no file, error, or event.
+    @Test func noTokenIsInALogErrorOrFile() async throws {
         try await withTemporaryFile { path in
             let device = try await device(.datasync, store: try SQLiteStore(path: path))
             let events = Mutex<[String]>([])

@@ -1,4 +1,4 @@
-// ExplainTests: SyncContext.explain, in front of a script and a server in this process.
+// ExplainTests: SyncContext.explain, in front of a script and of an in-process server.
 
 import Testing
 import Tideline
@@ -12,7 +12,7 @@ import TidelineTestKit
         try await device.context.explain(table: "Todo", id: id)
     }
 
-    @Test func anInsertWaits() async throws {
+    @Test func aPendingInsertIsExplained() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a", text: "secret"))
         let why = try await explain(device)
@@ -20,7 +20,7 @@ import TidelineTestKit
         #expect(!why.description.contains("secret"))
     }
 
-    @Test func theAnswerWasLost() async throws {
+    @Test func aLostAnswerIsExplained() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a"))
         transport.add(.lost)
@@ -31,7 +31,7 @@ import TidelineTestKit
         #expect(codes.starts(with: [.here, .attempted, .outcomeUnknown, .behind]))
     }
 
-    @Test func theServerRejected() async throws {
+    @Test func aRejectionIsExplained() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1)])
         try await device.todos().update(id: "a") { $0.text = "mine" }
@@ -47,7 +47,7 @@ import TidelineTestKit
         #expect(try await explain(device).description.contains("gave as version v2"))
     }
 
-    @Test func queriesHoldIt() async throws {
+    @Test func theQueriesOfARowAreListed() async throws {
         let server = try await makeServer()
         let other = try await Device(server.transport)
         for (id, rank) in [("a", 70), ("b", 1), ("c", 1)] {
@@ -69,7 +69,7 @@ import TidelineTestKit
         #expect(try await explain(device).isHere == false)
     }
 
-    @Test func aCancelledEditIsHereOnly() async throws {
+    @Test func aCancelledEditIsOnTheDeviceOnly() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a"))
         transport.add(.status(403))

@@ -1,4 +1,4 @@
-// RowExplanationTests: what is known of a row, case by case, and what is said of it.
+// RowExplanationTests: the known facts about a row, case by case, and the text that explains them.
 
 import Foundation
 import Testing
@@ -9,7 +9,7 @@ import TidelineCore
     struct Case: Sendable, CustomTestStringConvertible {
         var name: String
         var codes: [RowExplanation.Code]
-        /// What the text has to say.
+        /// The words that the text must contain.
         var says: [String] = []
         var change: @Sendable (inout RowFacts) -> Void
 
@@ -49,7 +49,7 @@ import TidelineCore
 
     private static let cases: [Case] = [
         Case(
-            name: "as the server gave it",
+            name: "as the server returned it",
             codes: [.here, .serverVersion, .held, .lastPull],
             says: ["version v1", "The query 'open' holds it.", "2026-01-01T00:00:00Z"]
         ) {
@@ -59,7 +59,7 @@ import TidelineCore
             $0.lastPull = Date(timeIntervalSince1970: 1_767_225_600)
         },
         Case(
-            name: "held by two queries and a pull without an id",
+            name: "in two queries and a pull without an id",
             codes: [.here, .serverVersion, .held],
             says: ["The queries 'high', 'open', of a pull without a query id hold it."]
         ) {
@@ -68,7 +68,7 @@ import TidelineCore
             $0.queries = [query("high", 2), query("open", 1)]
         },
         Case(
-            name: "held by the former reading of a query that begins anew",
+            name: "in the former read of a query that restarts",
             codes: [.here, .serverVersion, .held, .reading],
             says: ["'open' holds it", "not read to its end"]
         ) {
@@ -77,7 +77,7 @@ import TidelineCore
             $0.queries = [query("open", 3, former: 0b10)]
         },
         Case(
-            name: "no query holds it",
+            name: "in no query",
             codes: [.here, .serverVersion, .unheld],
             says: ["leaves with the next pull."]
         ) {
@@ -86,7 +86,7 @@ import TidelineCore
             $0.queries = [query("open", 1)]
         },
         Case(
-            name: "held by a query that is gone",
+            name: "in a query that was removed",
             codes: [.here, .serverVersion, .held],
             says: ["not known any more"]
         ) {
@@ -95,7 +95,7 @@ import TidelineCore
             $0.queries = [query("open", 1)]
         },
         Case(
-            name: "no query holds it, and an edit waits",
+            name: "in no query, with a pending edit",
             codes: [.here, .unsent, .basis, .unheld],
             says: ["after its operations are done"]
         ) {
@@ -105,7 +105,7 @@ import TidelineCore
             $0.queries = [query("open", 1)]
         },
         Case(
-            name: "here only",
+            name: "on the device only",
             codes: [.here, .localOnly, .unheld, .neverPulled],
             says: ["on this device only", "never pulled"]
         ) { $0.row = ["id": "a", "text": "secret"] },
@@ -128,7 +128,7 @@ import TidelineCore
             ]
         },
         Case(
-            name: "sent, and nothing that settles it came back",
+            name: "sent, with an unknown outcome",
             codes: [.here, .attempted, .outcomeUnknown, .basis],
             says: ["same bytes"]
         ) {
@@ -136,7 +136,7 @@ import TidelineCore
             $0.operations = [operation(.update, .attempted)]
         },
         Case(
-            name: "an edit released what was sent without an answer",
+            name: "an edit released an operation that was sent without an answer",
             codes: [.here, .unsent, .outcomeUnknown, .basis],
             says: ["waits to be sent. The next push"]
         ) {
@@ -170,7 +170,7 @@ import TidelineCore
             ]
         },
         Case(
-            name: "an entry that cannot be read",
+            name: "an unreadable operation",
             codes: [.here, .damaged, .basis],
             says: ["column 'sentRow'", "Discard it by its error"]
         ) {
@@ -178,13 +178,13 @@ import TidelineCore
             $0.operations = [operation(.update, .parked, isDamaged: true)]
         },
         Case(
-            name: "deleted here",
+            name: "deleted on the device",
             codes: [.absent, .unsent, .basis],
             says: ["it was deleted here", "The delete waits"]
         ) { $0.operations = [operation(.delete)] },
         Case(name: "never pulled", codes: [.absent, .neverPulled], says: ["'Todo'"]) { _ in },
         Case(
-            name: "no pull brought it",
+            name: "returned by no pull",
             codes: [.absent, .notPulled, .lastPull],
             says: ["none of the queries 'open', or"]
         ) {
@@ -197,7 +197,7 @@ import TidelineCore
             says: ["none of the queries, or"]
         ) { $0.lastPull = Date(timeIntervalSince1970: 1_767_225_600) },
         Case(
-            name: "queries in the middle of reading, and of another server",
+            name: "an unfinished query, and a query of another server",
             codes: [.absent, .reading, .otherEndpoint, .notPulled],
             says: ["'cut' was not read", "'old' was pulled from another server"]
         ) {
@@ -210,7 +210,7 @@ import TidelineCore
     ]
 
     @Test(arguments: cases)
-    func tells(_ example: Case) {
+    func explains(_ example: Case) {
         var facts = RowFacts(table: "Todo", itemID: "a")
         example.change(&facts)
         let explanation = RowExplanation(facts)

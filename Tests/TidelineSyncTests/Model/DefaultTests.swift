@@ -1,4 +1,4 @@
-// Defaults: a row without a value reads the value behind `=`, or the store does not open.
+// Defaults: a row without a value reads as the value after `=`, or the store does not open.
 
 import Foundation
 import Testing
@@ -21,7 +21,7 @@ import TidelineTestKit
         var country = "CH"
     }
 
-    /// All properties have defaults.
+    /// A model whose properties all have defaults.
     private struct Whole: SyncRecord, Hashable {
         static let tableName = "Item"
         var id = UUID().uuidString.lowercased()
@@ -35,7 +35,7 @@ import TidelineTestKit
         var note: String?
     }
 
-    /// One has none, and the model says so.
+    /// A model with a property that has no default, and that declares its defaults.
     private struct Partial: SyncRecord, Hashable {
         static let tableName = "Item"
         var id = UUID().uuidString.lowercased()
@@ -47,15 +47,15 @@ import TidelineTestKit
         static let defaults = Partial(name: "")
     }
 
-    /// The same without saying so.
-    private struct Silent: SyncRecord, Hashable {
+    /// The same model without declared defaults.
+    private struct Undeclared: SyncRecord, Hashable {
         static let tableName = "Item"
         var id = UUID().uuidString.lowercased()
         var name: String
         var isActive = true
     }
 
-    /// One that may be nil no more.
+    /// A model with a property that used to be optional.
     private struct Ranked: SyncRecord, Hashable {
         static let tableName = "Item"
         var id = UUID().uuidString.lowercased()
@@ -73,7 +73,7 @@ import TidelineTestKit
         try await Device(ScriptedTransport(), store: store, tables: [type], schemas: schemas)
     }
 
-    /// Runs a test with a store that version 1 has put a row into.
+    /// Runs a test with a store in which version 1 of the model has stored a row.
     private func withRow(
         _ kind: Kind,
         _ body: (_ store: () throws -> any LocalStore) async throws -> Void
@@ -90,7 +90,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("an older row reads the value behind =", arguments: Kind.allCases)
+    @Test("an older row reads as the value after =", arguments: Kind.allCases)
     func wholeModels(kind: Kind) async throws {
         try await withRow(kind) { store in
             let table = try await open(Whole.self, try store()).client.syncTable(Whole.self)
@@ -103,18 +103,21 @@ import TidelineTestKit
         }
     }
 
-    @Test("a model tells its defaults", arguments: Kind.allCases)
-    func toldDefaults(kind: Kind) async throws {
+    @Test("a model declares its defaults", arguments: Kind.allCases)
+    func declaredDefaults(kind: Kind) async throws {
         try await withRow(kind) { store in
             let table = try await open(Partial.self, try store()).client.syncTable(Partial.self)
             #expect(try await table.read(id: "a") == Partial(id: "a", name: "Ann"))
         }
     }
 
-    @Test("a model that tells none cannot open a store with rows", arguments: Kind.allCases)
+    @Test(
+        "a model without declared defaults cannot open a store with rows",
+        arguments: Kind.allCases
+    )
     func unknownDefaults(kind: Kind) async throws {
         try await withRow(kind) { store in
-            for (type, property) in [(Silent.self, "isActive"), (Ranked.self, "rank")]
+            for (type, property) in [(Undeclared.self, "isActive"), (Ranked.self, "rank")]
                 as [(any SyncRecord.Type, String)]
             {
                 let error = await #expect(throws: SyncError.self) {
@@ -123,20 +126,20 @@ import TidelineTestKit
                 #expect(error?.code == .defaultRequired)
                 #expect(error?.message.contains("'\(property)'") == true)
             }
-            // The declared schema tells it, too; so does an update of the app that removes the property again.
+            // The declared schema has the default, too; an update of the app that removes the property helps as well.
             let declared = TableSchema(
                 name: "Item",
                 columns: [ColumnDefinition("isActive", .boolean, nullable: false, default: true)]
             )
-            let table = try await open(Silent.self, try store(), schemas: [declared]).client
-                .syncTable(Silent.self)
+            let table = try await open(Undeclared.self, try store(), schemas: [declared]).client
+                .syncTable(Undeclared.self)
             #expect(try await table.read(id: "a")?.isActive == true)
             let first = try await open(First.self, try store()).client.syncTable(First.self)
             #expect(try await first.read(id: "a") == First(id: "a", name: "Ann"))
         }
     }
 
-    /// Models whose default is the moment at which it is asked for.
+    /// Models whose default is the current time.
     private struct Stamped: SyncRecord, Hashable {
         static let tableName = "Item"
         var id = ""
@@ -159,16 +162,16 @@ import TidelineTestKit
         var note = Note()
     }
 
-    private struct Told: SyncRecord, Hashable {
+    private struct Declared: SyncRecord, Hashable {
         static let tableName = "Item"
         var id = ""
         var name: String
         var start = Date()
 
-        static let defaults = Told(name: "")
+        static let defaults = Declared(name: "")
     }
 
-    /// One whose date is the same each time.
+    /// A model whose date is the same each time.
     private struct Fixed: SyncRecord, Hashable {
         static let tableName = "Item"
         var id = ""
@@ -177,12 +180,15 @@ import TidelineTestKit
         var end = Date(timeIntervalSince1970: 4_000_000_000)
     }
 
-    @Test("a default that is the present moment is none", arguments: Kind.allCases)
-    func momentsAreNoDefaults(kind: Kind) async throws {
+    @Test(
+        "a default that is the current time does not count as a default",
+        arguments: Kind.allCases
+    )
+    func currentTimesAreNotDefaults(kind: Kind) async throws {
         try await withRow(kind) { store in
             for (type, property) in [
                 (Stamped.self, "start"), (Due.self, "due"), (Noted.self, "note"),
-                (Told.self, "start"),
+                (Declared.self, "start"),
             ] as [(any SyncRecord.Type, String)] {
                 let error = await #expect(throws: SyncError.self, "\(type)") {
                     _ = try await open(type, try store())
@@ -196,34 +202,34 @@ import TidelineTestKit
     }
 
     @Test("a fresh store, the same model, and rows that have values open", arguments: Kind.allCases)
-    func nothingToRefuse(kind: Kind) async throws {
+    func otherStoresOpen(kind: Kind) async throws {
         try await withTemporaryFile { path in
             let memory = MemoryStore()
             for _ in 0..<2 {
                 var store: any LocalStore = memory
                 if kind == .file { store = try SQLiteStore(path: path) }
-                let device = try await open(Silent.self, store)
-                try await device.client.syncTable(Silent.self).insert(Silent(name: "Ann"))
+                let device = try await open(Undeclared.self, store)
+                try await device.client.syncTable(Undeclared.self).insert(Undeclared(name: "Ann"))
             }
         }
     }
 
-    @Test("an older store file, which remembers no properties, is refused as well")
-    func filesOfBefore() async throws {
+    @Test("an older store file, which stores no properties, is rejected as well")
+    func olderFilesAreRejected() async throws {
         try await withRow(.file) { store in
             let before = try await open(First.self, try store())
             try await before.store.write { writer in
                 _ = try writer.delete(ids: ["required|item"], in: "MS_TableConfig")
             }
             let error = await #expect(throws: SyncError.self) {
-                _ = try await open(Silent.self, try store())
+                _ = try await open(Undeclared.self, try store())
             }
             #expect(error?.code == .defaultRequired)
         }
     }
 
     @Test(
-        "a nested value without a member, or with null in it, reads it from the default",
+        "a nested value with a missing or null member reads it from the default",
         arguments: [#"{"city":"Genf"}"#, #"{"city":"Genf","country":null}"#]
     )
     func missingMembers(text: String) throws {
@@ -231,8 +237,8 @@ import TidelineTestKit
         #expect(try row.decode(Whole.self).address == Address(city: "Genf", country: "CH"))
     }
 
-    @Test("the server's null is the default, and is not written back")
-    func nullOfTheServer() throws {
+    @Test("the server's null reads as the default, and is not written back")
+    func serverNullReadsAsTheDefault() throws {
         let row: Row = ["id": "a", "isActive": nil, "level": nil, "address": nil, "rank": nil]
         #expect(try row.decode(Partial.self).isActive)
         #expect(try row.decode(Whole.self) == Whole(id: "a"))

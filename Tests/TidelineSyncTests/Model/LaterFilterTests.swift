@@ -1,4 +1,4 @@
-// Filters over properties that the rows of before have no value for, held against the records.
+// Filters on properties that older rows have no value for, compared with filters of the decoded records.
 
 import Foundation
 import Testing
@@ -47,7 +47,7 @@ import TidelineTestKit
     ]
 
     @Test(arguments: StoreKind.allCases, [1, 2] as [UInt64])
-    func aFilterIsThatOfTheRecords(kind: StoreKind, seed: UInt64) async throws {
+    func aFilterMatchesTheDecodedRecords(kind: StoreKind, seed: UInt64) async throws {
         try await withTemporaryFile { path in
             let store = try await kind.stores(in: path)("one")
             let device = try await Device(ScriptedTransport(), store: store, tables: [Later.self])
@@ -74,9 +74,9 @@ import TidelineTestKit
         }
     }
 
-    /// A purge removes the records that a read would show, and no others.
+    /// A purge removes exactly the records that a read with its filter returns.
     @Test(arguments: 0..<5)
-    func aPurgeMeansWhatAReadShows(index: Int) async throws {
+    func aPurgeRemovesTheRowsThatAReadShows(index: Int) async throws {
         let device = try await Device(ScriptedTransport(), tables: [Later.self])
         try await device.seed(Later.rows(40, seed: 3), "Later")
         let table = try device.client.syncTable(Later.self)

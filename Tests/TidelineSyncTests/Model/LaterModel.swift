@@ -1,11 +1,11 @@
-// A model with properties that the rows of before have not, and such rows, from a seed.
+// A model with properties that older rows do not have, and such rows from a seed.
 
 import Foundation
 import Tideline
 import TidelineCore
 import TidelineTestKit
 
-/// Every property but the id came later; none may be nil but `other`.
+/// Every property except the id was added later; only `other` may be nil.
 struct Later: SyncRecord, Hashable {
     enum Weight: String, Codable { case heavy, light, medium }
 
@@ -54,7 +54,7 @@ struct Later: SyncRecord, Hashable {
         ]
     }
 
-    /// A row with a value in some of the columns.
+    /// Returns a row with values in some of the columns.
     static func row(_ id: String, _ random: inout SeededGenerator) -> Row {
         let seconds = [-5_000_000.0, 0, 1_000_000, 1_800_000_000.25]
         let keys = ["00000000-0000-0000-0000-000000000001", "f1d2d2f9-24e9-4586-8ac1-9b1f0f1e2d3c"]

@@ -1,4 +1,4 @@
-// Orders by properties that the rows of before have no value for: a row stands where its record does.
+// Orders by properties that older rows have no value for: a row is sorted like its decoded record.
 
 import Foundation
 import Testing
@@ -7,7 +7,7 @@ import TidelineCore
 import TidelineTestKit
 
 @Suite(.timeLimit(.minutes(10))) struct LaterOrderTests {
-    /// A key of an order, and what it means for records.
+    /// A sort key, and its comparison for records.
     private struct Key: Sendable {
         var up: SortTerm<Later>
         var down: SortTerm<Later>
@@ -30,7 +30,7 @@ import TidelineTestKit
         one.utf8.lexicographicallyPrecedes(two.utf8)
     }
 
-    private static func place(_ level: String) -> Int {
+    private static func levelIndex(_ level: String) -> Int {
         Later.levels.firstIndex(of: level) ?? Later.levels.count
     }
 
@@ -40,7 +40,8 @@ import TidelineTestKit
         Key(\.text, text), Key(\.note, text), Key(\.active) { !$0 && $1 },
         Key(\.isDone) { !$0 && $1 }, Key(\.due) { $0 < $1 }, Key(\.start) { $0 < $1 },
         Key(\.weight) { text($0.rawValue, $1.rawValue) },
-        Key(\.level) { place($0) < place($1) }, Key(\.day) { $0 < $1 }, Key(\.noon) { $0 < $1 },
+        Key(\.level) { levelIndex($0) < levelIndex($1) }, Key(\.day) { $0 < $1 },
+        Key(\.noon) { $0 < $1 },
         Key(\.key) { text($0.uuidString.lowercased(), $1.uuidString.lowercased()) },
         Key(\.data) { $0.lexicographicallyPrecedes($1) },
     ]
@@ -61,9 +62,9 @@ import TidelineTestKit
         return device
     }
 
-    /// Each key alone, both ways, with and without a window, and random ones together.
+    /// Each key alone, ascending and descending, with and without a window, and random keys together.
     @Test(arguments: StoreKind.allCases, [1, 2, 3] as [UInt64])
-    func anOrderIsThatOfTheRecords(kind: StoreKind, seed: UInt64) async throws {
+    func anOrderMatchesTheDecodedRecords(kind: StoreKind, seed: UInt64) async throws {
         try await withTemporaryFile { path in
             let store = try await kind.stores(in: path)("one")
             let device = try await device(store, Later.rows(40, seed: seed))
@@ -101,8 +102,8 @@ import TidelineTestKit
         }
     }
 
-    /// A list that shows the first ones shows the right ones, also after changes.
-    @Test func aListThatIsWatchedHasTheOrderOfTheRecords() async throws {
+    /// An observed list with a limit shows the right records, also after changes.
+    @Test func anObservedListHasTheOrderOfTheRecords() async throws {
         try await withTemporaryFile { path in
             let rows: [Row] = [["id": "a", "rank": -5], ["id": "b"], ["id": "c", "rank": 3]]
             let device = try await device(SQLiteStore(path: path), rows)
@@ -116,19 +117,19 @@ import TidelineTestKit
                 sortedBy: [.ascending(\.rank)],
                 limit: 2
             )
-            while await live.isLoading { await Task.yield() }
+            try await until { await !live.isLoading }
             #expect(await live.items.map(\.id) == ["a", "b"])
             try await table.insert(Later(id: "d", rank: -1))
             #expect(try await lists.next()?.map(\.id) == ["a", "d"])
-            while await live.items.map(\.id) != ["a", "d"] { await Task.yield() }
+            try await until { await live.items.map(\.id) == ["a", "d"] }
             try await table.delete(id: "a")
             #expect(try await lists.next()?.map(\.id) == ["d", "b"])
-            while await live.items.map(\.id) != ["d", "b"] { await Task.yield() }
+            try await until { await live.items.map(\.id) == ["d", "b"] }
         }
     }
 
-    /// Rows without a model are what they are, and a server is asked what is written.
-    @Test func rowsWithoutAModelAndServersAreAskedWhatIsWritten() async throws {
+    /// Rows without a model sort by their stored values, and a server is sent the order as written.
+    @Test func untypedRowsAndServersGetTheOrderAsWritten() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport, tables: [Later.self])
         try await device.seed([["id": "a", "rank": -5], ["id": "b"]], "Later")
@@ -144,37 +145,40 @@ import TidelineTestKit
         #expect(query.contains("rank gt least"))
     }
 
-    /// Whether rows lack a value is mostly told by those that came; else they are counted, without an order.
-    @Test func anOrderCostsNoSecondWalk() async throws {
-        let store = AskedStore(MemoryStore())
+    /// Rows that lack a value are usually found among the rows that were read; otherwise they are counted, without an
+    /// order.
+    @Test func anOrderNeedsNoSecondScan() async throws {
+        let store = RecordingStore(MemoryStore())
         let device = try await device(store, [["id": "a", "rank": 1], ["id": "b", "rank": 0]])
         let table = try device.client.syncTable(Later.self)
-        func asked(_ order: [SortTerm<Later>], _ limit: Int?) async throws -> [Bool] {
+        func isCountRead(_ order: [SortTerm<Later>], _ limit: Int?) async throws -> [Bool] {
             store.forget()
             _ = try await table.read(sortedBy: order, limit: limit)
-            return store.asked.map(\.isCount)
+            return store.reads.map(\.isCount)
         }
-        #expect(try await asked([.ascending(\.other)], 1) == [false])
-        #expect(try await asked([.ascending(\.rank)], nil) == [false])
-        #expect(try await asked([.descending(\.rank)], nil) == [false])
-        #expect(try await asked([.ascending(\.rank)], 1) == [false])
-        #expect(try await asked([.descending(\.rank)], 1) == [false, true])
-        #expect(try await asked([.ascending(\.other), .ascending(\.rank)], 1) == [false, true])
+        #expect(try await isCountRead([.ascending(\.other)], 1) == [false])
+        #expect(try await isCountRead([.ascending(\.rank)], nil) == [false])
+        #expect(try await isCountRead([.descending(\.rank)], nil) == [false])
+        #expect(try await isCountRead([.ascending(\.rank)], 1) == [false])
+        #expect(try await isCountRead([.descending(\.rank)], 1) == [false, true])
+        #expect(
+            try await isCountRead([.ascending(\.other), .ascending(\.rank)], 1) == [false, true]
+        )
         try await device.seed([["id": "c"]], "Later")
-        #expect(try await asked([.ascending(\.rank)], 1) == [false, false])
-        #expect(try await asked([.descending(\.rank)], 1) == [false, true, false])
+        #expect(try await isCountRead([.ascending(\.rank)], 1) == [false, false])
+        #expect(try await isCountRead([.descending(\.rank)], 1) == [false, true, false])
     }
 
-    /// Where every row has a value, the column itself is the key, which an index answers.
-    @Test func anIndexStillServesWhereEveryRowHasAValue() async throws {
-        let store = AskedStore(MemoryStore())
+    /// If every row has a value, the column itself is the key, and an index serves it.
+    @Test func anIndexIsStillUsedIfEveryRowHasAValue() async throws {
+        let store = RecordingStore(MemoryStore())
         let device = try await device(store, [["id": "a", "rank": 1], ["id": "b", "rank": 0]])
         let table = try device.client.syncTable(Later.self)
         func key() async throws -> String {
             store.forget()
             _ = try await table.read(sortedBy: [.ascending(\.rank)])
-            let asked = try #require(store.asked.last?.order.first)
-            return "\(asked.expression.kind)"
+            let read = try #require(store.reads.last?.order.first)
+            return "\(read.expression.kind)"
         }
         let plain = "\(SortKey(column: "rank").expression.kind)"
         #expect(try await key() == plain)

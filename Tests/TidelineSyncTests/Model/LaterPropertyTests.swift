@@ -1,4 +1,4 @@
-// Properties that a later version of a model has, and the rows of before have not.
+// Properties that a later version of a model has, and that older rows do not have.
 
 import Foundation
 import Testing
@@ -7,14 +7,14 @@ import TidelineCore
 import TidelineTestKit
 
 @Suite struct LaterPropertyTests {
-    /// The table as it was before.
+    /// The former version of the table.
     private struct Slim: SyncRecord, Hashable {
         static let tableName = "Todo"
         var id = ""
         var text = ""
     }
 
-    /// A device of before, with one row.
+    /// Runs a device with the former version, with one row.
     private func before(_ server: InProcessServer, _ path: String) async throws {
         let device = try await Device(
             server.transport,
@@ -53,11 +53,11 @@ import TidelineTestKit
     }
 
     @Test("a new property whose default is not known keeps the store from opening")
-    func defaultsThatAreNotKnown() async throws {
+    func unknownDefaultsKeepTheStoreClosed() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             try await before(server, path)
-            func refuses(_ type: any SyncRecord.Type, _ property: String) async throws {
+            func rejects(_ type: any SyncRecord.Type, _ property: String) async throws {
                 let error = await #expect(throws: SyncError.self) {
                     _ = try await Device(
                         server.transport,
@@ -69,11 +69,11 @@ import TidelineTestKit
                 #expect(error?.message.contains("'\(property)'") == true)
                 #expect(error?.message.contains("static let defaults = \(type)(") == true)
             }
-            try await refuses(Unknown.self, "complete")
-            try await refuses(Linked.self, "place")
-            try await refuses(Paged.self, "page")
-            // It stays so, and nothing has happened to the store.
-            try await refuses(Unknown.self, "complete")
+            try await rejects(Unknown.self, "complete")
+            try await rejects(Linked.self, "place")
+            try await rejects(Paged.self, "page")
+            // The error stays, and the store is unchanged.
+            try await rejects(Unknown.self, "complete")
             let later = try await Device(
                 server.transport,
                 store: SQLiteStore(path: path),
@@ -99,8 +99,8 @@ import TidelineTestKit
         }
     }
 
-    /// What a read shows as the default is found as that, by reads, counts and observers.
-    @Test func aFilterMeansWhatAReadShows() async throws {
+    /// Reads, counts and observers find a value by the default that a read shows for it.
+    @Test func aFilterMatchesTheValuesThatAReadShows() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             try await before(server, path)
@@ -129,7 +129,7 @@ import TidelineTestKit
                     break
                 }
             }
-            // Rows without a model, and whoever asks for null, see what is stored.
+            // Rows without a model, and filters for null, see the stored values.
             let plain = try later.client.syncTable(named: "Todo")
             #expect(try await plain.count(where: { $0["rank"] == .null }) == 1)
             #expect(try await plain.count(where: { $0["rank"] >= 0 }) == 1)

@@ -1,5 +1,5 @@
-// Columns that are declared more loosely than their properties, and properties whose types wrap a value:
-// filters and orders hold them for what a read shows.
+// Columns that are declared more loosely than their properties, and properties whose types wrap a value: filters and
+// orders use the values that a read shows.
 
 import Foundation
 import Testing
@@ -8,7 +8,7 @@ import TidelineCore
 import TidelineTestKit
 
 @Suite struct LooseColumnTests {
-    /// The properties may not be nil, but for `extra`; the columns say otherwise.
+    /// Only the property `extra` may be nil; the declared columns are all nullable.
     struct Loose: SyncRecord, Hashable {
         var id = ""
         var rank = 0
@@ -25,7 +25,7 @@ import TidelineTestKit
     }
 
     @Test(arguments: [-5, 5])
-    func whatIsReadIsFound(rank: Int64) async throws {
+    func aFilterFindsTheValueThatAReadShows(rank: Int64) async throws {
         let device = try await Device(ScriptedTransport(), tables: [Loose.self])
         try await device.seed(
             [["id": "a"], ["id": "b", "rank": .integer(rank), "note": "other", "extra": 1]],
@@ -82,7 +82,7 @@ import TidelineTestKit
         var day = Day(.zero)
     }
 
-    @Test func aWrappedValueHasTheDefaultOfWhatItWraps() async throws {
+    @Test func aWrapperHasTheDefaultOfItsWrappedValue() async throws {
         let device = try await Device(ScriptedTransport(), tables: [Wrapping.self])
         try await device.seed(
             [

@@ -1,5 +1,5 @@
-// Nested values: an app that knows fewer members than another one changes its own and keeps the rest, on the
-// device, on the wire, and in conflicts.
+// Nested values: an app that knows fewer members than another one changes its own members and keeps the rest, on the
+// device, in requests, and in conflicts.
 
 import Foundation
 import Testing
@@ -100,7 +100,7 @@ import TidelineTestKit
         return device
     }
 
-    private func truth() async throws -> Two {
+    private func serverRecord() async throws -> Two {
         let row = try await device(Two.self).client.table(Two.self).read(id: "a")
         var found = try #require(row)
         found.updatedAt = nil
@@ -142,13 +142,13 @@ import TidelineTestKit
         let local = try #require(try await device.rows("Contact").first).decode(Two.self)
         #expect(local.address == wanted.address && local.labels == wanted.labels)
         #expect(try await device.push() == nil)
-        let found = try await truth()
+        let found = try await serverRecord()
         #expect(found.address == wanted.address)
         #expect(found.labels == wanted.labels)
         #expect(found.phones == wanted.phones)
         try await edit { $0.address = nil }
         #expect(try await device.push() == nil)
-        #expect(try await truth().address == nil)
+        #expect(try await serverRecord().address == nil)
     }
 
     @Test("elements of an array keep their members when others are edited or moved")
@@ -170,7 +170,7 @@ import TidelineTestKit
         )
     }
 
-    @Test("a stored struct that is saved again and again keeps what it does not know")
+    @Test("a struct that is saved repeatedly keeps the members that it does not know")
     func savedAgain() async throws {
         let device = try await first()
         let table = try device.client.syncTable(One.self)
@@ -189,7 +189,7 @@ import TidelineTestKit
         wanted.name = "Anna"
         wanted.address?.city = "Thun"
         wanted.address?.zip = "1"
-        #expect(try await truth() == wanted)
+        #expect(try await serverRecord() == wanted)
     }
 
     @Test("two devices change two members of one object", arguments: [true, false])
@@ -202,12 +202,14 @@ import TidelineTestKit
         var wanted = start
         wanted.address?.country = "DE"
         wanted.address?.city = "Bonn"
-        #expect(try await truth() == wanted)
+        #expect(try await serverRecord() == wanted)
         let local = try #require(try await device.rows("Contact").first).decode(Two.self)
         #expect(local.address == wanted.address)
     }
 
-    @Test("the same member on both sides is a conflict; so are two cases of an enum")
+    @Test(
+        "a change of the same member on both sides is a conflict, and so are two cases of an enum"
+    )
     func contested() async throws {
         let device = try await first(.merge)
         let remote = try await self.device(One.self).client.table(One.self)
@@ -225,11 +227,11 @@ import TidelineTestKit
         item.address?.city = "Nice"
         try await error.updateOperationAndRetry(with: item)
         #expect(try await device.push() == nil)
-        #expect(try await truth().address?.country == "CH")
-        #expect(try await truth().address?.city == "Nice")
+        #expect(try await serverRecord().address?.country == "CH")
+        #expect(try await serverRecord().address?.city == "Nice")
     }
 
-    @Test("a handler's row keeps what the model does not know")
+    @Test("a handler's row keeps the members that the model does not know")
     func custom() async throws {
         let device = try await first(
             .custom { conflict in
@@ -242,11 +244,11 @@ import TidelineTestKit
         try await remote.update(id: "a") { $0.address?.city = "Rome" }
         try await device.client.syncTable(One.self).update(id: "a") { $0.address?.city = "Oslo" }
         #expect(try await device.push() == nil)
-        #expect(try await truth().address?.country == "CH")
-        #expect(try await truth().address?.city == "Wien")
+        #expect(try await serverRecord().address?.country == "CH")
+        #expect(try await serverRecord().address?.city == "Wien")
     }
 
-    @Test("a remote update keeps them, too", arguments: [true, false])
+    @Test("a remote update keeps members that the model does not know", arguments: [true, false])
     func remote(inOneStep: Bool) async throws {
         _ = try await first()
         let table = try await device(One.self).client.table(One.self)
@@ -259,10 +261,10 @@ import TidelineTestKit
         }
         var wanted = start
         wanted.address?.city = "Bonn"
-        #expect(try await truth() == wanted)
+        #expect(try await serverRecord() == wanted)
     }
 
-    @Test("a transaction keeps them, and what it wrote to the row by other ways")
+    @Test("a transaction keeps them, together with its other writes to the row")
     func transaction() async throws {
         let device = try await first()
         try await device.context.transaction { transaction in
@@ -280,10 +282,10 @@ import TidelineTestKit
         wanted.address?.city = "Bonn"
         wanted.address?.zip = "5"
         wanted.address?.geo?.lat = 9
-        #expect(try await truth() == wanted)
+        #expect(try await serverRecord() == wanted)
     }
 
-    @Test("a server that merges joins members as the client does")
+    @Test("a server that merges combines members as the client does")
     func serverMerges() async throws {
         let server = try await Self.server(.merge)
         let one = try await device(One.self, .fail, server)

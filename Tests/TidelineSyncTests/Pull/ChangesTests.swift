@@ -1,4 +1,4 @@
-// Pulls from a server that tells what changed: links instead of times, and rows that leave.
+// Pulls from a server with change tracking: delta links instead of times, and rows that leave the query.
 
 import Foundation
 import Testing
@@ -30,7 +30,7 @@ import TidelineTestKit
         try await device.todos().read(sortedBy: [.ascending(\.id)]).map(\.id)
     }
 
-    @Test func linksAreFollowedAndKept() async throws {
+    @Test func linksAreFollowedAndStored() async throws {
         let device = try await Device(transport)
         transport.add(
             Self.changes([serverRow("a", 9), serverRow("b", 1)], next: "$deltatoken=l1"),
@@ -57,7 +57,7 @@ import TidelineTestKit
         )
     }
 
-    /// Nothing new is one request and no write.
+    /// A pull without news is one request and no write.
     @Test func anUnchangedPullWritesNothing() async throws {
         try await withTemporaryFile { path in
             let device = try await Device(transport, store: SQLiteStore(path: path))
@@ -74,7 +74,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func aPullThatWasCutGoesOnBehindItsLastPage() async throws {
+    @Test func anInterruptedPullContinuesAfterItsLastPage() async throws {
         try await withTemporaryFile { path in
             transport.add(
                 Self.changes([serverRow("a", 1)], next: "$deltatoken=l1"),
@@ -90,7 +90,7 @@ import TidelineTestKit
         }
     }
 
-    /// An expired link: everything is read anew, and what is gone leaves; the queue stays.
+    /// An expired link: the query is read from the start, rows that are gone leave the device, and the queue stays.
     @Test func anExpiredLinkStartsOver() async throws {
         let device = try await Device(transport)
         transport.add(
@@ -112,14 +112,14 @@ import TidelineTestKit
         #expect(try await ids(device) == ["b", "c", "d"])
         #expect(try await device.context.pendingOperations().map(\.isParked) == [true])
         #expect(transport.sent.map(\.query).suffix(2) == [Self.first, "$deltatoken=l2"])
-        // Nobody holds the row any more: with its operation it goes.
+        // No query holds the row any more: it is removed with its operation.
         let error = try #require(try await device.context.operationErrors().first)
         try await error.cancelOperationAndDiscardItem()
         #expect(try await ids(device) == ["c", "d"])
     }
 
-    /// A reading that begins a second time does not count what the first one met.
-    @Test func aReadingThatIsCutAndExpiresBeginsFromNothing() async throws {
+    /// A read that restarts does not count the rows of the interrupted one.
+    @Test func anInterruptedReadThatExpiresStartsFromTheBeginning() async throws {
         let device = try await Device(transport)
         transport.add(
             Self.changes([serverRow("a", 1)], next: "$deltatoken=l1"),
@@ -133,8 +133,8 @@ import TidelineTestKit
         #expect(try await ids(device) == ["b"])
     }
 
-    /// A server that tells no changes any more: what it answers to the link is no part of them.
-    @Test func aServerThatStopsTellingChangesIsPulledByTime() async throws {
+    /// A server that no longer tracks changes: its answer to the delta link is not a delta.
+    @Test func aServerThatStopsTrackingChangesIsPulledByTime() async throws {
         let device = try await Device(transport)
         transport.add(
             Self.changes([serverRow("a", 1), serverRow("b", 1)], delta: "$deltatoken=d1"),
@@ -151,8 +151,8 @@ import TidelineTestKit
         #expect(transport.unused == 0)
     }
 
-    /// Twice in one pull is an error that says what came; the next pull is not stuck in it.
-    @Test func linksThatAreMissingTwiceAreAnError() async throws {
+    /// Two lists without links in one pull are an error that describes the answer; the next pull is not affected.
+    @Test func aSecondListWithoutLinksIsAnError() async throws {
         let device = try await Device(transport)
         transport.add(
             Self.changes([serverRow("a", 1)], next: "$deltatoken=l1"),
@@ -177,7 +177,7 @@ import TidelineTestKit
 
     // MARK: - Several queries
 
-    @Test func aRowStaysAsLongAsAQueryHoldsIt() async throws {
+    @Test func aRowStaysAsLongAsItIsInAQuery() async throws {
         let device = try await Device(transport)
         transport.add(
             Self.changes([serverRow("a", 1), serverRow("b", 1)], delta: "$deltatoken=open"),
@@ -205,8 +205,8 @@ import TidelineTestKit
         #expect(try await ids(device) == [])
     }
 
-    /// A new reading of one query leaves what others hold, and marks what both do.
-    @Test func aNewReadingKeepsWhatOthersHold() async throws {
+    /// A full read of one query keeps the rows of other queries, and updates the membership of shared rows.
+    @Test func aFullReadKeepsTheRowsOfOtherQueries() async throws {
         let device = try await Device(transport)
         transport.add(
             Self.changes([serverRow("a", 1), serverRow("b", 1)], delta: "$deltatoken=one"),
@@ -247,8 +247,8 @@ import TidelineTestKit
         #expect(try await ids(device) == ["b"])
     }
 
-    /// A row that its query let go of while it was parked, and whose edit the server then overruled.
-    @Test func aRowThatNobodyHoldsAnyMoreLeavesWithTheNextPull() async throws {
+    /// A row that left its query while its operation was parked, and whose edit the server then overruled.
+    @Test func aRowInNoQueryLeavesWithTheNextPull() async throws {
         let device = try await Device(transport, conflicts: .serverWins)
         let pull = { try await device.todos().pull(queryID: "open", where: { !$0.complete }) }
         transport.add(Self.changes([serverRow("a", 1)], delta: "$deltatoken=d1"))
@@ -268,8 +268,8 @@ import TidelineTestKit
         #expect(try await ids(device).isEmpty)
     }
 
-    /// A row of the server that a local insert stood over, and that the query let go of meanwhile.
-    @Test func aRowThatNobodyHoldsDoesNotComeBackWithAnInsertThatGoes() async throws {
+    /// A server row under a local insert, which left the query in the meantime.
+    @Test func aRowInNoQueryDoesNotReturnWithADroppedInsert() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         transport.add(Self.changes([], delta: "$deltatoken=d"))
@@ -288,7 +288,7 @@ import TidelineTestKit
         #expect(try await device.queue() == [])
     }
 
-    @Test func whatWasWrittenHereStaysUntilAQueryTells() async throws {
+    @Test func aLocalRowStaysUntilAQueryReportsIt() async throws {
         let device = try await Device(transport)
         transport.add(Self.changes([], delta: "$deltatoken=d"))
         try await device.todos().pull(queryID: "open", where: { !$0.complete })
@@ -298,7 +298,7 @@ import TidelineTestKit
             Self.changes([serverRow("n", 4)], delta: "$deltatoken=e"),
             Self.changes([Self.removed("n", "changed")], delta: "$deltatoken=f")
         )
-        // It is told of its own row, which is here.
+        // The pull reports the device's own row, which is already stored.
         let echo = try await device.todos().pull(queryID: "open", where: { !$0.complete })
         #expect(echo.applied == 1)
         #expect(try await ids(device) == ["n"])
@@ -319,7 +319,7 @@ import TidelineTestKit
         )
         try await todos.pull(queryID: "open", where: { !$0.complete })
         #expect(try await device.push() == nil)
-        // Another query, which does not match the row, is read before the first one again.
+        // Another query, which does not match the row, is pulled before the first one is pulled again.
         try await todos.pull(queryID: "done", where: { $0.complete })
         #expect(try await ids(device) == ["n"])
         transport.add(Self.changes([Self.removed("n", "changed")], delta: "$deltatoken=f"))
@@ -327,9 +327,9 @@ import TidelineTestKit
         #expect(try await ids(device) == [])
     }
 
-    // MARK: - Everything, every time
+    // MARK: - Full pulls
 
-    @Test func aPullWithoutIDReleasesWhatItDidNotMeet() async throws {
+    @Test func aPullWithoutAnIDRemovesTheRowsThatItDidNotReturn() async throws {
         let device = try await Device(transport)
         transport.add(
             Self.changes([serverRow("a", 1), serverRow("b", 1)], delta: "$deltatoken=d"),
@@ -343,7 +343,7 @@ import TidelineTestKit
         #expect(try await ids(device) == ["b", "c", "d"])
     }
 
-    @Test func aPullWithoutIDSaysNothingOfWhatItDidNotAskFor() async throws {
+    @Test func aPullWithoutAnIDKeepsTheRowsOutsideOfItsQuery() async throws {
         let device = try await Device(transport)
         transport.add(
             page([serverRow("a", 1, rank: 1), serverRow("b", 1, rank: 2)]),
@@ -362,7 +362,7 @@ import TidelineTestKit
         #expect(try await ids(device) == ["a", "c"])
     }
 
-    @Test func caughtUpPushesEverythingAndBringsEverything() async throws {
+    @Test func syncPushesAndPullsEverything() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "n"))
         transport.add(
@@ -370,7 +370,7 @@ import TidelineTestKit
             Self.changes([serverRow("a", 1)], delta: "$deltatoken=d")
         )
         let error = await #expect(throws: PushError.self) {
-            try await device.todos().caughtUp(queryID: "all")
+            try await device.todos().sync(queryID: "all")
         }
         #expect(error?.status == .operationErrors)
         #expect(try await ids(device) == ["a", "n"])
@@ -379,13 +379,13 @@ import TidelineTestKit
             .json(201, serverRow("n", 4, text: "better")),
             Self.changes([serverRow("n", 4, text: "better")], delta: "$deltatoken=e")
         )
-        let result = try await device.todos().caughtUp(queryID: "all")
+        let result = try await device.todos().sync(queryID: "all")
         #expect(result.requests == 1)
         #expect(try await device.queue() == [])
     }
 
-    /// After a purge everything comes again, and bits of before are not taken for new ones.
-    @Test func aPurgeOfSomeRowsReadsAnew() async throws {
+    /// After a purge everything is pulled again, and old membership bits are not mistaken for new ones.
+    @Test func aPurgeOfSomeRowsResetsThePull() async throws {
         let device = try await Device(transport)
         transport.add(
             Self.changes([serverRow("a", 1), serverRow("b", 1, rank: 9)], delta: "$deltatoken=d")
@@ -399,8 +399,8 @@ import TidelineTestKit
         #expect(try await ids(device) == ["b"])
     }
 
-    /// More queries than there are numbers: they share the last one, and nothing is lost.
-    @Test func veryManyQueriesShareANumber() async throws {
+    /// If there are more queries than membership bits, they share the last bit, and no row is lost.
+    @Test func manyQueriesShareAMembershipBit() async throws {
         let device = try await Device(transport)
         for index in 0..<70 {
             transport.add(

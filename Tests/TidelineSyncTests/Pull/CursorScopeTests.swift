@@ -1,4 +1,4 @@
-// What a cursor is good for: one endpoint, one state of its database.
+// The scope of a cursor: one endpoint, and one epoch of its database.
 
 import Foundation
 import Testing
@@ -23,10 +23,10 @@ import TidelineTestKit
         return .json(200, body, epoch.map { ["Tideline-Epoch": $0] } ?? [:])
     }
 
-    /// The same store in front of another server: nothing that server has is left out, and nothing
-    /// stays that it does not have; also where it took the place of the former one.
+    /// The same store in front of another server: all of that server's rows are pulled, and no other rows stay, also if
+    /// the server replaced the former one at the same address.
     @Test(arguments: [false, true])
-    func anotherServerIsPulledAnew(atTheSameAddress: Bool) async throws {
+    func anotherServerIsPulledFromTheStart(atTheSameAddress: Bool) async throws {
         let (one, two) = (try await makeServer(), try await makeServer())
         let store = MemoryStore()
         let urls = try ["http://localhost:1", "http://localhost:2"].map {
@@ -51,7 +51,7 @@ import TidelineTestKit
         #expect(try await second.context.lostRowCount == expected.count - 1)
     }
 
-    @Test func theQueueStaysAtAnotherEndpoint() async throws {
+    @Test func theQueueIsKeptForAnotherEndpoint() async throws {
         let (store, transport) = (MemoryStore(), ScriptedTransport())
         let first = try await Device(transport, store: store)
         transport.add(page([serverRow("a", 3)]))
@@ -80,8 +80,8 @@ import TidelineTestKit
         #expect(transport.sent.map(\.query) == [Self.all, Self.since(3)])
     }
 
-    /// A server that was restored from a backup: what came after it is asked for anew.
-    @Test func anotherEpochIsPulledAnew() async throws {
+    /// A server that was restored from a backup: the later rows are pulled from the start.
+    @Test func anotherEpochIsPulledFromTheStart() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
         transport.add(Self.rows("e1", [serverRow("a", 9)]))
@@ -105,8 +105,8 @@ import TidelineTestKit
         )
     }
 
-    /// A link of another epoch is refused without a word of the new one: the reading tells that.
-    @Test func aLinkOfAnotherEpochIsReadAnew() async throws {
+    /// A delta link of another epoch is rejected without the new epoch; the following read finds it.
+    @Test func aLinkOfAnotherEpochRestartsThePull() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
         func list(_ epoch: String, _ id: String) -> ScriptedTransport.Answer {
@@ -146,7 +146,7 @@ import TidelineTestKit
         #expect(try await device.context.lostRows().map(\.itemID) == ["a"])
     }
 
-    /// Two servers behind one address would send a pull in circles.
+    /// Two servers at one address would make a pull run in circles.
     @Test func anEpochThatKeepsChangingEndsThePull() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
@@ -159,7 +159,7 @@ import TidelineTestKit
         #expect(transport.sent.count == 3)
     }
 
-    @Test func aServerThatDoesNotTellItsEpochKeepsTheCursor() async throws {
+    @Test func aServerThatDoesNotReportItsEpochKeepsTheCursor() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
         for epoch in ["e1", nil, "e1"] {
@@ -169,8 +169,8 @@ import TidelineTestKit
         #expect(transport.sent.map(\.query) == [Self.all, Self.since(2), Self.since(2)])
     }
 
-    /// A server that was restored to nothing: the old time must not stay beside the new epoch.
-    @Test func anEmptyServerAfterAnotherEpochLeavesNoTime() async throws {
+    /// A server that was restored to an empty database: the old time must not be combined with the new epoch.
+    @Test func anEmptyServerOfAnotherEpochLeavesNoTime() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
         transport.add(Self.rows("e1", [serverRow("a", 9)]))
@@ -183,10 +183,10 @@ import TidelineTestKit
         #expect(Array(queries[4...]) == [Self.all])
     }
 
-    /// What was learned of a row beside its parked change is worth nothing after a restore: what is
-    /// read anew is what the server has.
+    /// The stored server state of a row with a parked operation is invalid after a restore: the restored server's row
+    /// counts.
     @Test(arguments: [nil, 1, 2], [false, true])
-    func aParkedRowIsThatOfTheRestoredServer(restored: Int?, wasDeleted: Bool) async throws {
+    func aDiscardedParkedRowIsTheRestoredServersRow(restored: Int?, wasDeleted: Bool) async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
         let todos = try device.todos()

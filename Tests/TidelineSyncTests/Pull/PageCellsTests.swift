@@ -1,5 +1,5 @@
-// Pages as cells: what a store file has after a pull is the same as when rows are stored one by one,
-// and what can be pulled again is what does not wait for the disk.
+// Pages as cells: after a pull a store file has the same contents as if rows were stored one by one, and rows that can
+// be pulled again do not wait for the disk.
 
 import Foundation
 import Synchronization
@@ -25,11 +25,11 @@ import TidelineTestKit
         "{\"id\":\"\(id)\",\(members),\"updatedAt\":\"\(stamp(1))\",\"version\":\"v1\",\"deleted\":false}"
     }
 
-    /// As deep as a column may be.
+    /// Returns a document that is as deep as a column may be.
     private static let deepest =
         String(repeating: "[", count: 63) + String(repeating: "]", count: 63)
 
-    /// Pages, and whether they are usual ones.
+    /// Pages, and whether they can be stored as cells.
     private static let pages: [(rows: [String], isUsual: Bool)] = [
         ([row("a", #""text":"one","rank":1"#), row("b", #""text":"two","rank":-2"#)], true),
         ([row("a", #""text":null,"rank":null,"size":null,"due":null,"shape":null"#)], true),
@@ -49,7 +49,7 @@ import TidelineTestKit
         ([row("a", #""text":"first""#), row("a", #""text":"second""#)], true),
         ([row("a", #""shape":\#(deepest)"#)], true),
         ([], true),
-        // A column that no model has, values that do not fit, another shape, what is gone.
+        // A column that no model has, values that do not decode, another layout, and tombstones.
         ([row("a", #""text":"one","color":"red""#)], false),
         ([row("a", #""rank":"007""#)], false),
         ([row("a", #""rank":7.5"#)], false),
@@ -72,7 +72,7 @@ import TidelineTestKit
     }
 
     @Test(arguments: pages.indices)
-    func usualPagesAreCells(index: Int) throws {
+    func commonPagesAreCells(index: Int) throws {
         let (rows, isUsual) = Self.pages[index]
         let answer = TransportResponse(status: 200, body: Array(Self.body(rows).utf8))
         let page = try #require(PulledPage(answer, schema: Self.schema, asCells: true))
@@ -82,10 +82,10 @@ import TidelineTestKit
         #expect(page.summary == plain.summary)
     }
 
-    /// The same page by way of rows, into a table that has the rows of another query already, and by
-    /// way of cells: every value and its storage class are the same.
+    /// The same page is stored as rows, into a table that already has the rows of another query, and as cells: all
+    /// values and their storage classes are equal.
     @Test(arguments: pages.indices)
-    func theFileIsTheSame(index: Int) async throws {
+    func cellsAndRowsGiveTheSameFile(index: Int) async throws {
         let rows = Self.pages[index].rows
         var contents: [[String]] = []
         for isFirst in [true, false] {
@@ -99,13 +99,13 @@ import TidelineTestKit
                     schemas: [Self.schema]
                 )
                 let odd = try device.client.syncTable(named: "Odd")
-                // A second query over the table: its pages are looked at row by row.
-                let told: HTTPFields = ["Preference-Applied": "odata.track-changes"]
+                // A second query of the table: its pages are stored row by row.
+                let tracked: HTTPFields = ["Preference-Applied": "odata.track-changes"]
                 if !isFirst {
-                    transport.add(.json(200, Self.body([]), told))
+                    transport.add(.json(200, Self.body([]), tracked))
                     try await odd.pull(queryID: "other")
                 }
-                transport.add(.json(200, Self.body(rows), told))
+                transport.add(.json(200, Self.body(rows), tracked))
                 try await odd.pull(queryID: "all")
                 try await store.close()
                 contents.append(try Self.cells(path))
@@ -114,7 +114,7 @@ import TidelineTestKit
         #expect(contents[0] == contents[1])
     }
 
-    /// Each cell with its storage class, without the masks.
+    /// Returns each cell with its storage class, without the membership masks.
     private static func cells(_ path: String) throws -> [String] {
         let database = try Database(path: path, mode: .readOnly)
         let names = ["id", "createdAt", "updatedAt", "version"] + schema.columns.map(\.name)
@@ -129,7 +129,7 @@ import TidelineTestKit
         return cells
     }
 
-    /// A row with a pending operation is not touched, however usual its page is.
+    /// A row with a pending operation is not changed, even if its page can be stored as cells.
     @Test func pendingRowsStay() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport, store: SQLiteStore(path: ":memory:"))
@@ -143,7 +143,7 @@ import TidelineTestKit
 
     // MARK: - Transactions
 
-    /// Says how each transaction was asked for, and can hold the first page up.
+    /// Records the kind of each transaction, and can block the first page.
     private final class GateStore: ForwardingStore {
         let inner: any LocalStore = MemoryStore()
         private let calls = Mutex<[String]>([])
@@ -167,21 +167,21 @@ import TidelineTestKit
             _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
         ) async throws -> Result {
             calls.withLock { $0.append("repeatable") }
-            while !isOpen.withLock({ $0 }) { await Task.yield() }
+            try await until { isOpen.withLock({ $0 }) }
             return try await inner.write(body)
         }
     }
 
-    private static let told: HTTPFields = ["Preference-Applied": "odata.track-changes"]
+    private static let tracked: HTTPFields = ["Preference-Applied": "odata.track-changes"]
 
-    /// One of several pages of one row.
+    /// Returns one of several pages with one row each.
     private static func body(_ number: Int, of count: Int) -> String {
         let link = number == count ? "@odata.deltaLink\":\"d" : "nextLink\":\"p\(number)"
         return "{\"items\":[\(serverRow("r\(number)", number))],\"\(link)\"}"
     }
 
-    /// Four pages come while the first one is being stored: they are one transaction.
-    @Test func whatIsReadyGoesTogether() async throws {
+    /// Four pages arrive while the first one is being stored: they are stored in one transaction.
+    @Test func pagesThatAreReadyShareATransaction() async throws {
         let transport = ScriptedTransport()
         let store = GateStore()
         let device = try await Device(transport, store: store)
@@ -189,7 +189,7 @@ import TidelineTestKit
             transport.add(
                 .run { _ in
                     if number == 5 { store.isOpen.withLock { $0 = true } }
-                    return .json(200, Self.body(number, of: 5), Self.told)
+                    return .json(200, Self.body(number, of: 5), Self.tracked)
                 }
             )
         }
@@ -198,24 +198,24 @@ import TidelineTestKit
         #expect(result.applied == 5)
         #expect(result.requests == 5)
         #expect(try await device.rows().count == 5)
-        // Before them is what was learned of the server.
+        // The transactions before them store the server's capabilities.
         #expect(store.taken.drop { $0 == "lasting" }.prefix(2) == ["repeatable", "lasting"])
     }
 
-    /// What has come before a failure is stored.
+    /// Pages before a failure are stored.
     @Test func pagesBeforeAFailureAreKept() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
-        for number in 1...3 { transport.add(.json(200, Self.body(number, of: 9), Self.told)) }
+        for number in 1...3 { transport.add(.json(200, Self.body(number, of: 9), Self.tracked)) }
         transport.add(.status(403))
         #expect(await code { try await device.todos().pull(queryID: "all") } != nil)
         #expect(try await device.rows().count == 3)
-        transport.add(.json(200, "{\"items\":[],\"@odata.deltaLink\":\"d\"}", Self.told))
+        transport.add(.json(200, "{\"items\":[],\"@odata.deltaLink\":\"d\"}", Self.tracked))
         try await device.todos().pull(queryID: "all")
         #expect(transport.sent.last?.query == "p3")
     }
 
-    /// A transaction waits for the disk after one that did not, also after one that failed.
+    /// A transaction waits for the disk after one that did not wait, also after one that failed.
     @Test func theNextTransactionWaitsForTheDisk() throws {
         struct Refused: Error {}
         let full: Int64 = 2

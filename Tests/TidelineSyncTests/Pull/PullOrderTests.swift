@@ -1,4 +1,4 @@
-// The pulls of a sync: how many run at the same time, and in which order.
+// The pulls of a sync: how many run at a time, and in which order.
 
 import Foundation
 import Synchronization
@@ -8,7 +8,7 @@ import TidelineCore
 import TidelineTestKit
 
 @Suite(.timeLimit(.minutes(10))) struct PullOrderTests {
-    /// Counts the requests that run, and notes the order of the tables.
+    /// Counts the running requests, and records the order of the tables.
     private final class CountingTransport: Transport {
         struct State: Sendable {
             var running = 0
@@ -61,7 +61,7 @@ import TidelineTestKit
     }
 
     @Test("one sync pulls three tables at a time, in the order of the policy")
-    func threeAtATime() async throws {
+    func oneSyncPullsThreeTablesAtATime() async throws {
         let transport = CountingTransport()
         let device = try await device(transport)
         let wanted = Array(Self.tables.reversed())
@@ -70,7 +70,7 @@ import TidelineTestKit
     }
 
     @Test("automatic sync pulls three tables at a time, in the order of the policy")
-    func threeAtATimeByItself() async throws {
+    func automaticSyncPullsThreeTablesAtATime() async throws {
         let transport = CountingTransport()
         let device = try await device(transport)
         let wanted = Array(Self.tables.reversed())
@@ -88,15 +88,15 @@ import TidelineTestKit
     private func check(_ state: CountingTransport.State, _ wanted: [String]) {
         #expect(state.runningMax <= 3)
         #expect(Set(state.tables) == Set(wanted))
-        // Three run at a time, so each begins within a few places of its own.
+        // Three pulls run at a time, so each starts within a few positions of its own.
         for (index, table) in state.tables.enumerated() {
-            let place = wanted.firstIndex(of: table) ?? -1
-            #expect(abs(place - index) <= 6, "\(table) was number \(index)")
+            let position = wanted.firstIndex(of: table) ?? -1
+            #expect(abs(position - index) <= 6, "\(table) was number \(index)")
         }
     }
 
     @Test("pulls that an app starts together run three at a time, too")
-    func pullsOfAnApp() async throws {
+    func pullsOfAnAppRunThreeAtATime() async throws {
         let transport = CountingTransport()
         let device = try await device(transport)
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -112,7 +112,7 @@ import TidelineTestKit
     }
 
     @Test("a pull in excess of the limit waits, and a push after it is not overtaken")
-    func turns() {
+    func aPushIsNotOvertaken() {
         var turns = SyncTurns(pullsMax: 2)
         let one = turns.ask(.pull(table: "a"))
         let two = turns.ask(.pull(table: "b"))

@@ -1,4 +1,4 @@
-// Pull and the queue: the push before it, rows with pending operations, purge.
+// Pull and the operation queue: the push before a pull, rows with pending operations, and purges.
 
 import Foundation
 import Testing
@@ -28,8 +28,8 @@ import TidelineCore
         #expect(transport.sent.allSatisfy { $0.method == "POST" })
     }
 
-    /// Parked operations do not stop a pull; their rows are left, and discarding brings the newest.
-    @Test func parkedRowsAreLeftAndNotForgotten() async throws {
+    /// Parked operations do not stop a pull; their rows are not changed, and a discard applies the newest row.
+    @Test func parkedRowsKeepTheirEditsAndTheNewestServerRow() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1), localRow("b", 1)])
         try await device.todos().update(id: "a") { $0.text = "mine" }
@@ -62,7 +62,7 @@ import TidelineCore
         #expect(transport.sent.last?.ifMatch == "\"v4\"")
     }
 
-    @Test func aTombstoneOfAParkedRowIsKeptForLater() async throws {
+    @Test func aTombstoneOfAParkedRowIsStored() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1)])
         try await device.todos().update(id: "a") { $0.text = "mine" }
@@ -91,8 +91,8 @@ import TidelineCore
         #expect(try await device.queue() == ["update a"])
     }
 
-    /// `update(id:_:)` sees the row that a pull stored while the app was thinking.
-    @Test func anUpdateInOneStepSeesWhatAPullStored() async throws {
+    /// `update(id:_:)` reads the row that a pull stored while the app was deciding.
+    @Test func anUpdateInOneStepReadsTheRowThatAPullStored() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
@@ -100,7 +100,7 @@ import TidelineCore
         let turns = Turns()
         let result = try await todos.update(id: "a") { todo in
             if turns.next() == 1 {
-                // As a pull would, between the read and the write of this update.
+                // Stores a row as a pull would, between the read and the write of this update.
                 blocking { try await store.write { try $0.put([localRow("a", 2)], in: "Todo") } }
             }
             todo.rank = 7
@@ -111,7 +111,7 @@ import TidelineCore
         #expect(result.version == "v2")
     }
 
-    @Test func purgeRefusesWhileOperationsArePending() async throws {
+    @Test func purgeFailsWhileOperationsArePending() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("b", 1)])
         try await device.todos().insert(Todo(id: "a"))
@@ -140,7 +140,7 @@ import TidelineCore
         #expect(try await device.context.operationErrors().map(\.table) == ["Note"])
     }
 
-    @Test func purgeWithAFilterTakesWhatMatches() async throws {
+    @Test func purgeWithAFilterRemovesMatchingRows() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, rank: 1), localRow("b", 1, rank: 2)])
         try await device.todos().update(id: "a") { $0.text = "x" }
@@ -153,7 +153,7 @@ import TidelineCore
         #expect(try await device.queue() == [])
     }
 
-    @Test func purgeForgetsTheCursors() async throws {
+    @Test func purgeRemovesTheCursors() async throws {
         let device = try await Device(transport)
         transport.add(page([serverRow("a", 3)]), page([serverRow("a", 3)]))
         try await device.todos().pull(queryID: "all")

@@ -1,4 +1,4 @@
-// Pull: what it asks for, what it stores, and when it stops.
+// Pull: the requests that it sends, the rows that it stores, and the conditions under which it stops.
 
 import Foundation
 import Testing
@@ -38,7 +38,7 @@ import TidelineCore
         }
     }
 
-    @Test func aFilterIsPartOfTheQuestion() async throws {
+    @Test func aFilterIsPartOfTheRequest() async throws {
         let device = try await Device(transport)
         transport.add(page([serverRow("a", 3)]), page([]))
         try await device.todos().pull(queryID: "open", where: { !$0.complete })
@@ -50,7 +50,7 @@ import TidelineCore
         )
     }
 
-    @Test func anotherFilterUnderTheSameIDStartsAnew() async throws {
+    @Test func anotherFilterUnderTheSameIDStartsFromTheBeginning() async throws {
         let device = try await Device(transport)
         transport.add(page([serverRow("a", 3)]), page([serverRow("a", 3)]), page([]))
         try await device.todos().pull(queryID: "q", where: { $0.rank > 1 })
@@ -69,7 +69,7 @@ import TidelineCore
         #expect(transport.sent.map(\.query) == [Self.all, Self.all, Self.all])
     }
 
-    @Test func withoutAnIDEverythingComesEveryTime() async throws {
+    @Test func aPullWithoutAnIDReadsAllRowsEachTime() async throws {
         let device = try await Device(transport)
         transport.add(page([serverRow("a", 3)]), page([serverRow("a", 3)]))
         for _ in 0..<2 {
@@ -87,7 +87,7 @@ import TidelineCore
         #expect(try await device.rows() == [localRow("b", 1)])
     }
 
-    @Test func aRowMayComeTwiceInAPage() async throws {
+    @Test func aRowMayOccurTwiceInAPage() async throws {
         let device = try await Device(transport)
         transport.add(
             page([
@@ -101,8 +101,8 @@ import TidelineCore
         #expect(result.rowsWithoutID == 3)
     }
 
-    /// Ties: ten rows of one instant, in pages of three, behind links; then newer ones.
-    @Test func rowsOfOneInstantAreFollowedByLinks() async throws {
+    /// Ten rows with the same commit timestamp, in pages of three that follow links, and then newer rows.
+    @Test func rowsWithTheSameTimeAreReadByLinks() async throws {
         let device = try await Device(transport)
         let ties = (0..<10).map { serverRow("t\($0)", 5) }
         transport.add(
@@ -123,8 +123,8 @@ import TidelineCore
         )
     }
 
-    /// Guarantee 5, within one server: a row that changes while the client pages is not missed.
-    @Test func aRowThatMovesToTheEndComesAgain() async throws {
+    /// Guarantee 5, within one server: a row that changes during the paging is not missed.
+    @Test func aRowThatMovesToTheEndIsReadAgain() async throws {
         let device = try await Device(transport)
         transport.add(
             page([serverRow("a", 1), serverRow("b", 2)], next: "$skip=2"),
@@ -136,8 +136,8 @@ import TidelineCore
         #expect(transport.sent[1].query == Self.since(2))
     }
 
-    /// Guarantees 4 and 8: what was stored before a pull broke off stays, and the next goes on there.
-    @Test func aBrokenPullGoesOnWhereItWas() async throws {
+    /// Guarantees 4 and 8: rows that were stored before a pull was interrupted stay, and the next pull continues there.
+    @Test func anInterruptedPullContinuesWhereItStopped() async throws {
         let device = try await Device(transport)
         transport.add(
             page([serverRow("a", 1)], next: "x"),
@@ -152,7 +152,7 @@ import TidelineCore
         #expect(try await device.rows().count == 2)
     }
 
-    @Test func endlessLinksEnd() async throws {
+    @Test func anEndlessChainOfLinksEndsThePull() async throws {
         var limits = SyncLimits()
         limits.pagesMax = 20
         for number in 0..<30 { transport.add(page([serverRow("a", 1)], next: "page\(number)")) }
@@ -162,7 +162,7 @@ import TidelineCore
     }
 
     @Test(arguments: ["a", nil])
-    func aLinkToItsOwnPageEndsIt(_ queryID: String?) async throws {
+    func aLinkToItsOwnPageEndsThePull(_ queryID: String?) async throws {
         let transport = ScriptedTransport(otherwise: page([serverRow("a", 1)], next: "again"))
         let device = try await Device(transport)
         #expect(await code { try await device.todos().pull(queryID: queryID) } == .badResponse)
@@ -175,7 +175,7 @@ import TidelineCore
         "https://localhost/tables/Todo?$skip=1", "http://localhost:81/tables/Todo",
         "http://localhost.evil.example/tables/Todo", "http://evil.example/",
     ])
-    func aLinkToAnotherOriginIsRefused(link: String) async throws {
+    func aLinkToAnotherOriginIsRejected(link: String) async throws {
         let transport = ScriptedTransport([page([serverRow("a", 1)], next: link)])
         let device = try await Device(transport)
         #expect(await code { try await device.todos().pull(queryID: nil) } == .badResponse)
@@ -188,22 +188,26 @@ import TidelineCore
         ("http://LOCALHOST:80/x?y", "/x?y"), ("/tables/Todo?$skip=1", "/tables/Todo?$skip=1"),
         ("?$skip=1", "/tables/Todo?$skip=1"), ("%24skip=1", "/tables/Todo?%24skip=1"),
     ])
-    func everyFormOfALinkIsFollowed(link: String, target: String) async throws {
+    func eachFormOfALinkIsFollowed(link: String, target: String) async throws {
         let transport = ScriptedTransport([page([serverRow("a", 1)], next: link), page([])])
         let device = try await Device(transport)
         try await device.todos().pull(queryID: nil)
         #expect(transport.sent.last?.target == target)
     }
 
-    static let refusedCases: [(Int, String, SyncError.Code)] = [
+    static let rejectedCases: [(Int, String, SyncError.Code)] = [
         (401, #"{"error":"No."}"#, .unauthorized), (403, #"{"error":"No."}"#, .forbidden),
         (404, "", .notFound),
         (200, "<html></html>", .badResponse), (200, "", .badResponse), (204, "", .badResponse),
         (200, #"{"items":[{"id":"a"}]"#, .badResponse), (503, "", .serverError),
     ]
 
-    @Test(arguments: refusedCases)
-    func refusals(status: Int, body: String, expected: SyncError.Code) async throws {
+    @Test(arguments: rejectedCases)
+    func rejectionsHaveTheirErrorCodes(
+        status: Int,
+        body: String,
+        expected: SyncError.Code
+    ) async throws {
         let transport = ScriptedTransport(otherwise: .json(status, body))
         let device = try await Device(transport)
         try await device.seed([localRow("z", 1)])

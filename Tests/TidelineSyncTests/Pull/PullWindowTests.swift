@@ -1,4 +1,4 @@
-// A pull without a query id may have an order and a window; any pull may have parameters.
+// A pull without a query id may have an order and a window; each pull may have parameters.
 
 import Testing
 import Tideline
@@ -7,7 +7,7 @@ import TidelineTestKit
 
 @Suite struct PullWindowTests {
     @Test(arguments: [(5, 0), (10, 0), (25, 5), (25, 20), (100, 30), (3, 40)])
-    func aWindowIsPulledWhateverThePageSize(limit: Int, offset: Int) async throws {
+    func aWindowIsPulledWithAnyPageSize(limit: Int, offset: Int) async throws {
         let server = try await makeServer(pageSize: 10)
         let writer = try await Device(server.transport)
         try await writer.todos().insert(
@@ -23,11 +23,12 @@ import TidelineTestKit
         #expect(try await device.todos().read().compactMap(\.rank).sorted() == wanted)
     }
 
-    @Test func parametersGoWithEveryPull() async throws {
+    @Test func parametersAreSentWithEachPull() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
         transport.add(page([serverRow("a", 3)]), page([]), page([]))
-        let query = Query<Todo>().parameter("list", "shopping")
+        var query = Query<Todo>()
+        query.parameters["list"] = "shopping"
         for queryID in ["all", "all", nil] {
             try await device.todos().pull(queryID: queryID, query)
         }

@@ -1,4 +1,4 @@
-// Pulls over links that do not take large pages: they become smaller, and stay so.
+// Pulls over links that cannot carry large pages: the pages become smaller, and stay so.
 
 import Foundation
 import Synchronization
@@ -14,7 +14,7 @@ import TidelineTestKit
         let inner: any Transport
         let rowsMax: Int
         let code: TransportError.Code
-        private let asked = Mutex<[Int]>([])
+        private let requested = Mutex<[Int]>([])
 
         init(_ inner: any Transport, rowsMax: Int, _ code: TransportError.Code) {
             self.inner = inner
@@ -22,14 +22,14 @@ import TidelineTestKit
             self.code = code
         }
 
-        /// The sizes of the pages that were asked for.
-        var sizes: [Int] { asked.withLock { $0 } }
+        /// The requested page sizes.
+        var sizes: [Int] { requested.withLock { $0 } }
 
         func send(_ request: TransportRequest) async throws -> TransportResponse {
             let wish = (request.headers["Prefer"] ?? "").split(separator: ",")
                 .first { $0.contains("maxpagesize") }
             if let rows = wish?.split(separator: "=").last.flatMap({ Int($0) }) {
-                asked.withLock { $0.append(rows) }
+                requested.withLock { $0.append(rows) }
                 if rows > rowsMax { throw TransportError(code, "No.", outcomeIsUnknown: true) }
             }
             return try await inner.send(request)
@@ -52,21 +52,21 @@ import TidelineTestKit
         #expect(link.sizes.prefix(3) == [1000, 250, 62])
     }
 
-    @Test func theSizeThatWorkedIsRememberedAfterARestart() async throws {
+    @Test func aPageSizeThatWorkedIsUsedAfterARestart() async throws {
         try await withTemporaryFile { path in
             let link = Link(try await server(3).transport, rowsMax: 130, .timedOut)
             let first = try await Device(link, store: SQLiteStore(path: path))
             try await first.todos().pull(queryID: "all")
-            let asked = link.sizes.count
+            let firstCount = link.sizes.count
             let second = try await Device(link, store: SQLiteStore(path: path))
             try await second.todos().pull(queryID: "all")
-            let sizes = link.sizes.dropFirst(asked)
+            let sizes = link.sizes.dropFirst(firstCount)
             #expect(sizes.first.map { $0 <= 124 } == true)
             #expect(sizes.count == 1)
         }
     }
 
-    @Test func aSilentServerEndsThePullAndTheNextAsksForLess() async throws {
+    @Test func aServerWithoutAnswersEndsThePullAndTheNextPageIsSmaller() async throws {
         let link = Link(ScriptedTransport(), rowsMax: 0, .timedOut)
         let device = try await Device(link)
         #expect(await code { try await device.todos().pull(queryID: "all") } == .offline)
@@ -75,14 +75,14 @@ import TidelineTestKit
         #expect(link.sizes.count == 5)
     }
 
-    @Test func aServerThatIsNotThereIsAskedOnce() async throws {
+    @Test func anUnreachableServerIsTriedOnce() async throws {
         let link = Link(ScriptedTransport(), rowsMax: 0, .cannotConnect)
         let device = try await Device(link)
         #expect(await code { try await device.todos().pull(queryID: "all") } == .offline)
         #expect(link.sizes == [1000])
     }
 
-    /// A remote read above the limits of a server follows its pages and is cut to what was asked.
+    /// A remote read above the server's limit follows its pages, and the result is cut to the requested limit.
     @Test func aRemoteReadAboveTheServersLimitFollowsPages() async throws {
         let server = try await InProcessServer(tables: [
             TableDefinition(
@@ -108,7 +108,7 @@ import TidelineTestKit
         #expect(window.map { $0["rank"] } == ranks)
     }
 
-    @Test func aPullThatFailsSaysThatItEnded() async throws {
+    @Test func aFailedPullReportsThatItEnded() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
         let events = device.context.events

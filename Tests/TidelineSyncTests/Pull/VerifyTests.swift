@@ -1,4 +1,4 @@
-// Device and server compared by digests, and what differs repaired.
+// Verification compares device and server by digests, and repairs differences.
 
 import Foundation
 import Synchronization
@@ -17,7 +17,7 @@ import TidelineTestKit
         return server
     }
 
-    @Test func anEqualDeviceIsProvenInOneRequest() async throws {
+    @Test func anEqualDeviceNeedsOneRequest() async throws {
         let device = try await Device(try await server(700).transport)
         try await device.todos().pull(queryID: "all")
         let result = try await device.todos().verify(queryID: "all")
@@ -30,8 +30,8 @@ import TidelineTestKit
         #expect(try await device.queue().count == 3)
     }
 
-    /// Rows that were lost, changed and added in the file come back, and only they.
-    @Test func whatDiffersIsFoundAndRepaired() async throws {
+    /// Rows that were lost, changed, or added in the file are restored, and no other row is read.
+    @Test func differencesAreFoundAndRepaired() async throws {
         try await withTemporaryFile { path in
             let transport = try await server(700).transport
             let device = try await Device(transport, store: SQLiteStore(path: path))
@@ -59,8 +59,8 @@ import TidelineTestKit
         }
     }
 
-    /// Values that something else changed under versions that stayed, also where nothing else
-    /// differs; a row that has an operation is not judged.
+    /// Values that another program changed without a new version are found, also without any other difference; a row
+    /// with a pending operation is not compared.
     @Test func aChangedValueUnderTheSameVersionIsFoundAndRepaired() async throws {
         try await withTemporaryFile { path in
             let server = try await server(700)
@@ -92,8 +92,8 @@ import TidelineTestKit
         }
     }
 
-    /// Without its checksum a row is compared value by value.
-    @Test func aRowWithoutItsChecksumIsCompared() async throws {
+    /// A row without its checksum is compared value by value.
+    @Test func aRowWithoutAChecksumIsComparedByValue() async throws {
         try await withTemporaryFile { path in
             let device = try await Device(
                 try await server(100).transport,
@@ -111,8 +111,8 @@ import TidelineTestKit
         }
     }
 
-    /// What the app put in place of a dropped operation is not what the server has.
-    @Test func whatTheAppPutInPlaceOfAnOperationIsFound() async throws {
+    /// A row that the app chose in place of a dropped operation differs from the server's row.
+    @Test func aRowThatTheAppChoseForADroppedOperationIsFound() async throws {
         try await withTemporaryFile { path in
             let server = try await server(20)
             let device = try await Device(server.transport, store: SQLiteStore(path: path))
@@ -127,15 +127,15 @@ import TidelineTestKit
                 item["text"] = .string(text)
                 try await error.cancelOperationAndUpdateItem(item)
             }
-            func why(_ id: String) async throws -> RowExplanation {
+            func explanation(_ id: String) async throws -> RowExplanation {
                 try await device.context.explain(table: "Todo", id: id)
             }
-            #expect(try await why("r1").has(.changedHere))
-            #expect(try await why("r2").has(.serverVersion))
+            #expect(try await explanation("r1").has(.changedHere))
+            #expect(try await explanation("r2").has(.serverVersion))
             let repaired = try await device.todos().verify(queryID: "all", repair: true)
             #expect(repaired.different == 1)
             #expect(try await device.todos().read(id: "r1")?.text == "theirs")
-            #expect(try await why("r1").has(.serverVersion))
+            #expect(try await explanation("r1").has(.serverVersion))
         }
     }
 
@@ -172,8 +172,8 @@ import TidelineTestKit
         #expect(try await device.todos().verify(queryID: nil).isEqual)
     }
 
-    /// Rows that could not be fetched are not taken for those that the server lacks.
-    @Test func rowsThatWereNotFetchedStay() async throws {
+    /// Rows that could not be fetched do not count as missing on the server.
+    @Test func rowsThatCouldNotBeFetchedStay() async throws {
         let link = EmptyPages(try await server(20).transport)
         let device = try await Device(link)
         try await device.todos().pull(queryID: "all")
@@ -192,7 +192,7 @@ import TidelineTestKit
     }
 }
 
-/// A link that gives, once told to, an empty page and a link to the next in place of every list.
+/// While it is switched on, returns an empty page with a next link in place of each list.
 private final class EmptyPages: Transport {
     private let inner: any Transport
     private let isOn = Mutex(false)

@@ -1,4 +1,4 @@
-// Attempts: what a lost, late or strange answer does to an operation and to the edits behind it.
+// Attempts: the effect of a lost, late or malformed answer on an operation and on later edits.
 
 import Foundation
 import Synchronization
@@ -14,8 +14,8 @@ import TidelineTestKit
         try await Device(transport, conflicts: policy)
     }
 
-    /// Guarantees 2 and 7: the retry has the same bytes although the row was edited, and the edit
-    /// goes behind it, based on the answer.
+    /// Guarantees 2 and 7: the retry has the same bytes although the row was edited, and the edit is sent afterwards,
+    /// based on the answer.
     @Test func theFirstAttemptFreezesAnOperation() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "one", rank: 1))
@@ -54,7 +54,7 @@ import TidelineTestKit
         #expect(transport.sent[2].description == "PATCH /tables/Todo/a \"v2\" {\"rank\":10}")
     }
 
-    @Test func aDeleteBehindAnAttemptIsItsOwnOperation() async throws {
+    @Test func aDeleteAfterAnAttemptIsASeparateOperation() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "one"))
         transport.add(.lost)
@@ -68,7 +68,7 @@ import TidelineTestKit
         #expect(try await device.rows() == [])
     }
 
-    @Test func anInsertBehindAnAttemptedDelete() async throws {
+    @Test func anInsertAfterAnAttemptedDeleteIsASeparateOperation() async throws {
         let device = try await device()
         try await device.seed([localRow("a", 1)])
         try await device.todos().delete(id: "a")
@@ -88,8 +88,7 @@ import TidelineTestKit
         #expect(try await device.rows() == [localRow("a", 3, text: "anew")])
     }
 
-    /// Guarantee 7: a row that is edited while its operation is on the wire keeps the edit, and the
-    /// edit is pushed next.
+    /// Guarantee 7: a row that is edited while its operation is being sent keeps the edit, and the edit is pushed next.
     @Test func anEditDuringThePushIsKept() async throws {
         let device = try await device()
         try await device.seed([localRow("a", 1)])
@@ -146,7 +145,7 @@ import TidelineTestKit
     }
 
     @Test(arguments: [408, 429, 500, 503])
-    func busyServersAreAskedAgainAndParkNothing(status: Int) async throws {
+    func requestsToABusyServerAreRetriedAndNothingIsParked(status: Int) async throws {
         let transport = ScriptedTransport(otherwise: .status(status))
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a"))
@@ -154,14 +153,14 @@ import TidelineTestKit
         let error = try await device.push()
         #expect(error?.status == .networkFailure)
         #expect(error?.errors.isEmpty == true)
-        // Four times the first; then one other shows whether it is this operation's fault.
+        // The first operation is sent four times; then another one shows whether the first one is the cause.
         #expect(transport.sent.count == 5)
         #expect(Set(transport.sent).count == 2)
         #expect(device.waits.all == [.milliseconds(500), .seconds(1), .seconds(2)])
         #expect(try await device.queue() == ["insert a attempted", "insert b attempted"])
     }
 
-    @Test func theServerMayAskForMoreTime() async throws {
+    @Test func theServerMayAskForALongerWait() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
         transport.add(
@@ -174,8 +173,8 @@ import TidelineTestKit
         #expect(device.waits.all == [.seconds(7), .seconds(30), .seconds(2)])
     }
 
-    /// A time is measured from the server's own; one that is past asks for nothing.
-    @Test func theServerMayAskForATime() async throws {
+    /// The time is compared with the server's own clock; a time in the past has no effect.
+    @Test func theServerMayAskForAWaitUntilATime() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
         func busy(until second: Int) -> ScriptedTransport.Answer {
@@ -190,7 +189,7 @@ import TidelineTestKit
         #expect(try await device.push()?.status == .networkFailure)
     }
 
-    @Test func aLongerWaitThanAPushLastsEndsIt() async throws {
+    @Test func aWaitLongerThanThePushEndsIt() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
         transport.add(.status(429, ["Retry-After": "9999"]))
@@ -200,7 +199,7 @@ import TidelineTestKit
     }
 
     @Test(arguments: [ScriptedTransport.Answer.lost, .broken])
-    func noAnswerEndsThePush(answer: ScriptedTransport.Answer) async throws {
+    func aMissingAnswerEndsThePush(answer: ScriptedTransport.Answer) async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
         transport.add(answer)
@@ -210,14 +209,14 @@ import TidelineTestKit
         #expect(try await device.queue() == ["insert a attempted"])
     }
 
-    /// A portal's page, another row, a text: none of them is a success.
+    /// A captive portal's page, another row, or plain text is not a success.
     static let strange: [(Int, String)] = [
         (200, "<html>Sign in to the hotel</html>"), (200, "{\"ok\":true}"), (201, ""),
         (200, "[]"), (200, serverRow("another", 1)), (200, "null"), (200, serverRow("", 1)),
     ]
 
     @Test(arguments: strange)
-    func aStrangeSuccessIsNone(status: Int, body: String) async throws {
+    func aMalformedSuccessIsNotASuccess(status: Int, body: String) async throws {
         let transport = ScriptedTransport(otherwise: .json(status, body))
         let device = try await Device(transport)
         try await device.seed([localRow("b", 1), localRow("c", 1)])
@@ -226,7 +225,7 @@ import TidelineTestKit
         #expect(try await device.queue() == ["insert a attempted"])
     }
 
-    @Test func aPortalsPageIsNoDelete() async throws {
+    @Test func aPortalsPageIsNotADelete() async throws {
         let transport = ScriptedTransport(otherwise: .json(200, "<html></html>"))
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1)])
@@ -244,7 +243,7 @@ import TidelineTestKit
     }
 
     @Test(arguments: [404, 410])
-    func aDeleteOfWhatIsGoneIsSuccess(status: Int) async throws {
+    func aDeleteOfADeletedRowSucceeds(status: Int) async throws {
         let device = try await device()
         try await device.seed([localRow("a", 1)])
         try await device.todos().delete(id: "a")
@@ -254,8 +253,8 @@ import TidelineTestKit
         #expect(try await device.queue() == [])
     }
 
-    /// A gateway that knows no such path answers so, too: nothing was deleted.
-    @Test func anEmpty404WithoutATableIsNoDelete() async throws {
+    /// A gateway without such a path sends the same answer: nothing was deleted.
+    @Test func anEmpty404OfAnotherServerIsNotADelete() async throws {
         let transport = ScriptedTransport(otherwise: .status(404))
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1)])
@@ -265,13 +264,13 @@ import TidelineTestKit
         #expect(try await device.queue() == ["delete a attempted"])
     }
 
-    @Test func cancellingEndsThePushAndLosesNothing() async throws {
+    @Test func aCancelledPushEndsAndLosesNothing() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
         let push = Mutex<Task<PushError?, any Error>?>(nil)
         transport.add(
             .run { _ in
-                while push.withLock({ $0 }) == nil { await Task.yield() }
+                try await until { push.withLock({ $0 }) != nil }
                 push.withLock { $0 }?.cancel()
                 return .status(503)
             }
@@ -283,7 +282,7 @@ import TidelineTestKit
         #expect(try await device.queue() == ["insert a attempted"])
     }
 
-    @Test func theVersionMayComeInTheETag() async throws {
+    @Test func theVersionMayBeInTheETag() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
         transport.add(
@@ -321,7 +320,7 @@ import TidelineTestKit
     }
 
     /// Found by the simulation, seed 10301.
-    @Test("a row that a pull has shown stays, whatever an older answer says of its query")
+    @Test("a row that a pull returned stays, even if an older answer says that it left its query")
     func anOlderAnswerLeavesTheQuery() async throws {
         // Each commit is later than the one before.
         try await withRestorableServer { server in
@@ -343,11 +342,11 @@ import TidelineTestKit
                 row.complete = false
                 row.text = "theirs"
             }
-            // A pull shows that it is back, while the operation waits.
+            // A pull shows that the row is back, while the operation is pending.
             failing.fail(true)
             try? await pull()
             failing.fail(false)
-            // The stored answer to the first operation comes, and the second one gives way.
+            // The stored answer to the first operation arrives, and the second operation gives way.
             #expect(try await device.push() == nil)
             for _ in 0..<2 { try await pull() }
             let row = try #require(try await device.todos().read(id: "a"))

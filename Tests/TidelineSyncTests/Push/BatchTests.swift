@@ -1,4 +1,5 @@
-// Push in batches: what goes into one, what each answer does, cuts, and servers without batches.
+// Push in batches: the contents of a batch, the effect of each answer, interrupted batches, and servers without
+// batches.
 
 import Foundation
 import Testing
@@ -20,8 +21,8 @@ import TidelineTestKit
         return limits
     }
 
-    /// Batches grow while they come through; all tables are in one, in the order of the changes.
-    @Test func aQueueGoesOutInGrowingBatches() async throws {
+    /// Batches grow while they succeed; operations of all tables are in one batch, in the order of the changes.
+    @Test func aQueueIsSentInGrowingBatches() async throws {
         let server = try await makeServer()
         let transport = BatchAdapter(server.transport)
         let device = try await Device(transport, limits: limits(2))
@@ -48,9 +49,10 @@ import TidelineTestKit
         #expect(transport.sizes == [2, 2])
     }
 
-    /// A batch that is cut anywhere: what arrived is found again, the rest goes out, nothing twice.
+    /// A batch that is interrupted at any point: executed operations are recognized, the rest is sent, and nothing is
+    /// executed twice.
     @Test(arguments: 0...6)
-    func aBatchMayBeCutAnywhere(arrived: Int) async throws {
+    func aBatchMayBeInterruptedAnywhere(arrived: Int) async throws {
         let server = try await makeServer()
         let transport = BatchAdapter(server.transport, [.cut(arrived)])
         let device = try await Device(transport, limits: limits(6))
@@ -60,12 +62,12 @@ import TidelineTestKit
         #expect(rows.count == 6)
         #expect(try await device.queue().isEmpty)
         #expect(transport.sizes.first == 6)
-        // The server keeps the first version of what arrived: nothing was done twice.
+        // The server keeps the first version of the executed operations: none was executed twice.
         let local = try await device.todos().read()
         #expect(Set(local.map(\.version)) == Set(rows.map(\.version)))
     }
 
-    @Test func requestsThatWereNotAnsweredAreSentAgain() async throws {
+    @Test func unansweredRequestsAreSentAgain() async throws {
         let server = try await makeServer()
         let transport = BatchAdapter(server.transport, [.partial(2)])
         let device = try await Device(transport, limits: limits(5))
@@ -74,7 +76,7 @@ import TidelineTestKit
         #expect(transport.sizes == [5, 3])
     }
 
-    /// A batch whose answers have no room for more goes on with smaller ones, at once.
+    /// A batch whose answers exceed the response limit continues with smaller batches at once.
     @Test func largeAnswersMakeSmallBatches() async throws {
         let server = try await makeServer()
         let transport = BatchAdapter(server.transport, answersMax: 2)
@@ -87,8 +89,8 @@ import TidelineTestKit
         #expect(try await device.client.table(Todo.self).read().count == 12)
     }
 
-    /// A server that has no room for any answer has failed.
-    @Test func aBatchWithoutRoomForOneAnswerEnds() async throws {
+    /// A batch without space for a single answer is a failure of the server.
+    @Test func aBatchWithoutSpaceForOneAnswerEndsThePush() async throws {
         let server = try await makeServer()
         let transport = BatchAdapter(server.transport, answersMax: 0)
         let device = try await Device(transport, limits: limits(12))
@@ -97,8 +99,8 @@ import TidelineTestKit
         #expect(try await device.queue().count == 3)
     }
 
-    /// Each operation has its own verdict, and all outcomes are one transaction.
-    @Test func eachOperationHasItsOwnVerdict() async throws {
+    /// Each operation has its own outcome, and all outcomes are stored in one transaction.
+    @Test func eachOperationHasItsOwnOutcome() async throws {
         let script = ScriptedTransport()
         let transport = BatchAdapter(script)
         let device = try await Device(transport)
@@ -122,7 +124,7 @@ import TidelineTestKit
         #expect(Set(script.sent.map(\.requestID)).count == 4)
     }
 
-    /// Guarantee 7 in a batch: an edit made meanwhile is kept, and goes out next.
+    /// Guarantee 7 in a batch: an edit during the batch is kept, and is sent next.
     @Test func anEditDuringABatchIsKept() async throws {
         let script = ScriptedTransport()
         let transport = BatchAdapter(script)
@@ -142,7 +144,7 @@ import TidelineTestKit
         #expect(script.sent.last?.description == "PATCH /tables/Todo/row%200 \"v1\" {\"rank\":5}")
     }
 
-    /// At most one operation of a row is in a batch: the second is based on the answer to the first.
+    /// A batch has at most one operation of a row, because the second one is based on the answer to the first.
     @Test func twoOperationsOfARowAreTwoRequests() async throws {
         let script = ScriptedTransport([.lost])
         let transport = BatchAdapter(script)
@@ -167,9 +169,9 @@ import TidelineTestKit
         TransportResponse(status: 200, body: Array("{}".utf8)), TransportResponse(status: 400),
     ]
 
-    /// Remembered for the endpoint, also after a restart; asked again when the time is over.
+    /// The result is stored for the endpoint, also across restarts, and tested again after some time.
     @Test(arguments: 0..<6)
-    func aServerWithoutBatchesIsRemembered(index: Int) async throws {
+    func thatAServerHasNoBatchesIsStored(index: Int) async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             let transport = BatchAdapter(server.transport, [.answer(Self.noBatches[index])])
@@ -206,8 +208,8 @@ import TidelineTestKit
         #expect(transport.sizes == [12, 10, 2, 4, 6])
     }
 
-    /// What answers no request is no answer to a batch: single requests follow.
-    @Test func anAnswerToNoRequestIsNone() async throws {
+    /// An answer that matches no request of the batch is not an answer to it: single requests follow.
+    @Test func anAnswerThatMatchesNoRequestIsIgnored() async throws {
         let server = try await makeServer()
         let body = #"{"responses":[{"id":"-9223372036854775808","status":200}]}"#
         let answer = TransportResponse(status: 200, body: Array(body.utf8))
@@ -216,7 +218,7 @@ import TidelineTestKit
         #expect(try await device.push() == nil)
     }
 
-    @Test func aBusyServerIsAskedAgain() async throws {
+    @Test func aBatchIsRetriedOnABusyServer() async throws {
         let server = try await makeServer()
         let transport = BatchAdapter(
             server.transport,
@@ -229,7 +231,7 @@ import TidelineTestKit
         #expect(device.waits.all == [.milliseconds(500), .seconds(1)])
     }
 
-    /// Several requests at a time, of different rows; one that is lost loses no other's answer.
+    /// Several requests of different rows at a time; a lost request loses no other request's answer.
     @Test func singleRequestsMayOverlap() async throws {
         var limits = SyncLimits()
         limits.parallelOperations = 4
@@ -250,8 +252,8 @@ import TidelineTestKit
         )
     }
 
-    /// The memory of a push does not grow with the queue: only a slice of it is read at a time.
-    @Test func aLongQueueGoesOutInSlices() async throws {
+    /// The memory of a push does not grow with the queue, because it reads one slice at a time.
+    @Test func aLongQueueIsSentInSlices() async throws {
         let server = try await makeServer()
         let transport = BatchAdapter(server.transport)
         let device = try await Device(transport, limits: limits(50))

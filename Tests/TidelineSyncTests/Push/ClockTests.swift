@@ -1,4 +1,4 @@
-// Devices whose clocks are wrong: their writes are taken all the same.
+// Devices with a wrong wall clock: their writes are accepted.
 
 import Foundation
 import Synchronization
@@ -8,10 +8,10 @@ import TidelineCore
 import TidelineTestKit
 
 @Suite struct ClockTests {
-    /// Counts what the server would not take for the time that it was first sent at.
+    /// Counts the writes that the server rejects because of the time of their first attempt.
     private final class Watch: Transport {
         let inner: any Transport
-        let refused = Mutex(0)
+        let rejected = Mutex(0)
 
         init(_ inner: any Transport) { self.inner = inner }
 
@@ -20,12 +20,12 @@ import TidelineTestKit
             let text = String(decoding: response.body, as: UTF8.self)
             let count = text.split(separator: "repeatabilityAhead").count - 1
             let old = text.split(separator: "repeatabilityExpired").count - 1
-            refused.withLock { $0 += count + old }
+            rejected.withLock { $0 += count + old }
             return response
         }
     }
 
-    /// The server's clock is the one that counts, and it is known after the first answer.
+    /// The server's clock is used, which the device knows after the first answer.
     @Test(arguments: [0, 40, -40, 4000, -4000] as [Int64])
     func aWrongClockDelaysNoWrite(daysAhead: Int64) async throws {
         let server = try await makeServer(ahead: daysAhead * 86_400)
@@ -36,14 +36,14 @@ import TidelineTestKit
         }
         #expect(try await device.push() == nil)
         #expect(try await device.queue() == [])
-        let first = watch.refused.withLock { $0 }
+        let first = watch.rejected.withLock { $0 }
         #expect((first > 0) == (daysAhead != 0))
         try await device.todos().update(id: "a") { $0.text = "edited" }
         try await device.todos().delete(id: "b")
         _ = try await device.todos().insert(Todo(id: "d", text: "made"))
         #expect(try await device.push() == nil)
         #expect(try await device.queue() == [])
-        #expect(watch.refused.withLock { $0 } == first)
+        #expect(watch.rejected.withLock { $0 } == first)
         let other = try await Device(server.transport)
         _ = try await other.todos().pull(queryID: nil)
         let rows = try await other.rows().map { [$0["id"], $0["text"]] }

@@ -41,8 +41,8 @@ import TidelineCore
         #expect(try await device.rows() == [localRow("a", 3, text: "theirs", rank: 8)])
     }
 
-    /// Guarantee 7: the row that the user made anew behind a lost delete is not lost with it.
-    @Test func serverWinsKeepsARowThatWasMadeAnew() async throws {
+    /// Guarantee 7: a row that the user inserts again after a delete that lost a conflict is not lost with the delete.
+    @Test func serverWinsKeepsARowThatWasInsertedAgain() async throws {
         let device = try await device(.serverWins)
         let todos = try device.todos()
         try await device.seed([localRow("a", 1)])
@@ -61,7 +61,7 @@ import TidelineCore
         #expect(try await device.rows() == [localRow("a", 3, text: "anew", rank: 1)])
     }
 
-    @Test func clientWinsSendsTheWholeRowOnTop() async throws {
+    @Test func clientWinsSendsTheWholeRow() async throws {
         let device = try await edited(.clientWins)
         transport.add(
             .json(412, serverRow("a", 2, text: "theirs", rank: 4)),
@@ -74,14 +74,14 @@ import TidelineCore
         #expect(try await device.rows() == [localRow("a", 4, text: "mine")])
     }
 
-    @Test func clientWinsGivesUpInTheEnd() async throws {
+    @Test func clientWinsStopsAfterSeveralConflicts() async throws {
         let device = try await edited(.clientWins)
         for version in 2..<20 { transport.add(.json(412, serverRow("a", version))) }
         #expect(try await device.push()?.status == .operationErrors)
         #expect(transport.sent.count == 9)
     }
 
-    @Test func clientWinsDeletesWhatChanged() async throws {
+    @Test func clientWinsDeletesAChangedRow() async throws {
         let device = try await device(.clientWins)
         try await device.seed([localRow("a", 1)])
         try await device.todos().delete(id: "a")
@@ -90,9 +90,9 @@ import TidelineCore
         #expect(transport.sent.map(\.ifMatch) == ["\"v1\"", "\"v2\""])
     }
 
-    /// A gateway's 404 takes no edit away, whatever it says: the table is asked for the row.
+    /// A gateway's 404 drops no edit: the device looks for the row in the table's list.
     @Test(arguments: [""])
-    func aForeign404IsNoDeletedRow(body: String) async throws {
+    func aGateways404IsNotADeletedRow(body: String) async throws {
         let device = try await edited(.serverWins)
         transport.add(.json(404, body), page([serverRow("a", 1)]), .status(503))
         #expect(try await device.push()?.status == .networkFailure)
@@ -113,14 +113,14 @@ import TidelineCore
         #expect(try await device.rows() == [])
     }
 
-    @Test func serverWinsTakesADelete() async throws {
+    @Test func serverWinsAppliesADelete() async throws {
         let device = try await edited(.serverWins)
         transport.add(.json(410, #"{"error":"Gone."}"#))
         #expect(try await device.push() == nil)
         #expect(try await device.rows() == [])
     }
 
-    @Test func clientWinsBringsADeletedRowBack() async throws {
+    @Test func clientWinsRestoresADeletedRow() async throws {
         let device = try await edited(.clientWins)
         transport.add(
             .json(410, #"{"error":"Gone."}"#),
@@ -134,7 +134,7 @@ import TidelineCore
     }
 
     @Test(arguments: [ConflictPolicy.fail, .serverWins, .clientWins])
-    func aConflictWithWhatWasSentIsNone(policy: ConflictPolicy) async throws {
+    func aConflictWithTheSentRowIsASuccess(policy: ConflictPolicy) async throws {
         let transport = ScriptedTransport([.json(412, serverRow("a", 2, text: "mine", rank: 3))])
         let device = try await Device(transport, conflicts: policy)
         try await device.seed([localRow("a", 1)])
@@ -157,7 +157,7 @@ import TidelineCore
         #expect(transport.sent[1].ifMatch == "\"v1\"")
     }
 
-    /// A screen that was read before a pull never writes old values over new ones.
+    /// A screen that was read before a pull never overwrites newer values.
     @Test func anOlderVersionIsAConflict() async throws {
         let device = try await device(.fail)
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
@@ -190,7 +190,7 @@ import TidelineCore
         #expect(error.serverItem?["text"] == "theirs")
     }
 
-    @Test func aSelectionOfFieldsOverwritesNoOthers() async throws {
+    @Test func aSelectionOfFieldsOverwritesNoOtherFields() async throws {
         let device = try await device(.fail)
         try await device.seed([localRow("a", 1, text: "long text", rank: 1)])
         var query = Query<Todo>()

@@ -1,5 +1,5 @@
-// The conflict policy `custom` through the whole client: what an app's handler is shown, when it is
-// asked, and what its answers do.
+// The conflict policy `custom` through the whole client: the conflict that an app's handler receives, when the handler
+// runs, and the effect of its answers.
 
 import Foundation
 import Synchronization
@@ -10,9 +10,9 @@ import TidelineTestKit
 
 @Suite struct CustomPolicyTests {
     private let transport = ScriptedTransport()
-    private let asked = Log()
+    private let log = Log()
 
-    /// The conflicts that a handler was shown.
+    /// The conflicts that a handler received.
     private final class Log: Sendable {
         private let state = Mutex<[Conflict]>([])
 
@@ -28,9 +28,9 @@ import TidelineTestKit
     private func device(
         _ decide: @escaping @Sendable (Conflict) async throws -> Resolution
     ) async throws -> Device {
-        let asked = asked
+        let log = log
         let policy = ConflictPolicy.custom { conflict in
-            asked.add(conflict)
+            log.add(conflict)
             return try await decide(conflict)
         }
         let device = try await Device(transport, conflicts: policy)
@@ -48,14 +48,14 @@ import TidelineTestKit
 
     private let theirs = serverRow("a", 2, text: "theirs", rank: 9)
 
-    /// What no column holds does not replace the user's edit.
+    /// A value that its column cannot store does not replace the user's edit.
     @Test(
         arguments: [
             ["rank": "abc"], ["text": 5], ["rank": .number(.nan)], ["complete": "yes"],
             ["text": "\u{0}"],
         ] as [Row]
     )
-    func aRowThatDoesNotFitIsNotWritten(row: Row) async throws {
+    func anInvalidRowIsNotWritten(row: Row) async throws {
         let device = try await edited { _ in .write(row) }
         transport.add(.json(412, theirs))
         let error = try #require(try await device.push()?.errors.first)
@@ -65,8 +65,8 @@ import TidelineTestKit
         #expect(transport.sent.count == 1)
     }
 
-    /// What the server has is taken as it is, whatever the model says of its column.
-    @Test func aRowOfTheServerFits() async throws {
+    /// The server's row is stored as it is, even if the model declares its column differently.
+    @Test func aServerRowIsStoredAsItIs() async throws {
         let device = try await edited { conflict in
             var row = conflict.server ?? [:]
             row["text"] = "both"
@@ -80,12 +80,12 @@ import TidelineTestKit
         #expect(transport.sent[1].body == #"{"text":"both"}"#)
     }
 
-    @Test func itIsShownAllThreeStates() async throws {
+    @Test func theHandlerReceivesAllThreeStates() async throws {
         let device = try await edited { _ in .fail }
         transport.add(.json(412, theirs))
         let error = try #require(try await device.push()?.errors.first)
-        let conflict = try #require(asked.all.first)
-        #expect(asked.all.count == 1)
+        let conflict = try #require(log.all.first)
+        #expect(log.all.count == 1)
         #expect(conflict.table == "Todo" && conflict.itemID == "a" && conflict.kind == .update)
         #expect(conflict.base == localRow("a", 1, text: "old", rank: 1))
         #expect(conflict.local?["text"] == "mine")
@@ -95,9 +95,9 @@ import TidelineTestKit
         #expect(conflict.merged(["text": .local])?["text"] == "mine")
         #expect(conflict.merged(["text": .local])?["rank"] == 9)
         #expect(error.serverItem?["text"] == "theirs")
-        // A parked operation is nobody's to decide again.
+        // A parked operation is not passed to the handler again.
         #expect(try await device.push()?.errors.count == 1)
-        #expect(asked.all.count == 1)
+        #expect(log.all.count == 1)
     }
 
     @Test func localSendsTheLocalRow() async throws {
@@ -109,15 +109,15 @@ import TidelineTestKit
         #expect(try await device.rows() == [localRow("a", 3, text: "mine", rank: 1)])
     }
 
-    @Test func serverTakesTheServersRow() async throws {
+    @Test func serverStoresTheServersRow() async throws {
         let device = try await edited { _ in .server }
         transport.add(.json(412, theirs))
         #expect(try await device.context.push().completed == 1)
         #expect(try await device.rows() == [localRow("a", 2, text: "theirs", rank: 9)])
     }
 
-    /// What the handler saw was the row with the edits of that moment: they are decided about, too.
-    @Test func serverDropsWhatTheHandlerSaw() async throws {
+    /// The handler received the row with its latest edits, so its decision applies to them, too.
+    @Test func serverDropsTheEditsThatTheHandlerReceived() async throws {
         let device = try await edited { _ in .server }
         let todos = try device.todos()
         let theirs = theirs
@@ -128,12 +128,12 @@ import TidelineTestKit
             }
         )
         #expect(try await device.push() == nil)
-        #expect(asked.all.map { $0.local?["rank"] } == [5])
+        #expect(log.all.map { $0.local?["rank"] } == [5])
         #expect(try await device.rows() == [localRow("a", 2, text: "theirs", rank: 9)])
         #expect(try await device.queue() == [])
     }
 
-    @Test func writeSendsWhatDiffersFromTheServer() async throws {
+    @Test func writeSendsTheDifferencesFromTheServersRow() async throws {
         let device = try await edited { conflict in
             guard let row = conflict.merged(["text": .append, "rank": .max]) ?? conflict.server
             else { return .fail }
@@ -147,8 +147,8 @@ import TidelineTestKit
         #expect(try await device.rows() == [localRow("a", 3, text: "both", rank: 9)])
     }
 
-    /// Members that the row does not have stay as the server has them.
-    @Test func writeTakesPartOfARow() async throws {
+    /// Columns that the returned row does not have keep the server's values.
+    @Test func writeAcceptsPartOfARow() async throws {
         let device = try await edited { _ in .write(["rank": 4]) }
         transport.add(.json(412, theirs), .json(200, serverRow("a", 3, text: "theirs", rank: 4)))
         #expect(try await device.push() == nil)
@@ -164,15 +164,15 @@ import TidelineTestKit
         #expect(try await device.queue() == [])
     }
 
-    /// Deleted there, edited here.
+    /// Deleted on the server, edited on the device.
     @Test(arguments: [Resolution.local, .server, .delete, .write(["text": "anew"])])
-    func aRowThatIsDeletedThere(resolution: Resolution) async throws {
+    func aRowDeletedOnTheServerIsResolved(resolution: Resolution) async throws {
         let device = try await edited { _ in resolution }
         transport.add(.json(410, serverRow("a", 2, deleted: true)))
         let text = resolution == .local ? "mine" : "anew"
         transport.add(.json(200, serverRow("a", 3, text: text)))
         #expect(try await device.push() == nil)
-        #expect(asked.all.map(\.server) == [nil])
+        #expect(log.all.map(\.server) == [nil])
         switch resolution {
         case .local, .write:
             #expect(transport.sent[1].method == "PUT")
@@ -185,9 +185,9 @@ import TidelineTestKit
         #expect(try await device.queue() == [])
     }
 
-    /// Deleted here, changed there.
+    /// Deleted on the device, changed on the server.
     @Test(arguments: [Resolution.local, .server, .delete, .write(["rank": 4])])
-    func aRowThatIsDeletedHere(resolution: Resolution) async throws {
+    func aRowDeletedOnTheDeviceIsResolved(resolution: Resolution) async throws {
         let device = try await device { _ in resolution }
         try await device.todos().delete(id: "a")
         transport.add(.json(412, theirs))
@@ -196,7 +196,7 @@ import TidelineTestKit
                 ? .json(200, serverRow("a", 3, text: "theirs", rank: 4)) : .status(204)
         )
         #expect(try await device.push() == nil)
-        #expect(asked.all.map(\.local) == [nil])
+        #expect(log.all.map(\.local) == [nil])
         switch resolution {
         case .server:
             #expect(transport.unused == 1)
@@ -211,13 +211,13 @@ import TidelineTestKit
         #expect(try await device.queue() == [])
     }
 
-    /// Guarantee 7: a decision about an older state of the row is none.
-    @Test func askedAgainWhenTheRowMoved() async throws {
-        let asked = asked
+    /// Guarantee 7: a decision about an older state of the row does not apply.
+    @Test func theHandlerRunsAgainIfTheRowWasEdited() async throws {
+        let log = log
         let todos = Mutex<SyncTable<Todo>?>(nil)
         let device = try await edited { _ in
-            if asked.all.count == 1 {
-                // Outside any transaction, so that it can change the row itself.
+            if log.all.count == 1 {
+                // Runs outside of any transaction, so that it can change the row itself.
                 try await todos.withLock { $0 }?.update(id: "a") { $0.rank = 5 }
             }
             return .server
@@ -226,15 +226,15 @@ import TidelineTestKit
         todos.withLock { $0 = table }
         transport.add(.json(412, theirs))
         #expect(try await device.push() == nil)
-        #expect(asked.all.map { $0.local?["rank"] } == [1, 5])
+        #expect(log.all.map { $0.local?["rank"] } == [1, 5])
         #expect(transport.sent.count == 1)
     }
 
-    @Test func aRowThatNeverRestsIsParked() async throws {
+    @Test func aRowThatIsAlwaysEditedIsParked() async throws {
         let todos = Mutex<SyncTable<Todo>?>(nil)
-        let asked = asked
+        let log = log
         let device = try await edited { _ in
-            let rank = asked.all.count + 100
+            let rank = log.all.count + 100
             try await todos.withLock { $0 }?.update(id: "a") { $0.rank = rank }
             return .server
         }
@@ -244,19 +244,19 @@ import TidelineTestKit
         // The edits release the operation, which meets the conflict again, once in a push.
         transport.add(.json(412, theirs))
         _ = try await device.push()
-        #expect(asked.all.count <= 2 * SyncLimits().conflictsMax)
+        #expect(log.all.count <= 2 * SyncLimits().conflictsMax)
         #expect(try await device.rows().first?["text"] == "mine")
     }
 
-    /// Base, mine and theirs outlive the app; the same bytes meet the conflict again.
-    @Test func aKillAsksAgain() async throws {
+    /// Base, local and server rows outlive the app; the same request meets the conflict again.
+    @Test func theHandlerRunsAgainAfterAKill() async throws {
         let device = try await edited { _ in
             try await Task.sleep(for: .seconds(600))
             return .server
         }
         transport.add(.json(412, theirs))
         let push = Task { try await device.push() }
-        while asked.all.isEmpty { await Task.yield() }
+        try await until { !log.all.isEmpty }
         push.cancel()
         #expect(try await push.value?.status == .cancelled)
         #expect(try await device.queue() == ["update a attempted"])
@@ -270,8 +270,8 @@ import TidelineTestKit
         #expect(transport.sent[0] == transport.sent[1])
     }
 
-    /// The other operations of the batch are done, whatever the handler does.
-    @Test func anErrorParks() async throws {
+    /// The other operations of the batch are completed in any case.
+    @Test func anErrorOfTheHandlerParksTheOperation() async throws {
         let device = try await edited { _ in throw Odd() }
         try await device.todos().insert(Todo(id: "b", text: "mine"))
         transport.add(.json(412, theirs), .json(201, serverRow("b", 1, text: "mine")))
@@ -282,14 +282,14 @@ import TidelineTestKit
         #expect(try await device.queue() == ["update a attempted parked"])
     }
 
-    @Test func aRowThatNoTableHoldsParks() async throws {
+    @Test func aRowThatNoTableCanStoreIsParked() async throws {
         let device = try await edited { _ in .write(["text": "\0"]) }
         transport.add(.json(412, theirs))
         #expect(try await device.push()?.errors.first?.message.contains("U+0000") == true)
     }
 
-    /// It would wait for itself.
-    @Test func pushInsideIsRefused() async throws {
+    /// A push in a handler would wait for itself.
+    @Test func aPushInAHandlerFails() async throws {
         let inner = Mutex<Device?>(nil)
         let codes = Mutex<[SyncError.Code?]>([])
         let device = try await edited { _ in
@@ -304,12 +304,12 @@ import TidelineTestKit
         transport.add(.json(412, theirs))
         #expect(try await device.push() == nil)
         #expect(codes.withLock { $0 } == [.conflict, .conflict, .conflict])
-        // Afterwards nothing is refused.
+        // Afterwards a push is possible.
         transport.add(page([theirs]))
         try await device.todos().pull(queryID: nil)
     }
 
-    @Test func itGivesUpInTheEnd() async throws {
+    @Test func itStopsAfterSeveralConflicts() async throws {
         let device = try await edited { _ in .local }
         for version in 2..<20 { transport.add(.json(412, serverRow("a", version))) }
         #expect(try await device.push()?.status == .operationErrors)

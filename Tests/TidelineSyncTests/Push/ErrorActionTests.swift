@@ -1,5 +1,5 @@
-// What the actions of a parked operation keep and what they refuse: columns that the app's item does not
-// have, and values that no table holds.
+// The actions of a parked operation, and the columns and values that they keep or reject: columns that the app's item
+// does not have, and values that no table can store.
 
 import Foundation
 import Testing
@@ -7,7 +7,7 @@ import Tideline
 import TidelineCore
 import TidelineTestKit
 
-/// ``Todo`` without some of its columns, as another version of an app or another screen has it.
+/// ``Todo`` without some of its columns, as another version of an app or another screen declares it.
 private struct Narrow: SyncRecord {
     static let tableName = "Todo"
     var id = ""
@@ -27,7 +27,7 @@ private struct Versioned: SyncRecord {
 @Suite struct ErrorActionTests {
     private let transport = ScriptedTransport()
 
-    private func refused(
+    private func parkedError(
         _ device: Device,
         by status: Int = 400
     ) async throws
@@ -37,7 +37,7 @@ private struct Versioned: SyncRecord {
         return try #require(try await device.push()?.errors.first)
     }
 
-    /// A row of the server with a column that no model here names.
+    /// Adds a column that no model names to a row of the server.
     private func noted(_ row: Row, _ note: String) -> Row {
         var row = row
         row["note"] = .string(note)
@@ -47,7 +47,7 @@ private struct Versioned: SyncRecord {
     @Test func aRetriedInsertKeepsColumnsThatTheRecordDoesNotHave() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a", text: "x", complete: true, rank: 5000))
-        let error = try await refused(device)
+        let error = try await parkedError(device)
         var item = try #require(try error.item?.decode(Narrow.self))
         item.rank = 5
         try await error.updateOperationAndRetry(with: item)
@@ -60,13 +60,13 @@ private struct Versioned: SyncRecord {
         )
     }
 
-    /// What is sent is what differs from the row that the change began at.
+    /// The request contains the differences from the base row.
     @Test func aRetriedUpdateKeepsEditsThatTheRecordDoesNotHave() async throws {
         let device = try await Device(transport)
         try await device.seed([noted(localRow("a", 1), "old")])
         try await device.todos().update(id: "a") { $0.complete = true }
         try await device.client.syncTable(named: "Todo").update(id: "a") { $0["note"] = "new" }
-        let error = try await refused(device)
+        let error = try await parkedError(device)
         var item = try #require(try error.item?.decode(Narrow.self))
         item.rank = 5
         try await error.updateOperationAndRetry(with: item)
@@ -83,7 +83,7 @@ private struct Versioned: SyncRecord {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1)])
         try await device.todos().update(id: "a") { ($0.complete, $0.text) = (true, "mine") }
-        let error = try await refused(device)
+        let error = try await parkedError(device)
         try await error.updateOperationAndRetry(with: ["rank": 1])
         transport.add(.status(400))
         _ = try await device.push()
@@ -93,9 +93,8 @@ private struct Versioned: SyncRecord {
         )
     }
 
-    /// What somebody else changed meanwhile stays, where neither this device nor the item says
-    /// otherwise.
-    @Test func aRetryOverAConflictTakesBackNothingOfOthers() async throws {
+    /// Another device's changes stay, unless this device or the item changes the same columns.
+    @Test func aRetryAfterAConflictKeepsOtherDevicesChanges() async throws {
         let device = try await Device(transport)
         try await device.seed([noted(localRow("a", 1, rank: 1), "old")])
         try await device.todos().update(id: "a") { $0.complete = true }
@@ -112,8 +111,8 @@ private struct Versioned: SyncRecord {
         #expect(sent.body == #"{"complete":true,"rank":3}"#)
     }
 
-    /// What was the server's at the first retry is no edit of this device at the second.
-    @Test func aSecondRetryTakesBackNothingOfOthers() async throws {
+    /// A server value of the first retry is not an edit of this device in the second one.
+    @Test func aSecondRetryKeepsOtherDevicesChanges() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
         try await device.todos().update(id: "a") { $0.complete = true }
@@ -130,8 +129,8 @@ private struct Versioned: SyncRecord {
         #expect(transport.sent.last?.body == #"{"complete":true,"rank":3}"#)
     }
 
-    /// A screen that was read before a pull: what it has not seen is no edit.
-    @Test func aRetryOfAnOlderCopyTakesBackNothingOfOthers() async throws {
+    /// A column that an older copy has not seen changing is not an edit.
+    @Test func aRetryWithAnOlderCopyKeepsOtherDevicesChanges() async throws {
         let device = try await Device(transport)
         let table = try device.client.syncTable(Versioned.self)
         try await device.seed([localRow("a", 1, text: "old")])
@@ -150,8 +149,9 @@ private struct Versioned: SyncRecord {
         #expect(transport.sent.last?.ifMatch == "\"v2\"")
     }
 
-    /// An insert whose id somebody else has taken: what this device has no value for is theirs.
-    @Test func aRetriedInsertOverAnothersRowKeepsWhatOnlyThatHas() async throws {
+    /// An insert whose id another device has used: columns that this device has no value for keep the other device's
+    /// values.
+    @Test func aRetriedInsertOverAnotherDevicesRowKeepsItsOtherColumns() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a", text: "mine", complete: true))
         transport.add(.json(409, serverRow("a", 2, text: "theirs", rank: 7)))
@@ -161,8 +161,8 @@ private struct Versioned: SyncRecord {
         #expect(local["text"] == "both" && local["complete"] == true && local["rank"] == 7)
     }
 
-    /// A row that the server has deleted comes back whole.
-    @Test func aRetryOverATombstoneKeepsTheLocalRow() async throws {
+    /// A row that the server has deleted is restored completely.
+    @Test func aRetryAfterATombstoneKeepsTheLocalRow() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, rank: 4)])
         try await device.todos().update(id: "a") { $0.complete = true }
@@ -173,18 +173,18 @@ private struct Versioned: SyncRecord {
         #expect(local["text"] == "back" && local["complete"] == true && local["rank"] == 4)
     }
 
-    /// What is given up of an insert is its operation, and not what is here.
+    /// Cancelling an insert removes its operation, and keeps the local row.
     @Test func aCancelledInsertKeepsColumnsThatTheRecordDoesNotHave() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a", text: "x", complete: true, rank: 5000))
-        let error = try await refused(device)
+        let error = try await parkedError(device)
         try await error.cancelOperationAndUpdateItem(Narrow(id: "a", text: "y", rank: 5))
         let row = try await device.todos().read(id: "a")
         #expect(row?.complete == true && row?.text == "y")
     }
 
-    /// What the server has no more is a row of this device: the next edit brings it back.
-    @Test func aRowThatIsKeptOverATombstoneComesBack() async throws {
+    /// A row that the server does not have is a local row: the next edit inserts it again.
+    @Test func aRowThatIsKeptAfterATombstoneIsInsertedAgain() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, rank: 4)])
         try await device.todos().update(id: "a") { $0.complete = true }
@@ -196,8 +196,8 @@ private struct Versioned: SyncRecord {
         #expect(try await device.todos().read(id: "a")?.rank == 4)
     }
 
-    /// Also with values that no table holds: they are the server's already.
-    @Test func whatTheServerHasIsTaken() async throws {
+    /// The server's row is accepted, also with values that no table can store.
+    @Test func theServersRowIsAccepted() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1)])
         try await device.todos().update(id: "a") { $0.text = "mine" }
@@ -211,12 +211,12 @@ private struct Versioned: SyncRecord {
         #expect(try await device.todos().read(id: "a")?.text == "server")
     }
 
-    /// The same after an update of the app: its model has lost a column.
-    @Test func aRetryByALaterModelKeepsTheColumnsOfTheFormerOne() async throws {
+    /// The same applies after an update of the app whose model has lost a column.
+    @Test func aRetryByALaterModelKeepsTheFormerModelsColumns() async throws {
         try await withTemporaryFile { path in
             let former = try await Device(transport, store: SQLiteStore(path: path))
             try await former.todos().insert(Todo(id: "a", text: "x", complete: true, rank: 5000))
-            _ = try await refused(former)
+            _ = try await parkedError(former)
             try await former.store.close()
             let device = try await Device(
                 transport,
@@ -237,10 +237,10 @@ private struct Versioned: SyncRecord {
         ("text", Value.string("a\u{0}b")), ("rank", "not a number"), ("deleted", true),
         ("rank", .number(.nan)), ("__x", 1),
     ])
-    func whatNoTableHoldsIsRefused(column: String, value: Value) async throws {
+    func aValueThatNoTableCanStoreIsRejected(column: String, value: Value) async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a", text: "x"))
-        let error = try await refused(device)
+        let error = try await parkedError(device)
         let before = try await device.rows()
         var item: Row = ["id": "a", "text": "y"]
         item[column] = value

@@ -1,5 +1,5 @@
-// A row that the server fails to process, beside a server that does all other work: pulls go on, the row
-// is named, and it is parked in the end. And what the app does about parked rows whose reason has passed.
+// A row that the server fails to process, on a server that processes all other work: pulls continue, the row is named,
+// and it is parked in the end. Parked rows are sent again after the app has removed the reason.
 
 import Foundation
 import Synchronization
@@ -12,7 +12,7 @@ import TidelineTestKit
 @Suite struct FailingRowTests {
     private struct Failure: Error {}
 
-    /// A server that fails to write a row, or rejects all rows, until it is told otherwise.
+    /// A server that fails to write a row, or rejects all rows, while a test says so.
     private final class Faults: Sendable {
         let failing = Mutex<String?>("bad")
         let rejects = Mutex(false)
@@ -22,7 +22,7 @@ import TidelineTestKit
         var hooks = TableHooks()
         hooks.beforeWrite = { change in
             if change.id == faults.failing.withLock({ $0 }) { throw Failure() }
-            if faults.rejects.withLock({ $0 }) { throw Refusal(422, "Not today.") }
+            if faults.rejects.withLock({ $0 }) { throw Rejection(422, "Not today.") }
         }
         let columns = [
             ColumnDefinition("text", .string), ColumnDefinition("complete", .boolean),
@@ -38,10 +38,10 @@ import TidelineTestKit
     }
 
     @Test(
-        "a row that the server fails to process does not keep pulls back",
+        "a row that the server fails to process does not block pulls",
         arguments: [true, false]
     )
-    func pullsGoOn(isAlone: Bool) async throws {
+    func pullsContinue(isAlone: Bool) async throws {
         let server = try await makeServer(Faults())
         let device = try await Device(server.transport)
         let other = try await Device(server.transport)
@@ -50,7 +50,7 @@ import TidelineTestKit
         try await other.client.table(Todo.self).insert(Todo(id: "theirs", text: "news"))
         try await device.todos().pull(queryID: "all")
         #expect(try await device.todos().read(id: "theirs")?.text == "news")
-        // The push says what it left, and names the row.
+        // The push names the row that it could not send.
         let error = try #require(try await device.push())
         #expect(error.status == .networkFailure)
         #expect(error.failingRows == [FailingRow(table: "Todo", itemID: "bad", statusCode: 500)])
@@ -80,8 +80,8 @@ import TidelineTestKit
         }
     }
 
-    @Test("it is parked after a bounded number of pushes, with the server's reason")
-    func itIsParked() async throws {
+    @Test("a failing row is parked after a limited number of pushes, with the server's reason")
+    func aFailingRowIsParked() async throws {
         var limits = SyncLimits()
         limits.failedPushesMax = 3
         let faults = Faults()
@@ -97,7 +97,7 @@ import TidelineTestKit
         }
         let parked = try #require(try await device.context.operationErrors().first)
         #expect(parked.statusCode == 500)
-        // From now on nothing is in the way, also not of the push's end.
+        // From now on nothing blocks a push, and the push succeeds.
         #expect(try await device.push()?.status == .operationErrors)
         faults.failing.withLock { $0 = nil }
         try await parked.retry()
@@ -105,7 +105,7 @@ import TidelineTestKit
         #expect(try await device.client.table(Todo.self).read(id: "bad")?.text == "fails")
     }
 
-    /// Hands everything to a server, and takes the place of its answers to one row.
+    /// Passes all requests to a server, and replaces its answers to one row.
     private struct OneRowFails: Transport {
         let inner: any Transport
         let id: String
@@ -121,11 +121,11 @@ import TidelineTestKit
     }
 
     @Test(
-        "a row that always gets a 5xx beside others that are accepted is parked, whatever the answer asks for",
+        "a row that always gets a 5xx while others are accepted is parked, whatever wait the answer asks for",
         arguments: [500, 502, 503, 504, 507],
         [nil, "5", "600"]
     )
-    func anyFailureOfOneRow(status: Int, wait: String?) async throws {
+    func aFailureOfOneRowParksThatRow(status: Int, wait: String?) async throws {
         var limits = SyncLimits()
         limits.failedPushesMax = 3
         var answer = TransportResponse(
@@ -146,7 +146,7 @@ import TidelineTestKit
         let other = try await Device(server.transport)
         try await device.todos().insert(Todo(id: "fails"))
         for round in 0..<4 {
-            // The first answer may be that of a busy server: then nothing is sent for a while.
+            // The first answer may mean a busy server: then nothing is sent for a while.
             let isBusy = round == 0 && wait == "600"
             defer { now.withLock { $0 += isBusy ? 601 : 0 } }
             let (mine, theirs) = ("mine\(round)", "theirs\(round)")
@@ -180,7 +180,7 @@ import TidelineTestKit
     }
 
     @Test("automatic sync names the rows that were not accepted, and syncs everything else")
-    func automaticSyncGoesOn() async throws {
+    func automaticSyncContinues() async throws {
         let faults = Faults()
         let server = try await makeServer(faults)
         let device = try await Device(server.transport)
@@ -247,8 +247,8 @@ import TidelineTestKit
         #expect(rows.description.hasPrefix("50 (Todo row100, Todo row101,"))
     }
 
-    @Test("retryParked sends the rows that its condition names again")
-    func retryParked() async throws {
+    @Test("retryParked sends the rows that match its condition again")
+    func retryParkedSendsMatchingRows() async throws {
         let faults = Faults()
         faults.rejects.withLock { $0 = true }
         let server = try await makeServer(faults)

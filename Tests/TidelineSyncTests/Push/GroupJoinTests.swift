@@ -1,4 +1,4 @@
-// Transactions that become one, that wait for each other, and that hold what cannot be sent.
+// Atomic groups that are joined, that wait for each other, and that contain operations which cannot be sent.
 
 import Testing
 import Tideline
@@ -9,8 +9,8 @@ import TidelineTestKit
 @Suite struct GroupJoinTests {
     private typealias Scene = GroupScene
 
-    /// What a group did to the queue is seen by those behind it: each member is counted once.
-    @Test func aGroupThatChangesNothingIsDoneOnce() async throws {
+    /// Later operations see the effect of a group on the queue: each member is counted once.
+    @Test func aGroupWithoutChangesIsCompletedOnce() async throws {
         let scene = try await Scene(rows: ["a", "b", "c"])
         try await scene.set("a", "b", "c", to: "mine")
         for id in ["a", "b", "c"] {
@@ -22,7 +22,7 @@ import TidelineTestKit
         #expect(try await scene.device.queue().isEmpty)
     }
 
-    /// Each of two rejected transactions has a row that a later one of the other rows changed, too.
+    /// Each of two rejected transactions has a row that a later transaction with the other's row changed, too.
     @Test(
         "transactions that cross in their rows are sent one after the other",
         arguments: [ConflictPolicy.fail, .clientWins]
@@ -45,17 +45,17 @@ import TidelineTestKit
             #expect(error?.errors.map(\.itemID) == ["a", "x", "b", "y"])
             #expect(Set(error?.errors.map(\.groupID) ?? []).count == 2)
             #expect(
-                try await scene.truth() == ["a first", "b first", "x theirs", "y theirs"]
+                try await scene.serverContents() == ["a first", "b first", "x theirs", "y theirs"]
             )
         } else {
             #expect(error == nil)
             #expect(try await scene.device.queue().isEmpty)
-            #expect(try await scene.truth() == ["a four", "b three", "x three", "y four"])
+            #expect(try await scene.serverContents() == ["a four", "b three", "x three", "y four"])
         }
     }
 
-    /// The row that stays for the sake of a later edit has what the transaction made of it.
-    @Test func anEditBehindAMemberThatGaveWayGoesWithItsGroup() async throws {
+    /// A row that stays because of a later edit has the values of the transaction.
+    @Test func anEditAfterADroppedMemberIsSentAfterItsGroup() async throws {
         let scene = try await Scene(conflicts: .serverWins)
         try await scene.set("a", "b", to: "mine")
         scene.tap.add(
@@ -68,7 +68,7 @@ import TidelineTestKit
         #expect(scene.tap.groups == [["g1", "g1"], ["g1", "g1"], ["-"]])
         #expect(scene.tap.bodies.last?.contains("/tables/Todo/b") == true)
         #expect(scene.tap.singles.isEmpty)
-        #expect(try await scene.truth() == ["b mine"])
+        #expect(try await scene.serverContents() == ["b mine"])
     }
 
     @Test("three transactions that cross in a circle are all sent")
@@ -93,12 +93,12 @@ import TidelineTestKit
         #expect(try await scene.device.queue().isEmpty)
         #expect(scene.tap.groups.count >= 2)
         #expect(
-            try await scene.truth()
+            try await scene.serverContents()
                 == ["a 6", "b 4", "c 5", "d alone", "x 4", "y 5", "z 6"]
         )
     }
 
-    /// An insert whose answer did not come joins a group that deletes its row: the delete is sent.
+    /// An insert without an answer joins a group that deletes its row: the delete is sent.
     @Test func aJoinedInsertOfUnknownOutcomeIsDeletedOnTheServer() async throws {
         let scene = try await Scene()
         try await scene.change("a", text: "one")
@@ -106,7 +106,7 @@ import TidelineTestKit
         let refused = #"{"id":"1","status":422,"body":{"error":"No."}}"#
         scene.tap.add(
             .say("{\"responses\":[\(refused)]}") {
-                // It arrived, and the part of the answer that says so did not.
+                // The insert arrived, and the part of the answer that reports it was lost.
                 try await scene.other.client.table(Note.self).insert(Note(id: "n", body: "one"))
                 try await device.context.transaction { transaction in
                     try transaction.table(Todo.self).update(id: "a") { $0.text = "two" }
@@ -116,10 +116,10 @@ import TidelineTestKit
         )
         #expect(try await device.push() == nil)
         #expect(try await device.queue().isEmpty)
-        #expect(try await scene.truth() == ["a two", "b first"])
+        #expect(try await scene.serverContents() == ["a two", "b first"])
     }
 
-    /// That it may have arrived is kept while it is parked with its group, and in the edit behind.
+    /// The unknown outcome is kept while the insert is parked with its group, and in the later edit.
     @Test func aParkedMemberOfUnknownOutcomeIsDeletedOnTheServer() async throws {
         try await withTemporaryFile { path in
             let scene = try await Scene([.dropAnswer], store: SQLiteStore(path: path))
@@ -132,16 +132,16 @@ import TidelineTestKit
             try await error.errors[0].cancelOperationAndDiscardItem()
             try await scene.device.client.syncTable(Note.self).delete(id: "n")
             #expect(try await scene.device.push() == nil)
-            #expect(try await scene.truth() == ["a mine", "b first"])
+            #expect(try await scene.serverContents() == ["a mine", "b first"])
         }
     }
 
-    /// Nothing of a group is sent that holds an entry which cannot be read, whatever stands first.
+    /// No operation of a group is sent if the group contains an unreadable one, regardless of the order.
     @Test(
         arguments: ["a", "b", "n"],
         ["base = '{\"id\":'", "kind = 9", "latest = 'x'"]
     )
-    func aDamagedMemberHoldsItsGroup(damaged: String, how: String) async throws {
+    func aDamagedMemberBlocksItsGroup(damaged: String, how: String) async throws {
         try await withTemporaryFile { path in
             let scene = try await Scene(store: SQLiteStore(path: path))
             try await scene.change("a", "b")
@@ -162,9 +162,9 @@ import TidelineTestKit
                 }
             }
             #expect(scene.tap.bodies.isEmpty)
-            #expect(try await scene.truth() == ["a first", "b first", "z alone"])
+            #expect(try await scene.serverContents() == ["a first", "b first", "z alone"])
 
-            // A retry of another row does not send it either; without it the others go.
+            // A retry of another row does not send the group either; without the damaged operation the others are sent.
             var errors = try await scene.device.context.operationErrors()
             let other = try #require(errors.first { $0.itemID != damaged })
             try await other.updateOperationAndRetry(with: try #require(other.item))
@@ -179,7 +179,7 @@ import TidelineTestKit
             #expect(try await scene.device.push() == nil)
             #expect(scene.tap.groups == [["g1", "g1"]])
             let mine = ["a mine", "b mine", "z alone", "note n mine"]
-            let truth = try await scene.truth()
+            let truth = try await scene.serverContents()
             #expect(
                 truth
                     == mine.map { mine in
@@ -189,8 +189,8 @@ import TidelineTestKit
         }
     }
 
-    /// An entry whose group cannot be read is not sent by itself.
-    @Test func anEntryWithoutItsGroupIsNotSentAlone() async throws {
+    /// An operation whose group is unreadable is not sent alone.
+    @Test func anOperationWithoutItsGroupIsNotSentAlone() async throws {
         try await withTemporaryFile { path in
             let scene = try await Scene(store: SQLiteStore(path: path))
             try await scene.change("a", "b")
@@ -198,12 +198,12 @@ import TidelineTestKit
             let error = try #require(try await scene.device.push())
             #expect(error.errors.map(\.itemID) == ["b"])
             #expect(error.errors[0].message.contains("'group'"))
-            #expect(try await scene.truth() == ["a mine", "b first", "note n mine"])
+            #expect(try await scene.serverContents() == ["a mine", "b first", "note n mine"])
         }
     }
 
-    /// What stands behind a member of a group that waits does not overtake it.
-    @Test func anEditBehindAWaitingGroupWaits() async throws {
+    /// An operation of the same row that follows a waiting group does not overtake it.
+    @Test func anEditAfterAWaitingGroupWaits() async throws {
         try await withTemporaryFile { path in
             let scene = try await Scene([.dropRequest], store: SQLiteStore(path: path))
             try await scene.change("a")
@@ -215,7 +215,7 @@ import TidelineTestKit
             #expect(tap.bodies.isEmpty && tap.singles.isEmpty)
             let whole = try await Device(tap, store: SQLiteStore(path: path))
             #expect(try await whole.push() == nil)
-            #expect(try await scene.truth() == ["a mine", "b first", "note n mine"])
+            #expect(try await scene.serverContents() == ["a mine", "b first", "note n mine"])
             #expect(try await scene.other.client.table(Todo.self).read(id: "a")?.rank == 3)
         }
     }

@@ -1,4 +1,4 @@
-// Transactions that are more than a server takes or answers, and servers that took batches before.
+// Transactions that exceed the limits of a server's requests or answers, and servers that accepted batches before.
 
 import Testing
 import Tideline
@@ -8,15 +8,15 @@ import TidelineTestKit
 @Suite struct GroupLimitTests {
     private typealias Scene = GroupScene
 
-    /// A group for whose answers the server never has room waits for the app, and nothing for it.
-    @Test func aGroupOfTooLargeAnswersIsParked() async throws {
+    /// A group whose answers exceed the server's limit is parked, and nothing waits for it.
+    @Test func aGroupWithTooLargeAnswersIsParked() async throws {
         var limits = SyncLimits()
         limits.batchRowsFirst = 3
         let scene = try await Scene(limits: limits)
-        let noRoom = ["1", "2", "3"].map {
+        let tooLarge = ["1", "2", "3"].map {
             #"{"id":"\#($0)","status":503,"body":{"code":"batchAnswersTooLarge"}}"#
         }
-        let answer = "{\"responses\":[\(noRoom.joined(separator: ","))]}"
+        let answer = "{\"responses\":[\(tooLarge.joined(separator: ","))]}"
         for _ in 0..<limits.attemptsMax { scene.tap.add(.say(answer) {}) }
         try await scene.change("a", "b")
         try await scene.device.todos().insert(Todo(id: "z", text: "alone"))
@@ -29,35 +29,35 @@ import TidelineTestKit
             #expect(error.message.contains("limits.batchAnswerBytes"))
             #expect(error.message.contains("row '\(error.itemID)'"))
         }
-        #expect(try await scene.truth() == ["a first", "b first", "z alone"])
-        // Pulls go on, and another push does not send it.
+        #expect(try await scene.serverContents() == ["a first", "b first", "z alone"])
+        // Pulls continue, and another push does not send it.
         try await scene.device.todos().pull(queryID: "all")
         #expect(scene.tap.bodies.count == limits.attemptsMax)
 
         let waiting = try #require(try await scene.device.context.operationErrors().first)
         try await waiting.updateOperationAndRetry(with: try #require(waiting.item))
         #expect(try await scene.device.push() == nil)
-        #expect(try await scene.truth() == ["a mine", "b mine", "z alone", "note n mine"])
+        #expect(try await scene.serverContents() == ["a mine", "b mine", "z alone", "note n mine"])
     }
 
-    /// A batch in which nothing had room is made smaller until the group is alone.
-    @Test func aGroupOfTooLargeAnswersIsSentAlone() async throws {
+    /// A batch without space for any answer is made smaller until the group is alone.
+    @Test func aGroupWithTooLargeAnswersIsSentAlone() async throws {
         let scene = try await Scene()
-        let noRoom = (1...4).map {
+        let tooLarge = (1...4).map {
             #"{"id":"\#($0)","status":503,"body":{"code":"batchAnswersTooLarge"}}"#
         }
-        let answer = "{\"responses\":[\(noRoom.joined(separator: ","))]}"
+        let answer = "{\"responses\":[\(tooLarge.joined(separator: ","))]}"
         for _ in 0..<20 { scene.tap.add(.say(answer) {}) }
         try await scene.change("a", "b")
         try await scene.device.todos().insert(Todo(id: "z", text: "alone"))
         for _ in 0..<3 { _ = try await scene.device.push() }
         #expect(try await scene.device.push()?.errors.map(\.statusCode) == [503, 503, 503])
-        #expect(try await scene.truth() == ["a first", "b first", "z alone"])
+        #expect(try await scene.serverContents() == ["a first", "b first", "z alone"])
     }
 
-    /// That a server took a batch is known after a restart: a gateway's 404 takes no group apart.
+    /// That a server accepted a batch is known after a restart: a gateway's 404 does not split a group.
     @Test(arguments: [404, 405, 501])
-    func thatBatchesAreTakenIsKept(status: Int) async throws {
+    func thatAServerAcceptsBatchesIsStored(status: Int) async throws {
         try await withTemporaryFile { path in
             let scene = try await Scene(store: SQLiteStore(path: path))
             try await scene.change("a", note: "m")
@@ -71,12 +71,12 @@ import TidelineTestKit
             }
             #expect(try await again.push()?.status == .networkFailure)
             #expect(tap.singles.isEmpty)
-            #expect(try await scene.truth() == ["a mine", "b first", "note m mine"])
+            #expect(try await scene.serverContents() == ["a mine", "b first", "note m mine"])
         }
     }
 
-    /// What no batch of the server has room for is refused where it is made, and nothing is changed.
-    @Test func aTransactionOfTooManyBytesIsRefused() async throws {
+    /// A transaction that exceeds the server's batch size is rejected when it is made, and nothing is changed.
+    @Test func aTransactionOfTooManyBytesIsRejected() async throws {
         let scene = try await Scene()
         let text = String(repeating: "x", count: 900_000)
         let error = await #expect(throws: SyncError.self) {
@@ -89,14 +89,14 @@ import TidelineTestKit
         #expect(error?.message.contains("SyncLimits.transactionBytesMax") == true)
         #expect(try await scene.device.queue() == [])
         #expect(try await scene.device.todos().read().count == 2)
-        // Arrays are no group.
+        // Arrays are not groups.
         try await scene.device.todos().insert((0..<8).map { Todo(id: "t\($0)", text: text) })
         #expect(try await scene.device.push() == nil)
     }
 
-    /// The bound is that of the request, to the byte, whatever has to be escaped in it.
+    /// The limit equals the size of the request to the byte, with any characters that need escaping.
     @Test(arguments: ["plain", "\u{1}\"\\ä😀", ""])
-    func theBytesOfATransactionAreThoseOfItsBatch(text: String) async throws {
+    func theSizeOfATransactionIsTheSizeOfItsBatch(text: String) async throws {
         let measured = try await Scene()
         try await measured.change("a", "b", text: text)
         #expect(try await measured.device.push() == nil)
@@ -111,8 +111,8 @@ import TidelineTestKit
         }
     }
 
-    /// A server that takes less says so; the error says what to do.
-    @Test func aServerThatTakesLessIsNamedInTheError() async throws {
+    /// A server with a lower limit reports it; the error says what to do.
+    @Test func theErrorNamesAServerWithALowerLimit() async throws {
         let scene = try await Scene([.answer(413), .answer(413)])
         try await scene.change("a", "b")
         for _ in 0..<2 {

@@ -1,4 +1,4 @@
-// Transactions of an app on their way to the server: as one where it takes batches, in order where not.
+// Transactions of an app that are sent to the server: as one group if it supports batches, otherwise in order.
 
 import Foundation
 import Synchronization
@@ -19,11 +19,11 @@ import TidelineTestKit
         #expect(Set(groups).count == 2)
         #expect(try await scene.device.context.push().completed == 4)
         #expect(scene.tap.groups == [["-", "g2", "g2", "g2"]])
-        #expect(try await scene.truth() == ["a mine", "b mine", "c alone", "note n mine"])
+        #expect(try await scene.serverContents() == ["a mine", "b mine", "c alone", "note n mine"])
     }
 
-    /// Arrays are one on this device only: they may have more rows than a batch.
-    @Test func arraysAreNoGroups() async throws {
+    /// Arrays are atomic on this device only: they may have more rows than a batch.
+    @Test func arraysAreNotGroups() async throws {
         let scene = try await Scene()
         var rows = try await scene.device.todos().read()
         for index in rows.indices { rows[index].text = "many" }
@@ -32,9 +32,9 @@ import TidelineTestKit
         #expect(scene.tap.groups == [["-", "-"]])
     }
 
-    /// Nothing of it is done, every row has its error, and a retry of one sends all.
+    /// No operation of the group is executed, each row has its error, and a retry of one row sends all of them.
     @Test(arguments: ["a", "b", "n"])
-    func aRefusedGroupIsParkedWholeAndSentAgainWhole(retried: String) async throws {
+    func aRejectedGroupIsParkedAndRetriedCompletely(retried: String) async throws {
         let scene = try await Scene()
         try await scene.interfere("b")
         try await scene.change("a", "b")
@@ -46,18 +46,18 @@ import TidelineTestKit
         #expect(error.errors.map(\.statusCode) == [424, 412, 424])
         #expect(Set(error.errors.map(\.groupID)).count == 1)
         #expect(error.errors[0].message.contains("row 'b' in table 'Todo'"))
-        #expect(try await scene.truth() == ["a first", "b theirs", "z other"])
-        // Another push sends nothing of it.
+        #expect(try await scene.serverContents() == ["a first", "b theirs", "z other"])
+        // Another push sends no operation of the group.
         #expect(try await scene.device.push()?.errors.count == 3)
         #expect(scene.tap.bodies.count == 1)
 
-        // The conflict is settled for the row here; whatever row is sent again takes the others along.
+        // The conflict of this row is resolved on the device; a retry of any row also sends the others.
         let errors = try await scene.device.context.operationErrors()
         let conflict = errors[1]
         try await conflict.updateOperationAndRetry(with: try #require(conflict.item))
         #expect(try await scene.device.context.operationErrors().isEmpty)
         if retried != "b" {
-            // An app that goes through all errors may settle this one, too, as long as it is not sent.
+            // An app that handles all errors may resolve this one, too, as long as it is not sent.
             let error = try #require(errors.first { $0.itemID == retried })
             try await error.updateOperationAndRetry(with: try #require(error.item))
             let again = await code { try await error.cancelOperationAndDiscardItem() }
@@ -68,10 +68,10 @@ import TidelineTestKit
         #expect(late == .notFound)
         #expect(scene.tap.groups.last == ["g1", "g1", "g1"])
         let truth = ["a mine", "b mine", "z other", "note n mine"]
-        #expect(try await scene.truth() == truth)
+        #expect(try await scene.serverContents() == truth)
     }
 
-    /// An edit of a row that only waits for another one sends all of them again.
+    /// An edit of a row that only waits for another row sends all of them again.
     @Test func anEditReleasesTheWholeGroup() async throws {
         let scene = try await Scene()
         try await scene.interfere("b")
@@ -80,15 +80,15 @@ import TidelineTestKit
         let errors = try await scene.device.context.operationErrors()
         try await scene.device.todos().update(id: "a") { $0.rank = 3 }
         #expect(try await scene.device.context.operationErrors().isEmpty)
-        // What was edited is settled.
+        // The conflict of the edited row is resolved.
         let settled = await code { try await errors[0].cancelOperationAndDiscardItem() }
         #expect(settled == .notFound)
-        // The conflict is still there.
+        // The other conflict remains.
         #expect(try await scene.device.push()?.errors.map(\.statusCode) == [424, 412, 424])
         #expect(scene.tap.groups == [["g1", "g1", "g1"], ["g1", "g1", "g1"]])
     }
 
-    /// A row that is given up leaves the group; the others are sent again when one of them is.
+    /// A discarded row leaves the group; the others are sent again when one of them is retried.
     @Test func aDiscardedRowLeavesTheGroup() async throws {
         let scene = try await Scene()
         try await scene.interfere("b")
@@ -99,33 +99,33 @@ import TidelineTestKit
         let waiting = try #require(try await scene.device.context.operationErrors().first)
         try await waiting.updateOperationAndRetry(with: try #require(waiting.item))
         #expect(try await scene.device.push() == nil)
-        #expect(try await scene.truth() == ["a mine", "b theirs", "note n mine"])
+        #expect(try await scene.serverContents() == ["a mine", "b theirs", "note n mine"])
     }
 
-    @Test func policiesSettleAMemberAndTheWholeGroupGoesAgain() async throws {
+    @Test func aPolicyResolvesAMemberAndTheWholeGroupIsSentAgain() async throws {
         let mine = try await Scene(conflicts: .clientWins)
         try await mine.interfere("b")
         try await mine.change("a", "b")
         #expect(try await mine.device.push() == nil)
         #expect(mine.tap.groups == [["g1", "g1", "g1"], ["g1", "g1", "g1"]])
-        #expect(try await mine.truth() == ["a mine", "b mine", "note n mine"])
+        #expect(try await mine.serverContents() == ["a mine", "b mine", "note n mine"])
 
         let theirs = try await Scene(conflicts: .serverWins)
         try await theirs.interfere("b")
         try await theirs.change("a", "b")
         #expect(try await theirs.device.push() == nil)
         #expect(theirs.tap.groups == [["g1", "g1", "g1"], ["g1", "g1"]])
-        #expect(try await theirs.truth() == ["a mine", "b theirs", "note n mine"])
+        #expect(try await theirs.serverContents() == ["a mine", "b theirs", "note n mine"])
 
-        let asked = try await Scene(conflicts: .custom { _ in .fail })
-        try await asked.interfere("b")
-        try await asked.change("a", "b")
-        #expect(try await asked.device.push()?.errors.map(\.itemID) == ["a", "b", "n"])
+        let handled = try await Scene(conflicts: .custom { _ in .fail })
+        try await handled.interfere("b")
+        try await handled.change("a", "b")
+        #expect(try await handled.device.push()?.errors.map(\.itemID) == ["a", "b", "n"])
     }
 
-    /// The same bytes go out again, and the server answers each as it did.
+    /// The same bytes are sent again, and the server gives the same answers.
     @Test(arguments: [BatchTap.Fate.dropAnswer, .dropRequest])
-    func aLostAnswerIsAskedForAgain(fate: BatchTap.Fate) async throws {
+    func aGroupWithoutAnAnswerIsSentAgain(fate: BatchTap.Fate) async throws {
         try await withTemporaryFile { path in
             let scene = try await Scene([fate], store: SQLiteStore(path: path))
             try await scene.change("a", "b")
@@ -138,12 +138,12 @@ import TidelineTestKit
             #expect(tap.bodies == [sent])
             let truth = try await scene.other.client.table(Todo.self).read()
             #expect(Set(truth.map(\.version)) == Set(try await again.todos().read().map(\.version)))
-            #expect(try await scene.truth() == ["a mine", "b mine", "note n mine"])
+            #expect(try await scene.serverContents() == ["a mine", "b mine", "note n mine"])
         }
     }
 
-    /// What was sent of a row before goes first; only then the group that changes the row again.
-    @Test func anEarlierOperationOfARowGoesFirst() async throws {
+    /// An earlier attempt of a row is sent first, and then the group that changes the row again.
+    @Test func anEarlierOperationOfARowIsSentFirst() async throws {
         let scene = try await Scene([.dropRequest])
         try await scene.change("a", text: "one", note: "m")
         #expect(try await scene.device.push()?.status == .networkFailure)
@@ -157,11 +157,13 @@ import TidelineTestKit
         #expect(Array(groups) == [["g1", "g1"], ["g1", "g1"]])
         #expect(scene.tap.bodies[before].contains("one"))
         #expect(scene.tap.bodies[before + 1].contains("two"))
-        #expect(try await scene.truth() == ["a two", "b first", "note m one", "note n two"])
+        #expect(
+            try await scene.serverContents() == ["a two", "b first", "note m one", "note n two"]
+        )
     }
 
     @Test("two transactions that change one row are sent one after the other")
-    func transactionsOfOneRowStayTwo() async throws {
+    func transactionsOfOneRowStaySeparate() async throws {
         let scene = try await Scene()
         try await scene.change("a", text: "one", note: "m")
         try await scene.device.todos().insert(Todo(id: "c", text: "between"))
@@ -169,12 +171,12 @@ import TidelineTestKit
         #expect(try await scene.device.context.push().completed == 6)
         #expect(scene.tap.groups == [["g1", "g1", "-"], ["g1", "g1", "g1"]])
         #expect(
-            try await scene.truth()
+            try await scene.serverContents()
                 == ["a two", "b two", "c between", "note m one", "note n two"]
         )
     }
 
-    /// A slice of any size takes a group whole.
+    /// A slice of any size contains a group completely.
     @Test func aGroupIsNeverSplit() async throws {
         var limits = SyncLimits()
         limits.batchRowsFirst = 2
@@ -189,13 +191,13 @@ import TidelineTestKit
         try await scene.device.todos().insert(Todo(id: "d"))
         #expect(try await scene.device.context.push().completed == 9)
         let group = [String](repeating: "g1", count: 7)
-        // The lost one is tried again behind the others.
+        // The lost group is sent again after the other operations.
         #expect(scene.tap.groups == [group, group])
         #expect(Set(scene.tap.bodies).count == 1)
         #expect(scene.tap.singles.count == 2)
     }
 
-    @Test func aTransactionOfTooManyRowsIsRefused() async throws {
+    @Test func aTransactionOfTooManyRowsIsRejected() async throws {
         var limits = SyncLimits()
         limits.transactionRowsMax = 3
         let scene = try await Scene(limits: limits)
@@ -208,13 +210,15 @@ import TidelineTestKit
         }
         #expect(tooLarge == .transactionTooLarge)
         #expect(try await scene.device.queue() == ["update a", "update b", "insert n"])
-        // What is in the queue does not count.
+        // Operations that are already queued do not count.
         try await scene.change("a", text: "more", note: "m")
         #expect(try await scene.device.push() == nil)
-        #expect(try await scene.truth() == ["a more", "b mine", "note m more", "note n mine"])
+        #expect(
+            try await scene.serverContents() == ["a more", "b mine", "note m more", "note n mine"]
+        )
     }
 
-    /// A batch that is refused as too large holds one group: it cannot be made smaller.
+    /// A batch that is rejected as too large contains one group: it cannot be made smaller.
     @Test func aGroupThatIsTooLargeForTheServerIsParked() async throws {
         var limits = SyncLimits()
         limits.batchRowsFirst = 3
@@ -223,13 +227,13 @@ import TidelineTestKit
         try await scene.device.todos().insert(Todo(id: "c"))
         let error = try #require(try await scene.device.push())
         #expect(error.errors.map(\.statusCode) == [413, 413, 413])
-        #expect(try await scene.truth().contains("c "))
+        #expect(try await scene.serverContents().contains("c "))
     }
 
-    /// A server that knows no batches does them in order, and what it refuses waits alone.
-    @Test func withoutBatchesEachGoesInOrder() async throws {
+    /// Without batches the server executes the operations in order, and a rejected one is parked alone.
+    @Test func withoutBatchesOperationsAreSentInOrder() async throws {
         let script = ScriptedTransport([
-            // A list of a server that names itself in nothing: an original one.
+            // A list of a server without any identifying header field: an original server.
             page([serverRow("a", 1)]),
             .json(200, serverRow("a", 2, text: "mine")), .json(422, #"{"error":"no"}"#),
             .json(201, #"{"id":"n","body":"mine","version":"v1"}"#),
@@ -253,9 +257,9 @@ import TidelineTestKit
         )
     }
 
-    /// The original servers name themselves, or are known by their lists.
+    /// The original servers identify themselves, or are known by their lists.
     @Test(arguments: OriginalServer.Flavor.allCases)
-    func originalServersGetThemInOrder(flavor: OriginalServer.Flavor) async throws {
+    func originalServersGetOperationsInOrder(flavor: OriginalServer.Flavor) async throws {
         let server = OriginalServer(
             flavor,
             tables: [
@@ -275,9 +279,9 @@ import TidelineTestKit
         #expect(try await device.client.table(Note.self).read(id: "n")?.body == "mine")
     }
 
-    /// A page of something in between as the very first answer of an endpoint decides nothing.
+    /// A gateway's page as the very first answer of an endpoint decides nothing.
     @Test(arguments: [403, 404, 405, 501], [1, 2])
-    func aFirstPageDoesNotTakeAGroupApart(status: Int, pages: Int) async throws {
+    func aFirstPageOfAGatewayDoesNotSplitAGroup(status: Int, pages: Int) async throws {
         let server = try await makeServer()
         let tap = BatchTap(server.transport)
         let portal = Portal(tap)
@@ -287,7 +291,7 @@ import TidelineTestKit
             try transaction.table(Todo.self).insert(Todo(id: "a", text: "mine"))
             try transaction.table(Note.self).insert(Note(id: "n", body: "mine"))
         }
-        // What is refused twice is left to the next push.
+        // An operation that is rejected twice is left to the next push.
         if let error = try await device.push() {
             #expect(error.status == .networkFailure)
             #expect(error.failingRows.map(\.itemID) == ["n", "a"])
@@ -297,10 +301,10 @@ import TidelineTestKit
         #expect(tap.singles.isEmpty)
     }
 
-    /// A proxy that always refuses batches, in front of a server that takes them: the group waits, is named,
-    /// and keeps neither other rows nor pulls back.
+    /// A proxy that always rejects batches, in front of a server that accepts them: the group waits and is named, and
+    /// blocks neither other rows nor pulls.
     @Test(arguments: [403, 404, 405, 501])
-    func aProxyThatRefusesBatchesDoesNotTakeAGroupApart(status: Int) async throws {
+    func aProxyThatRejectsBatchesDoesNotSplitAGroup(status: Int) async throws {
         let server = try await makeServer()
         let tap = BatchTap(server.transport)
         let portal = Portal(tap)
@@ -330,9 +334,9 @@ import TidelineTestKit
         #expect(try await other.client.table(Note.self).count() == 1)
     }
 
-    /// That a path is missing for a while does not take a group apart on a server that takes batches.
+    /// A path that is missing for a while does not split a group for a server that accepts batches.
     @Test(arguments: [404, 200, 502])
-    func aServerThatTookBatchesNeverGetsHalves(status: Int) async throws {
+    func aServerThatAcceptedBatchesNeverGetsPartsOfAGroup(status: Int) async throws {
         let scene = try await Scene()
         try await scene.change("a", note: "m")
         #expect(try await scene.device.push() == nil)
@@ -340,14 +344,14 @@ import TidelineTestKit
         for _ in 0..<20 { scene.tap.add(.answer(status)) }
         #expect(try await scene.device.push()?.status == .networkFailure)
         #expect(scene.tap.singles.isEmpty)
-        #expect(try await scene.truth() == ["a mine", "b first", "note m mine"])
+        #expect(try await scene.serverContents() == ["a mine", "b first", "note m mine"])
         let again = try await Scene([.answer(400)])
         try await again.change("a", "b")
         #expect(try await again.device.push()?.errors.map(\.statusCode) == [400, 400, 400])
         #expect(again.tap.singles.isEmpty)
     }
 
-    /// An edit made while the group is on its way is kept, and goes out behind it.
+    /// An edit during the batch is kept, and is sent after the group.
     @Test func anEditDuringTheBatchIsKept() async throws {
         let scene = try await Scene()
         let todos = try scene.device.todos()
@@ -359,8 +363,8 @@ import TidelineTestKit
         #expect(row.text == "mine" && row.rank == 7)
     }
 
-    /// A refused group whose row was edited meanwhile is sent once more with the edit, and then waits.
-    @Test func anEditDuringARefusedBatchReleasesIt() async throws {
+    /// A rejected group whose row was edited in the meantime is sent again with the edit, and is then parked.
+    @Test func anEditDuringARejectedBatchReleasesIt() async throws {
         let scene = try await Scene()
         let todos = try scene.device.todos()
         try await scene.interfere("b")
@@ -370,10 +374,10 @@ import TidelineTestKit
         #expect(error.errors.map(\.itemID) == ["a", "b", "n"])
         #expect(scene.tap.groups == [["g1", "g1", "g1"], ["g1", "g1", "g1"]])
         #expect(scene.tap.bodies.last?.contains("\"rank\":7") == true)
-        #expect(try await scene.truth() == ["a first", "b theirs"])
+        #expect(try await scene.serverContents() == ["a first", "b theirs"])
     }
 
-    @Test("a transaction that is made during a rejected batch waits for the rejected one")
+    @Test("a transaction that is made during a rejected batch waits for the rejected transaction")
     func aTransactionDuringARejectedBatchWaits() async throws {
         let scene = try await Scene()
         let device = scene.device
@@ -391,24 +395,26 @@ import TidelineTestKit
         let error = try #require(try await device.push())
         #expect(error.errors.map(\.itemID) == ["a", "b", "n"])
         #expect(scene.tap.groups == [["g1", "g1", "g1"]])
-        #expect(try await scene.truth() == ["a first", "b theirs"])
+        #expect(try await scene.serverContents() == ["a first", "b theirs"])
         let conflict = error.errors[1]
         try await conflict.updateOperationAndRetry(with: try #require(conflict.item))
         #expect(try await device.push() == nil)
-        #expect(try await scene.truth() == ["a two", "b two", "note m two", "note n mine"])
+        #expect(
+            try await scene.serverContents() == ["a two", "b two", "note m two", "note n mine"]
+        )
     }
 
-    /// What changes nothing is done without a request; the rest of the group goes.
-    @Test func aMemberWithNothingToSendIsLeftOut() async throws {
+    /// An operation without changes is completed without a request; the rest of the group is sent.
+    @Test func aMemberWithoutChangesIsLeftOut() async throws {
         let scene = try await Scene()
         try await scene.change("a", "b")
         try await scene.device.todos().update(id: "b") { $0.text = "first" }
         #expect(try await scene.device.push() == nil)
         #expect(scene.tap.groups == [["g1", "g1"]])
-        #expect(try await scene.truth() == ["a mine", "b first", "note n mine"])
+        #expect(try await scene.serverContents() == ["a mine", "b first", "note n mine"])
     }
 
-    /// A group with a table that the app does not name waits for that, and holds up nothing else.
+    /// A group with a table that the app does not name waits for it, and blocks no other operation.
     @Test func aGroupOfAnUnnamedTableWaits() async throws {
         try await withTemporaryFile { path in
             let scene = try await Scene(store: SQLiteStore(path: path))
@@ -417,10 +423,10 @@ import TidelineTestKit
             let tap = BatchTap(scene.server.transport)
             let less = try await Device(tap, store: SQLiteStore(path: path), tables: [Todo.self])
             #expect(try await less.push()?.errors.map(\.itemID) == ["n"])
-            #expect(try await scene.truth() == ["a first", "b alone"])
+            #expect(try await scene.serverContents() == ["a first", "b alone"])
             let whole = try await Device(tap, store: SQLiteStore(path: path))
             #expect(try await whole.push() == nil)
-            #expect(try await scene.truth() == ["a mine", "b alone", "note n mine"])
+            #expect(try await scene.serverContents() == ["a mine", "b alone", "note n mine"])
         }
     }
 }

@@ -1,4 +1,4 @@
-// Histories in which a change could get lost: each was constructed to break a guarantee.
+// Sequences of events in which a change could get lost: each was constructed to break a guarantee.
 
 import Foundation
 import Testing
@@ -13,10 +13,10 @@ import TidelineTestKit
         try await Device(transport, conflicts: policy)
     }
 
-    /// Guarantee 1: the insert arrived, its answer was lost, somebody changed the row; the delete
-    /// made meanwhile is for that row.
+    /// Guarantee 1: the insert arrived, its answer was lost, and another device changed the row; the later delete
+    /// applies to that row.
     @Test(arguments: [ConflictPolicy.fail, .clientWins, .serverWins])
-    func aDeleteBehindAnInsertOfUnknownOutcomeIsSent(policy: ConflictPolicy) async throws {
+    func aDeleteAfterAnInsertOfUnknownOutcomeIsSent(policy: ConflictPolicy) async throws {
         let device = try await device(policy)
         try await device.todos().insert(Todo(id: "a", text: "mine"))
         transport.add(.lost)
@@ -30,8 +30,8 @@ import TidelineTestKit
         #expect(try await device.rows().isEmpty)
     }
 
-    /// An edit that takes one in flight back is none when that one gives way to the server's row.
-    @Test func anEditTakenBackInFlightOverwritesNothing() async throws {
+    /// An edit that reverts an operation in flight does not count if the operation gives way to the server's row.
+    @Test func anEditRevertedInFlightOverwritesNothing() async throws {
         let device = try await device(.serverWins)
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
         try await device.todos().update(id: "a") { $0.text = "new" }
@@ -52,8 +52,8 @@ import TidelineTestKit
         #expect(try await device.todos().read(id: "a")?.text == "theirs")
     }
 
-    /// So it is where the row was deleted meanwhile, and somebody brought it back.
-    @Test func anEditTakenBackBehindADeletionOverwritesNothing() async throws {
+    /// The same applies if the row was deleted in the meantime, and another device restored it.
+    @Test func anEditRevertedAfterADeletionOverwritesNothing() async throws {
         let device = try await device(.serverWins)
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
         try await device.todos().update(id: "a") { $0.text = "new" }
@@ -80,9 +80,8 @@ import TidelineTestKit
         #expect(try await device.todos().read(id: "a")?.text == "theirs")
     }
 
-    /// Guarantee 3: a tombstone that came while an operation was parked is not forgotten when an
-    /// edit takes the change back.
-    @Test func aTombstoneBesideAParkedOperationIsKept() async throws {
+    /// Guarantee 3: a tombstone that arrived while an operation was parked is kept when an edit reverts the change.
+    @Test func aTombstoneOfARowWithAParkedOperationIsKept() async throws {
         let device = try await device()
         try await device.seed([localRow("a", 1, text: "old")])
         try await device.todos().update(id: "a") { $0.text = "new" }
@@ -96,12 +95,13 @@ import TidelineTestKit
         #expect(try await device.queue().isEmpty)
     }
 
-    /// The queue's rule: insert and delete are nothing if never attempted, whoever else has the id.
-    @Test func aRowOfSomebodyElseOutlivesAnInsertThatWasNeverSent() async throws {
+    /// The rule of the queue: an insert and a delete cancel each other out if they were never attempted, even if
+    /// another device uses the id.
+    @Test func anotherDevicesRowOutlivesAnInsertThatWasNeverSent() async throws {
         let device = try await device()
         transport.add(
             .run { _ in
-                // The page is on its way while the app inserts a row with the same id.
+                // The page is being received while the app inserts a row with the same id.
                 try await device.todos().insert(Todo(id: "settings", text: "mine"))
                 return page([serverRow("settings", 1, text: "theirs")])
             }
@@ -114,10 +114,10 @@ import TidelineTestKit
         #expect(transport.sent.count == 1)
     }
 
-    /// Guarantee 1: a row that is inserted anew after its delete comes back, also when the first
-    /// attempt met a busy server.
+    /// Guarantee 1: a row that is inserted again after its delete is restored, also if the server was busy at the first
+    /// attempt.
     @Test(arguments: [ConflictPolicy.fail, .clientWins, .serverWins])
-    func aRowInsertedAnewComesBackAfterABusyServer(policy: ConflictPolicy) async throws {
+    func aRowInsertedAgainIsRestoredAfterABusyServer(policy: ConflictPolicy) async throws {
         let device = try await device(policy)
         try await device.todos().insert(Todo(id: "a", text: "second life"))
         transport.add(
@@ -132,8 +132,7 @@ import TidelineTestKit
         #expect(try await device.rows().map { $0["text"] } == ["second life"])
     }
 
-    /// A screen that was read before a pull never writes old values over new ones, also when an
-    /// operation in flight is rejected.
+    /// A screen that was read before a pull never overwrites newer values, also if an operation in flight is rejected.
     @Test func anOlderBasisOutlivesARejection() async throws {
         let device = try await device()
         try await device.seed([localRow("a", 1, text: "old")])
@@ -164,9 +163,9 @@ import TidelineTestKit
         #expect(transport.sent.last?.method == "POST")
     }
 
-    /// A proxy's page is no news of a row.
+    /// A proxy's page says nothing about a row.
     @Test(arguments: [404, 410])
-    func aProxysPageIsTriedAgain(status: Int) async throws {
+    func anOperationIsRetriedAfterAProxysPage(status: Int) async throws {
         let device = try await device(.serverWins)
         try await device.seed([localRow("a", 1), localRow("b", 1)])
         try await device.todos().delete(id: "a")
@@ -185,9 +184,9 @@ import TidelineTestKit
         #expect(try await device.rows().map { $0["text"] } == ["edited"])
     }
 
-    /// Guarantee 9: what an earlier version of the app left for a table that this one does not
-    /// name waits in sight, and holds nothing up.
-    @Test func operationsOfATableThatIsNotNamedWait() async throws {
+    /// Guarantee 9: operations that an earlier version of the app left for a table that this version does not name stay
+    /// visible, and block nothing.
+    @Test func operationsOfAnUnnamedTableWait() async throws {
         let store = MemoryStore()
         let first = try await Device(transport, store: store)
         try await first.client.syncTable(Note.self).insert(Note(id: "n", body: "later"))

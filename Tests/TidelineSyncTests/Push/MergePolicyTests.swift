@@ -1,5 +1,4 @@
-// The conflict policy `merge` through the whole client: who has which column of a row that two
-// devices changed.
+// The conflict policy `merge` through the whole client: the origin of each column of a row that two devices changed.
 
 import Foundation
 import Testing
@@ -17,7 +16,7 @@ import TidelineTestKit
         return device
     }
 
-    @Test func columnsOfOneSideAreJoined() async throws {
+    @Test func columnsChangedOnOneSideAreCombined() async throws {
         let device = try await device()
         try await device.todos().update(id: "a") { $0.rank = 7 }
         transport.add(
@@ -30,8 +29,8 @@ import TidelineTestKit
         #expect(try await device.queue() == [])
     }
 
-    /// What the server has already is not sent: both changed the column to the same value.
-    @Test func whatBothDidIsDone() async throws {
+    /// A value that the server already has is not sent: both devices changed the column to the same value.
+    @Test func aColumnThatBothChangedEquallyIsNotSent() async throws {
         let device = try await device()
         try await device.todos().update(id: "a") { ($0.rank, $0.text) = (7, "both") }
         transport.add(
@@ -49,9 +48,9 @@ import TidelineTestKit
         return .integer(theirs + mine - base)
     }
 
-    /// Two that each raised it by one have raised it by two, also where nothing else differs.
+    /// Two devices that each add one have added two, also without any other difference.
     @Test(arguments: [false, true])
-    func equalRaisesAddUp(changesText: Bool) async throws {
+    func equalIncrementsAddUp(changesText: Bool) async throws {
         let device = try await device(.merge(["rank": Self.sum]))
         try await device.todos().update(id: "a") {
             $0.rank = 2
@@ -71,8 +70,8 @@ import TidelineTestKit
     /// The server knows repeated requests: no attempt took effect.
     private static let isKnown: HTTPFields = ["Repeatability-Result": "accepted"]
 
-    /// A lower layer may have sent the request twice: elsewhere equal raises may be one.
-    @Test func equalRaisesCountOnceWhereRepeatsAreNotKnown() async throws {
+    /// A lower layer may have sent the request twice: on other servers equal changes may be the same change.
+    @Test func equalIncrementsCountOnceWithoutAnIdempotencyLedger() async throws {
         let device = try await device(.merge(["rank": Self.sum]))
         try await device.todos().update(id: "a") { $0.rank = 2 }
         transport.add(.json(412, serverRow("a", 2, text: "old", rank: 2)))
@@ -81,8 +80,8 @@ import TidelineTestKit
         #expect(try await device.rows() == [localRow("a", 2, text: "old", rank: 2)])
     }
 
-    /// The answer of the first attempt was lost, and somebody else has changed the text meanwhile.
-    @Test func aRaiseWhoseAnswerWasLostIsNotAddedBesideOthersChanges() async throws {
+    /// The answer of the first attempt was lost, and another device has changed the text in the meantime.
+    @Test func anIncrementWithALostAnswerIsNotAddedNextToAnotherDevicesChange() async throws {
         let device = try await device(.merge(["rank": Self.sum, "text": .server]))
         try await device.todos().update(id: "a") { ($0.rank, $0.text) = (2, "mine") }
         transport.add(.lost, .json(412, serverRow("a", 3, text: "theirs", rank: 2)))
@@ -92,8 +91,8 @@ import TidelineTestKit
         #expect(try await device.rows() == [localRow("a", 3, text: "theirs", rank: 2)])
     }
 
-    /// A handler is asked after a lost answer, too: what it merges does not add up.
-    @Test func aHandlersMergeCountsEqualRaisesOnce() {
+    /// The handler runs after a lost answer, too: its merge does not add equal changes.
+    @Test func aHandlersMergeCountsEqualIncrementsOnce() {
         let conflict = Conflict(
             table: "Todo",
             itemID: "a",
@@ -106,8 +105,8 @@ import TidelineTestKit
         #expect(merged?["rank"] == .integer(2))
     }
 
-    /// Both inserted the same row; the server's has a column more.
-    @Test func anInsertThatIsThereIsDoneUnderARule() async throws {
+    /// Both devices inserted the same row; the server's row has one more column.
+    @Test func anInsertThatAlreadyExistsSucceedsUnderARule() async throws {
         let device = try await Device(transport, conflicts: .merge(["rank": Self.sum]))
         _ = try await device.todos().insert(Todo(id: "b", text: "seed", rank: 0))
         let row = serverRow("b", 2, text: "seed", rank: 0, #","owner":"anna""#)
@@ -117,10 +116,10 @@ import TidelineTestKit
         #expect(try await device.queue() == [])
     }
 
-    /// A rule that gives what its column does not hold parks equal raises as it does others; one that says
-    /// nothing leaves the value.
+    /// A rule that returns an invalid value parks equal changes like different ones; a rule that returns nil leaves the
+    /// value.
     @Test(arguments: [Value?.some(.string("3")), nil])
-    func aRuleThatFailsOnEqualRaises(value: Value?) async throws {
+    func aRuleThatFailsOnEqualIncrementsParksTheOperation(value: Value?) async throws {
         let device = try await device(.merge(["rank": .custom { _, _, _ in value }]))
         try await device.todos().update(id: "a") { $0.rank = 2 }
         transport.add(.json(412, serverRow("a", 2, text: "old", rank: 2), Self.isKnown))
@@ -129,8 +128,8 @@ import TidelineTestKit
         #expect(try await device.queue() == (value == nil ? [] : ["update a attempted parked"]))
     }
 
-    /// A raise that may have arrived is not added to what it made.
-    @Test func aRaiseWhoseAnswerWasLostCountsOnce() async throws {
+    /// A change that may have arrived is not added to its own result.
+    @Test func anIncrementWithALostAnswerCountsOnce() async throws {
         let device = try await device(.merge(["rank": Self.sum]))
         try await device.todos().update(id: "a") { $0.rank = 2 }
         transport.add(.lost, .json(412, serverRow("a", 2, text: "old", rank: 2)))
@@ -156,7 +155,7 @@ import TidelineTestKit
         #expect(transport.sent[1].ifMatch == "\"v2\"")
     }
 
-    /// Base and columns are those of the store, also for the app's next run.
+    /// Base and columns are stored, also for the app's next run.
     @Test func anErrorOfAnEarlierRunShowsTheBase() async throws {
         let device = try await device(.fail)
         try await device.todos().update(id: "a") { $0.rank = 7 }
@@ -169,7 +168,7 @@ import TidelineTestKit
         #expect(error.differingColumns == ["text", "rank"])
     }
 
-    @Test func rulesDecide() async throws {
+    @Test func rulesDecideConflictingColumns() async throws {
         let device = try await device(.merge(["rank": .max, "text": .append]))
         try await device.todos().update(id: "a") { ($0.rank, $0.text) = (3, "old, mine") }
         transport.add(
@@ -183,14 +182,14 @@ import TidelineTestKit
         #expect(try await device.rows() == [row])
     }
 
-    /// A rule that gives what its column does not hold has decided nothing: the edit stays.
+    /// A rule that returns an invalid value for its column has not decided: the edit stays.
     @Test(
         arguments: [
             .number(.nan), .number(.infinity), "seven", .bool(true), .number(1.5),
             .json(JSON(checked: "[1]")),
         ] as [Value]
     )
-    func whatAColumnDoesNotHoldIsAConflict(value: Value) async throws {
+    func anInvalidNumberOfARuleIsAConflict(value: Value) async throws {
         let device = try await device(.merge(["rank": .custom { _, _, _ in value }]))
         try await device.todos().update(id: "a") { $0.rank = 7 }
         transport.add(.json(412, serverRow("a", 2, text: "old", rank: 9)))
@@ -204,7 +203,7 @@ import TidelineTestKit
     }
 
     @Test(arguments: ["a\u{0}b" as Value, 5, .number(.nan)])
-    func whatATextColumnDoesNotHoldIsAConflict(value: Value) async throws {
+    func anInvalidTextOfARuleIsAConflict(value: Value) async throws {
         let device = try await device(.merge(["text": .custom { _, _, _ in value }]))
         try await device.todos().update(id: "a") { $0.text = "mine" }
         transport.add(.json(412, serverRow("a", 2, text: "theirs", rank: 1)))
@@ -213,8 +212,8 @@ import TidelineTestKit
         #expect(try await device.todos().read(id: "a")?.text == "mine")
     }
 
-    /// Nothing is left to be sent where the rules take the server's side.
-    @Test func aMergeThatIsTheServersRowIsDone() async throws {
+    /// Nothing remains to be sent if the rules choose the server's values.
+    @Test func aMergeThatEqualsTheServersRowSucceeds() async throws {
         let device = try await device(.merge(["rank": .max]))
         try await device.todos().update(id: "a") { $0.rank = 3 }
         transport.add(.json(412, serverRow("a", 2, text: "theirs", rank: 9)))
@@ -222,15 +221,15 @@ import TidelineTestKit
         #expect(try await device.rows() == [localRow("a", 2, text: "theirs", rank: 9)])
     }
 
-    /// A closure that gives what no table holds makes a conflict.
-    @Test func aValueThatDoesNotFitIsAConflict() async throws {
+    /// A closure that returns a value that no table can store makes a conflict.
+    @Test func aValueThatNoTableCanStoreIsAConflict() async throws {
         let device = try await device(.merge(["text": .custom { _, _, _ in "\0" }]))
         try await device.todos().update(id: "a") { $0.text = "mine" }
         transport.add(.json(412, serverRow("a", 2, text: "theirs", rank: 1)))
         #expect(try await device.push()?.errors.count == 1)
     }
 
-    /// Guarantee 7, in the merged row too.
+    /// Guarantee 7, in the merged row, too.
     @Test func editsDuringTheMergeStay() async throws {
         let device = try await device()
         let todos = try device.todos()
@@ -264,7 +263,7 @@ import TidelineTestKit
         #expect(try await device.rows() == [])
     }
 
-    @Test func deleteAgainstEditParksBothWays() async throws {
+    @Test func aDeleteAndAnEditParkInBothOrders() async throws {
         let device = try await device()
         try await device.seed([localRow("b", 1)])
         try await device.todos().update(id: "a") { $0.rank = 7 }
@@ -279,7 +278,7 @@ import TidelineTestKit
         #expect(errors[1].serverItem?["text"] == "theirs")
     }
 
-    @Test func insertMeetsInsert() async throws {
+    @Test func twoInsertsAreMerged() async throws {
         let device = try await device(.merge(["text": .union]))
         try await device.todos().insert(Todo(id: "b", text: "mine", rank: 4))
         transport.add(
@@ -300,8 +299,8 @@ import TidelineTestKit
         #expect(error.differingColumns == ["text"])
     }
 
-    /// The state that the edit began at is not kept: merging by another one would invent edits.
-    @Test func olderCopyIsNoBase() async throws {
+    /// The base state of the edit is not stored: a merge with another base would invent edits.
+    @Test func anOlderCopyIsNotABase() async throws {
         let device = try await device()
         var screen = try #require(try await device.todos().read(id: "a"))
         transport.add(page([serverRow("a", 2, text: "new", rank: 2)]))
@@ -314,7 +313,7 @@ import TidelineTestKit
         #expect(error.serverItem?["text"] == "new")
     }
 
-    /// The first attempt may have arrived, and somebody may have taken it back since.
+    /// The first attempt may have arrived, and another device may have reverted it since.
     @Test func anUnknownOutcomeIsNotMerged() async throws {
         let device = try await device()
         try await device.todos().update(id: "a") { $0.rank = 7 }
@@ -324,8 +323,8 @@ import TidelineTestKit
         #expect(try await device.push()?.errors.count == 1)
     }
 
-    /// A server that knows repeats would have told.
-    @Test func aServerThatKnowsRepeatsTellsTheOutcome() async throws {
+    /// A server with an idempotency ledger would have replayed the answer.
+    @Test func aServerWithAnIdempotencyLedgerReportsTheOutcome() async throws {
         let device = try await device()
         try await device.todos().update(id: "a") { $0.rank = 7 }
         transport.add(.lost)
@@ -338,7 +337,7 @@ import TidelineTestKit
         #expect(try await device.push() == nil)
     }
 
-    @Test func itGivesUpInTheEnd() async throws {
+    @Test func itStopsAfterSeveralConflicts() async throws {
         let device = try await device()
         try await device.todos().update(id: "a") { $0.rank = 7 }
         for version in 2..<20 {
@@ -348,7 +347,7 @@ import TidelineTestKit
         #expect(transport.sent.count == 9)
     }
 
-    @Test func aRuleOfNoColumnIsRefused() async throws {
+    @Test func aRuleForAnUnknownColumnIsRejected() async throws {
         let client = SyncClient(endpoint: Device.endpoint, transport: transport)
         let error = await #expect(throws: SyncError.self) {
             try await client.syncContext.initialize(
@@ -361,10 +360,9 @@ import TidelineTestKit
         #expect(error?.message.contains("rang.") == true)
     }
 
-    /// Server and client merge by one piece of code: whoever does it, the row is the same, and so is
-    /// what cannot be merged.
+    /// Server and client merge with the same code: both get the same row, and the same conflicts.
     @Test(arguments: UInt64(0)..<60)
-    func agreesWithTheServersMerge(seed: UInt64) async throws {
+    func theMergeAgreesWithTheServersMerge(seed: UInt64) async throws {
         var results: [[String]] = []
         for rule in [ConflictRule.merge, .reject] {
             var draw = SeededGenerator(seed: seed)

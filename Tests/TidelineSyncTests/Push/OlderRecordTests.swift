@@ -18,14 +18,14 @@ private struct Timed: SyncRecord, Hashable {
 @Suite struct OlderRecordTests {
     private let transport = ScriptedTransport()
 
-    /// Answers every update with what it asks for, under the next version.
+    /// Answers each update with the requested values, under the next version.
     private func accept(_ version: Int, text: String, rank: Int? = 1) {
         transport.add(.json(200, serverRow("a", version, text: text, rank: rank)))
     }
 
     /// An editor that saves one struct again and again has no conflict with itself.
     @Test(arguments: [ConflictPolicy.fail, .serverWins, .clientWins])
-    func anAutosaveIsNoConflict(policy: ConflictPolicy) async throws {
+    func anAutosaveIsNotAConflict(policy: ConflictPolicy) async throws {
         let device = try await Device(transport, conflicts: policy)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         var copy = try #require(try await device.todos().read(id: "a"))
@@ -46,7 +46,7 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.count == 41)
     }
 
-    @Test func anAutosaveOfAModelWithATimeIsNoConflict() async throws {
+    @Test func anAutosaveOfAModelWithATimeIsNotAConflict() async throws {
         let device = try await Device(transport, tables: [Timed.self])
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         let table = try device.client.syncTable(Timed.self)
@@ -163,7 +163,7 @@ private struct Timed: SyncRecord, Hashable {
     }
 
     /// The record that an insert returns is current, also after its push.
-    @Test func aRecordOfAnInsertIsNoConflict() async throws {
+    @Test func aRecordOfAnInsertIsNotAConflict() async throws {
         let device = try await Device(transport)
         var copy = try await device.todos().insert(Todo(id: "a", text: "draft"))
         transport.add(.json(201, serverRow("a", 1, text: "draft", rank: 9)))
@@ -243,7 +243,7 @@ private struct Timed: SyncRecord, Hashable {
 
     /// An update of a row that this device deleted and inserted again succeeds.
     @Test(arguments: [false, true])
-    func aRowThatIsInsertedAgainIsNoConflict(isPushed: Bool) async throws {
+    func aRowThatIsInsertedAgainIsNotAConflict(isPushed: Bool) async throws {
         let device = try await Device(transport, conflicts: .fail)
         try await device.seed([localRow("a", 1, text: "a", rank: 1)])
         try await device.todos().delete(id: "a")
@@ -262,7 +262,7 @@ private struct Timed: SyncRecord, Hashable {
 
     /// A push that is repeated on top of another writer's change does not make an own state.
     @Test(arguments: [ConflictPolicy.clientWins, .merge])
-    func aPushOverAnotherChangeIsNoOwnState(policy: ConflictPolicy) async throws {
+    func aPushOverAnotherChangeIsNotAnOwnState(policy: ConflictPolicy) async throws {
         let device = try await Device(transport, conflicts: policy)
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
         var screen = try #require(try await device.todos().read(id: "a"))
@@ -280,7 +280,7 @@ private struct Timed: SyncRecord, Hashable {
     }
 
     /// The delete of a record of an own state is based on the stored row.
-    @Test func aDeleteOfAnOwnStateIsNoConflict() async throws {
+    @Test func aDeleteOfAnOwnStateIsNotAConflict() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         var copy = try #require(try await device.todos().read(id: "a"))
@@ -297,7 +297,7 @@ private struct Timed: SyncRecord, Hashable {
     // MARK: - Responses that have another writer's values
 
     /// The server resolved a conflict by itself: the returned row has values that this device never saw.
-    @Test func aRowThatTheServerMergedIsNoOwnState() async throws {
+    @Test func aRowThatTheServerMergedIsNotAnOwnState() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         var record = try #require(try await device.todos().read(id: "a"))
@@ -319,7 +319,7 @@ private struct Timed: SyncRecord, Hashable {
     }
 
     /// The server answered without a row, and the row that was read next is of a later writer.
-    @Test func aRowThatWasReadAfterTheResponseIsNoOwnState() async throws {
+    @Test func aRowThatWasReadAfterTheResponseIsNotAnOwnState() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "draft", rank: 1)])
         var record = try #require(try await device.todos().read(id: "a"))

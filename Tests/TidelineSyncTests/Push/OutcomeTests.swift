@@ -1,4 +1,4 @@
-// Outcomes that are not known: what is stored with an operation, and what is asked for.
+// Unknown outcomes: the state that is stored with an operation, and the follow-up reads.
 
 import Foundation
 import Testing
@@ -13,8 +13,8 @@ import TidelineTestKit
         try await Device(transport, conflicts: policy)
     }
 
-    @Test("an insert that arrived, and that another device deleted since, is done")
-    func anInsertThatWasDeletedSinceIsDone() async throws {
+    @Test("an insert that arrived, and whose row another device has deleted, succeeds")
+    func anInsertThatWasDeletedSinceSucceeds() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "mine"))
         transport.add(.lost, .json(409, serverRow("a", 2, text: "mine", deleted: true)))
@@ -24,9 +24,9 @@ import TidelineTestKit
         #expect(try await device.queue().isEmpty)
     }
 
-    /// A's insert arrived, its answer was lost, B deleted the row, A edits: under `.fail` only the
-    /// app brings it back.
-    @Test func anEditDoesNotBringADeletedRowBack() async throws {
+    /// Device A's insert arrived, its answer was lost, device B deleted the row, and A edits it: under `.fail` only the
+    /// app restores it.
+    @Test func anEditDoesNotRestoreADeletedRow() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "mine"))
         let tombstone = ScriptedTransport.Answer.json(
@@ -37,7 +37,7 @@ import TidelineTestKit
         _ = try await device.push()
         for text in ["edited", "again"] {
             try await device.todos().update(id: "a") { $0.text = text }
-            // The insert is done, as deleted; the edit meets the tombstone.
+            // The insert succeeded and the row was deleted; the edit meets the tombstone.
             if text == "edited" { transport.add(tombstone) }
             transport.add(.json(410, #"{"error":"Deleted."}"#))
             #expect(try await device.push()?.status == .operationErrors)
@@ -49,8 +49,8 @@ import TidelineTestKit
         #expect(transport.sent.last?.method == "PUT")
     }
 
-    /// The insert arrived, its answer was lost, the repeat met another rejection: the delete is
-    /// for the row on the server, whose version is read first.
+    /// The insert arrived, its answer was lost, and the retry was rejected for another reason: the delete applies to
+    /// the row on the server, whose version is read first.
     @Test(arguments: [200, 410, 404])
     func theDeleteOfAnInsertThatMayHaveArrivedIsSent(status: Int) async throws {
         let device = try await device()
@@ -73,8 +73,8 @@ import TidelineTestKit
         }
     }
 
-    /// Somebody changed that row: under `.fail` the delete waits for the app.
-    @Test func theDeleteOfARowThatSomebodyChangedIsAConflict() async throws {
+    /// Another device changed that row: under `.fail` the delete waits for the app.
+    @Test func theDeleteOfARowThatAnotherDeviceChangedIsAConflict() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "mine"))
         transport.add(.lost, .status(403))
@@ -87,9 +87,9 @@ import TidelineTestKit
         #expect(error.serverItem?["text"] == "theirs")
     }
 
-    /// The edit of an insert that arrived after all meets its own earlier form.
+    /// The edit of an insert that arrived after all meets its own earlier state.
     @Test(arguments: [ConflictPolicy.fail, .serverWins, .clientWins])
-    func anEditMeetsItsOwnEarlierForm(policy: ConflictPolicy) async throws {
+    func anEditMeetsItsOwnEarlierState(policy: ConflictPolicy) async throws {
         let device = try await device(policy)
         try await device.todos().insert(Todo(id: "a", text: "one", rank: 1))
         transport.add(.lost, .status(422))
@@ -105,7 +105,7 @@ import TidelineTestKit
         #expect(try await device.rows() == [localRow("a", 2, text: "two", rank: 1)])
     }
 
-    /// 204 to an insert or update: the row tells its state.
+    /// 204 to an insert or update: a read of the row shows its state.
     @Test func aSuccessWithoutARowIsRead() async throws {
         let device = try await device()
         try await device.seed([localRow("b", 1)])
@@ -126,8 +126,8 @@ import TidelineTestKit
         )
     }
 
-    /// 204 from something that wrote nothing: the row is as before, so it is sent again.
-    @Test func aSuccessThatWroteNothingIsNone() async throws {
+    /// 204 from a server that wrote nothing: the row is unchanged, so the operation is sent again.
+    @Test func aSuccessThatWroteNothingIsRetried() async throws {
         let device = try await device()
         try await device.seed([localRow("b", 1)])
         try await device.todos().update(id: "b") { $0.text = "mine" }
@@ -141,8 +141,8 @@ import TidelineTestKit
         #expect(transport.sent[0].requestID != transport.sent[2].requestID)
     }
 
-    /// 412 with `Repeatability-Result: rejected`: the server does not know the outcome any more.
-    @Test func aRejectedRepeatIsDecidedByTheRow() async throws {
+    /// 412 with `Repeatability-Result: rejected`: the server no longer knows the outcome.
+    @Test func theRowDecidesARejectedRetry() async throws {
         let rejected = ScriptedTransport.Answer.status(412, ["Repeatability-Result": "rejected"])
         let device = try await device()
         try await device.seed([localRow("b", 1), localRow("c", 1), localRow("d", 1)])
@@ -164,7 +164,7 @@ import TidelineTestKit
         #expect(error.errors.first?.serverItem?["text"] == "theirs")
     }
 
-    /// A request id is made once and kept over attempts and restarts, until the outcome is known.
+    /// A request id is created once and kept across attempts and restarts, until the outcome is known.
     @Test func requestIDsAreKept() async throws {
         try await withTemporaryFile { path in
             let first = try await Device(transport, store: SQLiteStore(path: path))
@@ -184,8 +184,8 @@ import TidelineTestKit
         }
     }
 
-    /// A rejected row that is edited all the time is taken up again once.
-    @Test func aRowThatIsEditedWithoutAPauseDoesNotKeepThePush() async throws {
+    /// A rejected row that is edited continuously is retried once.
+    @Test func aRowThatIsEditedContinuouslyDoesNotProlongThePush() async throws {
         let turns = Turns()
         let device = try await device()
         try await device.seed([localRow("a", 1)])
@@ -212,8 +212,8 @@ import TidelineTestKit
         #expect(try await device.queue() == ["update a"])
     }
 
-    /// One operation that the server cannot take does not hold the others up.
-    @Test func aFailingOperationGoesBehindTheOthers() async throws {
+    /// An operation that the server cannot process does not block the others.
+    @Test func aFailingOperationIsSentAfterTheOthers() async throws {
         let failing = ScriptedTransport.Answer.run { request in
             request.body?.contains("poison") == true
                 ? .status(500)
@@ -231,7 +231,7 @@ import TidelineTestKit
         #expect(try await device.queue() == ["insert a attempted"])
     }
 
-    /// What begins has an end on every path.
+    /// Each start event has an end event on every path.
     @Test func everyPushThatBeginsEnds() async throws {
         for answer in [
             ScriptedTransport.Answer.lost, .status(401), .status(400), .broken,
@@ -271,14 +271,14 @@ import TidelineTestKit
 
     /// Found by the simulation, seed 1361.
     @Test(
-        "an insert that was edited since a lost attempt is not done because that was deleted",
+        "an insert that was edited after a lost attempt does not succeed because the row was deleted",
         arguments: [ConflictPolicy.fail, .merge, .clientWins]
     )
     func editedSinceTheAttempt(policy: ConflictPolicy) async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport, conflicts: policy)
         try await device.todos().insert(Todo(id: "a", text: "first"))
-        // It arrives, and its answer is lost; a proxy then refuses the same.
+        // The request arrives, and its answer is lost; a proxy then rejects the same request.
         transport.add(.lost)
         _ = try await device.push()
         transport.add(.json(403, #"{"title":"Forbidden","status":403}"#))

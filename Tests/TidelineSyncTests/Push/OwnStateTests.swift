@@ -45,7 +45,7 @@ import TidelineTestKit
             #expect(
                 transport.sent.last?.description == #"PATCH /tables/Todo/a "v2" {"text":"two"}"#
             )
-            // The editor takes its edits back.
+            // The editor reverts its edits.
             copy.text = "draft"
             try await save(copy, device, 4)
             #expect(transport.sent.last?.body == #"{"text":"draft"}"#)

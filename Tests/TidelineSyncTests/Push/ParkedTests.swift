@@ -1,4 +1,4 @@
-// Parked operations: what rejects, who releases, and what is there after a restart.
+// Parked operations: the rejections that park them, the actions that release them, and their state after a restart.
 
 import Foundation
 import Testing
@@ -12,9 +12,9 @@ import TidelineCore
         try await Device(transport, conflicts: policy)
     }
 
-    /// Guarantee 9: a poisoned operation delays only what depends on it.
+    /// Guarantee 9: an operation that always fails delays only dependent operations.
     @Test(arguments: [400, 402, 403, 405, 409, 412, 413, 415, 422])
-    func rejectedOnesAreParkedAndOthersGoOn(status: Int) async throws {
+    func rejectedOperationsAreParkedAndTheOthersContinue(status: Int) async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "bad"))
         try await device.todos().insert(Todo(id: "b", text: "good"))
@@ -39,7 +39,7 @@ import TidelineCore
         #expect(try await device.context.pendingOperationCount == 1)
     }
 
-    @Test func aParkedOneIsNotSentAgainAndEveryPushSaysSo() async throws {
+    @Test func aParkedOperationIsNotSentAgainAndEachPushReportsIt() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
         transport.add(.status(400))
@@ -48,8 +48,8 @@ import TidelineCore
         #expect(transport.sent.count == 1)
     }
 
-    /// Offline, the push tells of the network and of what was rejected before.
-    @Test func aPushWithoutNetworkHasTheEarlierErrorsToo() async throws {
+    /// Without a network, the push reports the network failure and the earlier rejections.
+    @Test func aPushWithoutNetworkReportsTheEarlierErrorsToo() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
         transport.add(.status(400))
@@ -66,7 +66,7 @@ import TidelineCore
         #expect(try await device.context.pendingOperationCount == 2)
     }
 
-    @Test func aNewEditReleasesIt() async throws {
+    @Test func aNewEditReleasesAParkedOperation() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "bad"))
         transport.add(.status(422), .json(201, serverRow("a", 1, text: "better")))
@@ -79,7 +79,7 @@ import TidelineCore
         #expect(transport.sent[1].body?.contains("better") == true)
     }
 
-    @Test func anEditThatChangesNothingReleasesItToo() async throws {
+    @Test func anEditWithoutChangesReleasesAParkedOperation() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "x"))
         transport.add(.status(403), .json(201, serverRow("a", 1, text: "x")))
@@ -88,7 +88,7 @@ import TidelineCore
         #expect(try await device.push() == nil)
     }
 
-    @Test func anEditDuringTheRejectedPushReleasesItAtOnce() async throws {
+    @Test func anEditDuringTheRejectedPushReleasesTheOperationAtOnce() async throws {
         let device = try await device()
         let todos = try device.todos()
         try await todos.insert(Todo(id: "a", text: "bad"))
@@ -104,7 +104,7 @@ import TidelineCore
         #expect(try await device.rows() == [localRow("a", 1, text: "better")])
     }
 
-    @Test func aDeletedInsertThatWasRejectedIsGone() async throws {
+    @Test func aRejectedInsertThatIsDeletedIsRemoved() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
         transport.add(.status(400))
@@ -126,8 +126,8 @@ import TidelineCore
         }
     }
 
-    /// A gateway's 404 is no answer of a table: the insert goes through when the server is back.
-    @Test func aForeign404DoesNotParkAnInsert() async throws {
+    /// A gateway's 404 is not a table's answer: the insert succeeds when the server is back.
+    @Test func aGateways404DoesNotParkAnInsert() async throws {
         let answer = #"{"statusCode":404,"message":"Resource not found"}"#
         let transport = ScriptedTransport(Array(repeating: .json(404, answer), count: 20))
         let device = try await Device(transport)
@@ -137,7 +137,7 @@ import TidelineCore
         #expect(try await device.queue() == ["insert a attempted"])
     }
 
-    /// A table that the server lost says nothing about its rows.
+    /// The 404 of a table that the server has lost says nothing about its rows.
     @Test(arguments: [true, false])
     func aMissingTableDeletesNothing(isDelete: Bool) async throws {
         let transport = ScriptedTransport([
@@ -158,7 +158,7 @@ import TidelineCore
         #expect(try await todos.read(id: "a")?.text == (isDelete ? nil : "edited"))
     }
 
-    /// A typing error in the endpoint must not spoil the queue.
+    /// A typing error in the endpoint must not park the queue.
     @Test func aWrongPathStopsThePush() async throws {
         let answer = #"{"error":"There is nothing at this path.","code":"noSuchPath"}"#
         let transport = ScriptedTransport(Array(repeating: .json(404, answer), count: 10))
@@ -235,7 +235,7 @@ import TidelineCore
         #expect(try await device.queue() == [])
     }
 
-    @Test func discardingADeletePutsTheRowBack() async throws {
+    @Test func discardingADeleteRestoresTheRow() async throws {
         let device = try await device()
         try await device.seed([localRow("a", 1)])
         try await device.todos().delete(id: "a")
@@ -246,7 +246,25 @@ import TidelineCore
         #expect(try await device.rows() == [localRow("a", 1)])
     }
 
-    @Test func aSettledErrorSaysSo() async throws {
+    /// Pulls between the delete and the insert could not store whether the server still has the row.
+    @Test func discardingAReplacedRowReadsTheTableAgain() async throws {
+        let device = try await device()
+        transport.add(page([serverRow("a", 1, text: "server", rank: nil)]), page([]), page([]))
+        for _ in 0..<2 { try await device.todos().pull(queryID: "all") }
+        #expect(transport.sent.last?.query.contains("updatedAt ge") == true)
+        try await device.todos().delete(id: "a")
+        try await device.todos().insert(Todo(id: "a", text: "again"))
+        transport.add(.status(403))
+        let error = try #require(try await device.push()?.errors.first)
+        try await error.cancelOperationAndDiscardItem()
+        #expect(try await device.rows() == [localRow("a", 1)])
+        transport.add(page([]))
+        try await device.todos().pull(queryID: "all")
+        #expect(transport.sent.last?.query.contains("updatedAt ge") == false)
+        #expect(try await device.rows() == [])
+    }
+
+    @Test func aResolvedErrorReportsThatItIsResolved() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "x"))
         transport.add(.status(400), .status(400))
@@ -263,8 +281,8 @@ import TidelineCore
         #expect(await code { try await new.cancelOperationAndDiscardItem() } == .notFound)
     }
 
-    /// What an app makes of errors can be tried without a conflict.
-    @Test func anErrorIsMadeForATest() async throws {
+    /// An app's handling of errors can be tested without a conflict.
+    @Test func anErrorCanBeMadeForATest() async throws {
         let conflict = TableOperationError(
             table: "Todo",
             itemID: "a",

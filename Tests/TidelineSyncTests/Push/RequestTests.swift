@@ -1,4 +1,4 @@
-// What a push sends: method, path, If-Match and body of each operation, and of collapsed ones.
+// The requests of a push: method, path, If-Match and body of each operation, and of collapsed operations.
 
 import Foundation
 import Testing
@@ -27,7 +27,7 @@ import TidelineCore
         #expect(try await device.queue() == [])
     }
 
-    @Test func anUpdateIsAPatchOfWhatChanged() async throws {
+    @Test func anUpdateIsAPatchOfTheChangedColumns() async throws {
         let device = try await device()
         try await device.seed([localRow("a/ü", 1, rank: 1)])
         try await device.todos().update(id: "a/ü") { $0.rank = nil }
@@ -77,7 +77,7 @@ import TidelineCore
         #expect(try await device.rows().first?["colour"] == "blue")
     }
 
-    /// Changes of one row, and the requests that they come to; nothing was sent before.
+    /// Changes of one row, and the resulting requests; nothing was sent before.
     static let collapses: [(String, [Step], isThere: Bool, [String])] = [
         ("insert, update", [.insert, .update], false, ["POST"]),
         ("insert, delete", [.insert, .delete], false, []),
@@ -124,7 +124,7 @@ import TidelineCore
         #expect(try await device.context.pendingOperationCount == 0)
     }
 
-    @Test func aCollapsedDeleteKeepsItsPlace() async throws {
+    @Test func aCollapsedDeleteKeepsItsPosition() async throws {
         let device = try await device()
         try await device.seed([localRow("a", 1), localRow("b", 1)])
         try await device.todos().update(id: "a") { $0.text = "x" }
@@ -144,7 +144,7 @@ import TidelineCore
         #expect(transport.sent.first?.ifMatch == "\"v1\"")
     }
 
-    @Test func operationsOfAllTablesGoInTheOrderOfTheChanges() async throws {
+    @Test func operationsOfAllTablesAreSentInTheOrderOfTheChanges() async throws {
         let device = try await device()
         let notes = try device.client.syncTable(Note.self)
         try await device.todos().insert(Todo(id: "1"))

@@ -1,5 +1,5 @@
-// Transactions that change the same rows offline: none of them fails, each is sent by itself, and a
-// rejection of one is not a rejection of those before it.
+// Transactions that change the same rows offline: all of them succeed, each is sent on its own, and a rejection of one
+// does not reject the earlier ones.
 
 import Foundation
 import Testing
@@ -11,7 +11,7 @@ import TidelineTestKit
 @Suite struct TransactionChainTests {
     private typealias Scene = GroupScene
 
-    /// A visit: a counter that all visits share, and a row of its own.
+    /// Makes a visit: increments a counter that all visits share, and inserts a row of its own.
     private func visit(
         _ number: Int,
         _ device: Device,
@@ -50,10 +50,10 @@ import TidelineTestKit
         #expect(try await scene.other.client.table(Note.self).count() == 40)
     }
 
-    @Test("a rejected row parks its own transaction, and the others wait or are done")
+    @Test("a rejected row parks its own transaction, and the others wait or succeed")
     func aRejectedRowParksItsTransaction() async throws {
         let scene = try await Scene()
-        // The server has a note of this id already, with other words.
+        // The server already has a note with this id and another text.
         try await scene.other.client.table(Note.self).insert(Note(id: "v7", body: "theirs"))
         for number in 0..<50 { try await visit(number, scene.device) }
         let error = try #require(try await scene.device.push())
@@ -64,11 +64,11 @@ import TidelineTestKit
         #expect(try await scene.other.client.table(Note.self).count() == 8)
         #expect(try await scene.device.todos().read(id: "a")?.rank == 50)
 
-        // A transaction of other rows is not in the way of anything.
+        // A transaction of other rows is not blocked.
         try await visit(50, scene.device, counter: "b")
         #expect(try await scene.device.push()?.completed == 2)
 
-        // The app gives up the visit: the later ones are sent.
+        // The app discards the visit: the later ones are sent.
         for error in try await scene.device.context.operationErrors() {
             try await error.cancelOperationAndDiscardItem()
         }
@@ -92,7 +92,7 @@ import TidelineTestKit
         #expect(try await scene.other.client.table(Note.self).read(id: "v1")?.body == "both")
     }
 
-    @Test("an edit of the row releases it with everything that was changed in it")
+    @Test("an edit of the row releases it with all of its changes")
     func anEditReleasesTheRow() async throws {
         let scene = try await Scene()
         try await scene.interfere("a")
@@ -141,7 +141,7 @@ import TidelineTestKit
     }
 
     /// A process that is killed after a transaction of the store stores nothing more.
-    @Test("a kill between any two transactions of the store loses and doubles nothing")
+    @Test("a kill between any two transactions of the store loses and duplicates nothing")
     func aKillAnywhere() async throws {
         var kept = 0
         while true {
@@ -152,7 +152,7 @@ import TidelineTestKit
                 try await scene.device.todos().update(id: "b") { $0.text = "alone" }
                 store.kill(after: kept)
                 let error = try await scene.device.push()
-                // The process is gone; another one opens the file.
+                // The process has ended; another one opens the file.
                 let again = try await Device(scene.server.transport, store: SQLiteStore(path: path))
                 #expect(try await again.todos().read(id: "a")?.rank == 4)
                 try await visit(4, again)
@@ -169,7 +169,7 @@ import TidelineTestKit
             if isWhole { break }
             kept += 1
         }
-        // Each transaction of the chain is frozen and settled by itself.
+        // Each transaction of the chain is frozen and completed on its own.
         #expect(kept >= 8, "\(kept) transactions of the store")
     }
 
@@ -197,7 +197,7 @@ import TidelineTestKit
             #expect(error.errors.first?.itemID == "a")
             #expect(error.errors.first?.message.contains("'\(column)'") == true)
             #expect(try await scene.other.client.table(Todo.self).read(id: "b")?.text == "alone")
-            // The first transaction is whole if the second one is damaged.
+            // The first transaction is complete if the second one is damaged.
             let notes = try await scene.other.client.table(Note.self).count()
             #expect(notes == (column == "edit" ? 0 : 1))
             for _ in 0..<5 {
@@ -213,8 +213,8 @@ import TidelineTestKit
     }
 
     /// Found by the simulation, seed 108.
-    @Test("a row inserted behind a delete keeps nothing of the row that was deleted")
-    func insertedBehindADelete() async throws {
+    @Test("a row inserted after a delete keeps no value of the deleted row")
+    func insertedAfterADelete() async throws {
         let scene = try await Scene(conflicts: .serverWins)
         try await visit(0, scene.device)
         try await scene.other.client.table(Todo.self).update(id: "a") { $0.rank = 41 }
@@ -232,7 +232,7 @@ import TidelineTestKit
         #expect(try await scene.device.todos().read(id: "a")?.rank == nil)
     }
 
-    @Test("a row deleted and inserted in one transaction keeps nothing of the server's row")
+    @Test("a row deleted and inserted in one transaction keeps no value of the server's row")
     func deletedAndInsertedInOne() async throws {
         let scene = try await Scene(conflicts: .serverWins)
         try await visit(0, scene.device)
@@ -262,7 +262,7 @@ import TidelineTestKit
         }
         #expect(try await scene.device.client.syncTable(Note.self).count() == 0)
         #expect(try await scene.device.push() == nil)
-        #expect(try await scene.truth() == ["a first", "b after"])
+        #expect(try await scene.serverContents() == ["a first", "b after"])
         #expect(try await scene.device.context.pendingOperationCount == 0)
     }
 
@@ -283,10 +283,10 @@ import TidelineTestKit
         try await scene.interfere("a")
         let errors = try #require(try await scene.device.push()).errors
         let conflict = try #require(errors.first { $0.itemID == "a" })
-        // The app decides about a row of all three transactions, which become one.
+        // The app resolves a row of all three transactions, which become one.
         try await conflict.updateOperationAndRetry(with: try #require(conflict.item))
         #expect(try await scene.device.push() == nil)
-        #expect(try await scene.truth() == ["a 3", "b 3", "c first"])
+        #expect(try await scene.serverContents() == ["a 3", "b 3", "c first"])
         #expect(try await scene.device.todos().read(id: "b")?.text == "3")
         #expect(try await scene.device.queue().isEmpty)
     }
@@ -336,7 +336,7 @@ import TidelineTestKit
         #expect(try await scene.device.queue().isEmpty)
     }
 
-    @Test("a transaction between two that a retry joins keeps its place")
+    @Test("a transaction between two that a retry joins keeps its position")
     func betweenTwoRetriedTogether() async throws {
         let scene = try await Scene(rows: ["a", "b", "c"])
         try await scene.set("a", "b", to: "1")
@@ -347,14 +347,14 @@ import TidelineTestKit
         let conflict = try #require(errors.first { $0.itemID == "a" })
         try await conflict.updateOperationAndRetry(with: try #require(conflict.item))
         #expect(try await scene.device.push() == nil)
-        #expect(try await scene.truth() == ["a 3", "b 3", "c 2"])
+        #expect(try await scene.serverContents() == ["a 3", "b 3", "c 2"])
         #expect(try await scene.device.todos().read(id: "b")?.text == "3")
         #expect(try await scene.device.queue().isEmpty)
     }
 
     /// Found by the simulation, seed 697.
-    @Test("a row inserted behind a delete that gave way takes no value of the server's row")
-    func insertedBehindADeleteThatGaveWay() async throws {
+    @Test("a row inserted after a delete that gave way takes no value of the server's row")
+    func insertedAfterADeleteThatGaveWay() async throws {
         let scene = try await Scene(conflicts: .serverWins)
         try await scene.device.context.transaction { transaction in
             try transaction.table(Todo.self).delete(id: "a")

@@ -1,5 +1,5 @@
-// Operations that wait for the app though no error of theirs is stored, or whose table cannot be
-// reached: each is told, and each has a way out by its number.
+// Operations that wait for the app without a stored error, or whose table cannot be opened: each is reported, and each
+// can be dropped by its number.
 
 import Foundation
 import Testing
@@ -12,12 +12,12 @@ import TidelineSQLite
         try Database(path: path).execute(sql)
     }
 
-    /// An entry that does not say its row or its table, or names one that the store does not have.
+    /// An operation without a row id or a table name, or with a table that the store does not have.
     @Test(arguments: [
         "itemId = NULL", "\"table\" = NULL", "itemId = NULL, \"table\" = NULL",
         "\"table\" = 'Gone'", "\"table\" = 'Gone', kind = 9", "\"table\" = 'Gone', itemId = NULL",
     ])
-    func anEntryWithoutRowOrTableCanBeDropped(damage: String) async throws {
+    func anOperationWithoutARowOrTableCanBeDropped(damage: String) async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport([.json(201, serverRow("b", 1)), page([])])
             var device = try await Device(transport, store: SQLiteStore(path: path))
@@ -31,7 +31,7 @@ import TidelineSQLite
             #expect(pushed.errors.count == 1)
             #expect(pushed.description.contains("1 operation(s) cannot be sent"))
             try await device.todos().pull(queryID: nil, where: { $0.rank == 7 })
-            // After a restart it is still told.
+            // After a restart it is still reported.
             device = try await Device(transport, store: SQLiteStore(path: path))
             let error = try #require(try await device.context.operationErrors().first)
             #expect(!error.canRetry)
@@ -54,9 +54,9 @@ import TidelineSQLite
         }
     }
 
-    /// The store gives ids from 1 on: an entry with another one was written by something else.
+    /// The store assigns ids from 1: another program wrote an operation with a lower id.
     @Test(arguments: [0, -5, Int64.min + 1])
-    func anEntryBeforeAllOthersIsTold(id: Int64) async throws {
+    func anOperationWithALowIDIsReported(id: Int64) async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport([.json(201, serverRow("b", 1))])
             let device = try await Device(transport, store: SQLiteStore(path: path))
@@ -76,8 +76,8 @@ import TidelineSQLite
         }
     }
 
-    /// A table that the app names no more: its operations wait in sight, and go when it is named.
-    @Test func operationsOfATableThatIsNotNamedWaitInSight() async throws {
+    /// A table that the app no longer names: its operations stay visible, and are sent when it is named again.
+    @Test func operationsOfAnUnnamedTableStayVisible() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()
             let both = try await Device(transport, store: SQLiteStore(path: path))
@@ -102,8 +102,8 @@ import TidelineSQLite
         }
     }
 
-    /// What stands behind an operation that was dropped so is never sent without a version.
-    @Test func whatStandsBehindADroppedOperationIsAConflictAtWorst() async throws {
+    /// An operation that follows a dropped one of the same row is never sent without a version.
+    @Test func anOperationAfterADroppedOneIsAtMostAConflict() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport([.lost])
             let both = try await Device(transport, store: SQLiteStore(path: path))
@@ -127,9 +127,9 @@ import TidelineSQLite
         }
     }
 
-    /// A parked operation whose error is gone from the store is told all the same.
+    /// A parked operation whose stored error is gone is reported nevertheless.
     @Test(arguments: ["discard", "update", "retry", "edit"])
-    func aParkedOperationWithoutItsErrorIsTold(action: String) async throws {
+    func aParkedOperationWithoutItsErrorIsReported(action: String) async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport([.json(412, serverRow("a", 2, text: "theirs"))])
             var device = try await Device(transport, store: SQLiteStore(path: path))
@@ -166,8 +166,8 @@ import TidelineSQLite
         }
     }
 
-    /// Also of an entry that cannot be read: what stands behind it still waits.
-    @Test func aDamagedEntryWithoutItsErrorStillHoldsWhatIsBehind() async throws {
+    /// The same applies to an unreadable operation: later operations of the row still wait.
+    @Test func aDamagedOperationWithoutItsErrorStillBlocksLaterOnes() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()
             let device = try await Device(transport, store: SQLiteStore(path: path))

@@ -1,4 +1,4 @@
-// CopiedStoreTests: a store file that was copied, and put back later or used together with the original.
+// CopiedStoreTests: a store file that was copied, and restored later or used together with the original.
 
 import Foundation
 import Synchronization
@@ -50,7 +50,7 @@ import TidelineTestKit
         }
     }
 
-    /// A transport to a server whose ledger is empty: no request has an id, also not in a batch.
+    /// A transport to a server with an empty idempotency ledger: no request has an id, also in a batch.
     private struct WithoutLedger: Transport {
         let inner: any Transport
 
@@ -73,10 +73,10 @@ import TidelineTestKit
     }
 
     @Test(
-        "a copy from before a push that is put back later revives nothing",
+        "a copy from before a push that is restored later revives nothing",
         arguments: [true, false]
     )
-    func putBack(hasLedger: Bool) async throws {
+    func restored(hasLedger: Bool) async throws {
         try await withTemporaryFile { file in
             let server = try await makeServer()
             let transport: any Transport =
@@ -100,8 +100,8 @@ import TidelineTestKit
         }
     }
 
-    @Test("a row that the app deleted and inserts again comes back, however equal it is")
-    func toggled() async throws {
+    @Test("a row that the app deleted and inserts again is restored, even if it is equal")
+    func reinserted() async throws {
         let server = try await makeServer()
         let device = try await Device(server.transport)
         for _ in 0..<3 {
@@ -114,7 +114,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("an operation has its request id from the change on, and an edit gives it another one")
+    @Test("an operation gets its request id with the change, and an edit replaces it")
     func requestIDs() async throws {
         let script = ScriptedTransport(otherwise: .lost)
         let store = MemoryStore()
@@ -157,8 +157,8 @@ import TidelineTestKit
         }
     }
 
-    @Test("unsent edits of a copy are conflicts where the original's were accepted since")
-    func besideTheOriginal() async throws {
+    @Test("unsent edits of a copy are conflicts if the original's edits were accepted since")
+    func usedWithTheOriginal() async throws {
         try await withTemporaryFile { file in
             let server = try await makeServer()
             try await Self.with(file, server.transport, conflicts: .clientWins) { device in
@@ -176,13 +176,14 @@ import TidelineTestKit
             }
             try await Self.with(file + ".copy", server.transport, conflicts: .clientWins) {
                 device in
-                // That of `b` is the same request, which is done; that of `a` is not what the original sent.
+                // The operation of `b` is the same request, which was completed; that of `a` differs from the
+                // original's.
                 let error = try #require(try await device.push())
                 #expect(error.errors.map(\.itemID) == ["a"])
                 #expect(error.completed == 1)
                 let there = try await device.client.table(Todo.self).read()
                 #expect(Set(there.map { "\($0.id) \($0.text)" }) == ["a 3", "b 2"])
-                // The app may decide otherwise.
+                // The app may decide differently.
                 try await error.errors[0].updateOperationAndRetry(with: Row(["text": "4"]))
                 try await device.context.push()
                 #expect(try await device.client.table(Todo.self).read(id: "a")?.text == "4")
@@ -190,7 +191,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("an operation that both copies attempted is done once")
+    @Test("an operation that both copies attempted is executed once")
     func attemptedInBoth() async throws {
         try await withTemporaryFile { file in
             let server = try await makeServer()
@@ -212,8 +213,10 @@ import TidelineTestKit
         }
     }
 
-    @Test("a request id that came with another body is looked up, not parked")
-    func anotherForm() async throws {
+    @Test(
+        "a request id that was sent with another body leads to a follow-up read, and is not parked"
+    )
+    func anotherBody() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a", text: "mine"))
@@ -231,14 +234,14 @@ import TidelineTestKit
         "an unsent transaction of a copy that follows another one overwrites nothing of the original",
         arguments: [true, false]
     )
-    func transactionsBesideTheOriginal(deletes: Bool) async throws {
+    func transactionsUsedWithTheOriginal(deletes: Bool) async throws {
         try await withTemporaryFile { file in
             let server = try await makeServer()
             let other = try await Device(server.transport)
             try await other.client.table(Todo.self).insert(Todo(id: "a", text: "first"))
             try await Self.with(file, server.transport, conflicts: .serverWins) { device in
                 try await device.todos().pull(queryID: "all")
-                // Two visits, of which each is a transaction.
+                // Two visits, each of which is a transaction.
                 try await device.context.transaction { transaction in
                     try transaction.table(Todo.self).update(id: "a") { $0.rank = 1 }
                     try transaction.table(Note.self).insert(Note(id: "v1", body: "visit"))
@@ -254,7 +257,7 @@ import TidelineTestKit
                 }
             }
             try Self.copy(file, to: file + ".copy")
-            // The original goes another way, and has sent everything.
+            // The original made other changes, and has sent all of them.
             try await Self.with(file, server.transport, conflicts: .serverWins) {
                 (device) async throws -> Void in
                 if deletes { try await device.todos().insert(Todo(id: "a", text: "newer")) }
@@ -264,7 +267,7 @@ import TidelineTestKit
                 }
                 #expect(try await device.push() == nil)
             }
-            // The ledger may have been emptied meanwhile.
+            // The ledger may have been emptied in the meantime.
             let transport = WithoutLedger(inner: server.transport)
             try await Self.with(file + ".copy", transport, conflicts: .serverWins) {
                 (device) async throws -> Void in
@@ -279,7 +282,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "an edit of a copy that follows a discarded one is a conflict, without what was discarded"
+        "an edit of a copy that follows a discarded edit is a conflict, without the discarded values"
     )
     func discardedInTheCopy() async throws {
         try await withTemporaryFile { file in
@@ -323,10 +326,10 @@ import TidelineTestKit
     }
 
     @Test(
-        "an operation that a copy sent in another form is no longer sent, whatever the policy",
+        "an operation that a copy sent with another body is no longer sent, whatever the policy",
         arguments: [ConflictPolicy.serverWins, .fail, .clientWins, .merge]
     )
-    func sentInAnotherForm(policy: ConflictPolicy) async throws {
+    func sentWithAnotherBody(policy: ConflictPolicy) async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport, conflicts: policy)
         try await device.seed([localRow("a", 1)])

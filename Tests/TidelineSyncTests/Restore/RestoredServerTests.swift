@@ -1,5 +1,4 @@
-// RestoredServerTests: what devices do when the server's database was restored from a backup, or when
-// another one replaced it.
+// RestoredServerTests: devices whose server's database was restored from a backup, or replaced by another one.
 
 import Foundation
 import Testing
@@ -64,13 +63,13 @@ import TidelineTestKit
     }
 
     @Test(
-        "an edit of another device on the restored server does not bury what was lost",
+        "an edit of another device on the restored server does not hide lost values",
         arguments: LostRowPolicy.allCases
     )
     func anotherDeviceWasFirst(policy: LostRowPolicy) async throws {
         try await withRestorableServer { server in
             let (one, _) = try await Self.lose(server, lostRows: policy)
-            // A device that never saw the lost text, and one that deletes a row.
+            // A device that never stored the lost text, and one that deletes a row.
             let third = try await Device(server)
             try await third.todos().pull(queryID: "all")
             try await third.todos().update(id: "changed") { $0.text = "third" }
@@ -99,7 +98,7 @@ import TidelineTestKit
                 #expect(lost.isEmpty)
                 #expect(try await Self.texts(one)["changed"] == "third")
             }
-            // What was edited without a loss is news as ever.
+            // Edits without a loss are sent as usual.
             #expect(try await Self.texts(one)["kept"] == "news")
         }
     }
@@ -108,7 +107,7 @@ import TidelineTestKit
     func discardedEdit() async throws {
         try await withRestorableServer { server in
             let (one, two) = try await Self.lose(server)
-            // The edit waits while the pull shows the restored server's row, and has a conflict then.
+            // The edit is pending while the pull returns the restored server's row, and then has a conflict.
             try await one.todos().update(id: "kept") { $0.text = "mine" }
             try await two.todos().pull(queryID: "all")
             try await two.todos().update(id: "kept") { $0.text = "news" }
@@ -141,14 +140,14 @@ import TidelineTestKit
         try await withRestorableServer { server in
             let (one, _) = try await Self.lose(server)
             let events = one.context.events
-            let told = Task { await events.first { $0.kind == .restoredServer } }
+            let event = Task { await events.first { $0.kind == .restoredServer } }
             await Task.yield()
             try await one.todos().pull(queryID: "all")
-            #expect(await told.value == .restoredServer(lost: 2))
+            #expect(await event.value == .restoredServer(lost: 2))
         }
     }
 
-    @Test("a row that is sent again comes back on the server and on every device")
+    @Test("a row that is sent again is restored on the server and on every device")
     func sendAgain() async throws {
         try await withRestorableServer { server in
             let (one, two) = try await Self.lose(server)
@@ -166,7 +165,7 @@ import TidelineTestKit
                     try await Self.texts(device)
                         == ["kept": "kept", "changed": "after", "late": "late"]
                 )
-                // The second device has nothing left to send: the server has the same.
+                // The second device has nothing left to send, because the server has the same row.
                 #expect(try await device.context.lostRowCount == 0)
             }
             let result = try await two.todos().verify(queryID: "all")
@@ -174,7 +173,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a discarded row becomes the server's, or leaves the device")
+    @Test("a discarded row becomes the server's row, or is removed from the device")
     func discard() async throws {
         try await withRestorableServer { server in
             let (one, _) = try await Self.lose(server)
@@ -242,7 +241,7 @@ import TidelineTestKit
                 server.forgetSent()
                 #expect(try await device.todos().pull(queryID: "all").lost == count)
                 #expect(try await device.todos().count() == count)
-                // The link, the list, and the question whether the server has any row at all.
+                // The delta link, the list, and the request whether the server has any row at all.
                 #expect(server.sent.count <= 3)
                 try await device.context.sendLostRowsAgain()
                 try await device.context.push()
@@ -251,7 +250,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("an edit of a lost row is sent as what the restored server needs")
+    @Test("an edit of a lost row is sent as the request that the restored server needs")
     func edits() async throws {
         try await withRestorableServer { server in
             let (one, two) = try await Self.lose(server)
@@ -277,7 +276,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a delete of a lost row needs nothing where the server has none")
+    @Test("a delete of a lost row needs no request if the server does not have the row")
     func deletes() async throws {
         try await withRestorableServer { server in
             let (one, _) = try await Self.lose(server)
@@ -292,7 +291,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("what is deleted after the restore leaves every device")
+    @Test("a row that is deleted after the restore leaves every device")
     func deletedSince() async throws {
         try await withRestorableServer { server in
             let (one, two) = try await Self.lose(server)
@@ -302,14 +301,14 @@ import TidelineTestKit
             try await one.todos().pull(queryID: "all")
             for id in ["kept", "late"] { try await one.todos().delete(id: id) }
             try await one.context.push()
-            // This one meets the restored server only now.
+            // This device notices the restored server only now.
             try await two.todos().pull(queryID: "all")
             #expect(try await Self.texts(two) == ["changed": "after"])
             #expect(try await two.context.lostRowCount == 0)
         }
     }
 
-    @Test("a row whose deletion the restore lost comes back")
+    @Test("a row whose deletion the restore lost is restored")
     func undoneDelete() async throws {
         try await withRestorableServer { server in
             let device = try await Device(server)
@@ -325,7 +324,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a row that was brought back after the backup is lost, not deleted")
+    @Test("a row that was restored after the backup is lost, not deleted")
     func undoneRevival() async throws {
         try await withRestorableServer { server in
             let device = try await Device(server)
@@ -361,12 +360,12 @@ import TidelineTestKit
             let lost = try #require(try await other.context.lostRows().first)
             #expect(lost.serverItem?["complete"] == false)
             try await lost.discard()
-            // The server's row is none of the query.
+            // The server's row is not in the query.
             #expect(try await other.todos().count() == 0)
         }
     }
 
-    @Test("two queries find what each of them held")
+    @Test("each of two queries finds its own lost rows")
     func twoQueries() async throws {
         try await withRestorableServer { server in
             let device = try await Device(server)
@@ -422,11 +421,11 @@ import TidelineTestKit
         }
     }
 
-    @Test("verify and explain say that a row is lost, and repair nothing of it")
+    @Test("verify and explain report that a row is lost, and do not repair it")
     func verify() async throws {
         try await withRestorableServer { server in
             let (one, _) = try await Self.lose(server)
-            // Before any pull has met the restored server.
+            // No pull has noticed the restored server yet.
             let early = try await one.todos().verify(queryID: "all", repair: true)
             #expect(early.surplus == 0 && early.different == 0 && early.lost == 2)
             #expect(try await one.todos().count() == 3)
@@ -440,7 +439,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("an expired link and a full pull still remove what the server deleted")
+    @Test("an expired link and a full pull still remove rows that the server deleted")
     func onlyARestoreLoses() async throws {
         try await withRestorableServer(softDelete: false) { server in
             let (one, two) = (try await Device(server), try await Device(server))
@@ -475,7 +474,7 @@ import TidelineTestKit
     // MARK: - The queue
 
     @Test(
-        "an edit that waits to be sent never gives way to the older state of a restored server",
+        "a pending edit never gives way to the older state of a restored server",
         arguments: [ConflictPolicy.serverWins, .clientWins, .merge, .fail]
     )
     func queuedEdits(policy: ConflictPolicy) async throws {
@@ -498,7 +497,7 @@ import TidelineTestKit
             let there = try await device.client.table(Todo.self).read()
             let lines = Set(there.map { "\($0.id) \($0.text) \($0.rank ?? 0)" })
             #expect(lines.contains("changed after 2"))
-            // A merge has nothing to merge with: the app decides.
+            // A merge has no base: the app decides.
             if case .merge = policy.kind {
                 #expect(error?.errors.map(\.itemID) == ["late"])
             } else {
@@ -544,7 +543,9 @@ import TidelineTestKit
         }
     }
 
-    @Test("rows that another account sent before the first pull are not this account's to lose")
+    @Test(
+        "rows that another account sent before the first pull are not reported as lost by this account"
+    )
     func sentByAnotherAccountBeforeTheFirstPull() async throws {
         try await withRestorableServer { server in
             let signIn = SignIn("anna")
@@ -581,7 +582,7 @@ import TidelineTestKit
                 return restores
             }
             await Task.yield()
-            // One of the rows is of no query, and leaves.
+            // One of the rows is in no query, and is removed.
             let result = try await device.todos().pull(queryID: "some", where: { $0.text == "a" })
             #expect(result.lost == 0)
             #expect(try await Self.texts(device) == ["a": "a"])
@@ -591,7 +592,7 @@ import TidelineTestKit
         }
     }
 
-    /// Something between device and server that answers when the server is asked for rows by their ids.
+    /// A gateway that answers when the server is asked for rows by their ids.
     private struct LookUpGateway: Transport {
         let inner: any Transport
         let status: Int
@@ -610,7 +611,7 @@ import TidelineTestKit
 
     /// Found by the simulation, seed 1047.
     @Test(
-        "a gateway's page about rows that are looked for is no answer, and asks for no sign-in",
+        "a gateway's page in a lookup of rows is not an answer, and requires no sign-in",
         arguments: [
             (401, "<html>Sign in</html>"), (403, "Blocked"), (200, #"{"items":[]}"#), (502, ""),
         ]

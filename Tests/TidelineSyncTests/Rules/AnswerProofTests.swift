@@ -1,4 +1,4 @@
-// AnswerProof: which answers prove to be the server's.
+// AnswerProof: the answers that prove to be the server's.
 
 import Testing
 import Tideline
@@ -37,7 +37,7 @@ import TidelineCore
         Case(name: "an epoch", headers: ["Tideline-Epoch": "e"]),
     ]
 
-    static let ofOthers: [Case] = [
+    static let ofGateways: [Case] = [
         Case(name: "nothing"),
         Case(name: "a page", headers: ["Content-Type": "text/html"], body: "<html>403</html>"),
         Case(name: "AWS", headers: json, body: #"{"message":"Forbidden"}"#),
@@ -58,19 +58,19 @@ import TidelineCore
         #expect(AnswerProof.isServers(one.response))
     }
 
-    @Test(arguments: ofOthers) func provesNothing(one: Case) {
+    @Test(arguments: ofGateways) func doesNotProveToBeTheServers(one: Case) {
         #expect(!AnswerProof.isServers(one.response))
         #expect(!AnswerProof.wantsSignIn(one.response))
     }
 
-    @Test func aBearerChallengeWantsASignIn() {
+    @Test func aBearerChallengeNeedsASignIn() {
         let fields: HTTPFields = ["WWW-Authenticate": "Bearer error=\"invalid_token\""]
         #expect(AnswerProof.wantsSignIn(TransportResponse(status: 401, headers: fields)))
         #expect(!AnswerProof.wantsSignIn(TransportResponse(status: 403, headers: fields)))
         #expect(!AnswerProof.wantsSignIn(status: 401, headers: ["Content-Type": "text/html"]))
     }
 
-    @Test func anEmptyPageNeedsTheFieldOfTheOthers() {
+    @Test func anEmptyPageNeedsTheHeaderFieldOfOtherPages() {
         func isServers(_ headers: HTTPFields, _ signs: ServerSigns, hasRows: Bool = false) -> Bool {
             AnswerProof.isServersPage(headers: headers, hasRows: hasRows, signs: signs)
         }
@@ -84,7 +84,7 @@ import TidelineCore
         )
     }
 
-    @Test func signsAreKeptAsWords() {
+    @Test func signsAreStoredAsText() {
         let signs: ServerSigns = [.epoch, .batches, .events]
         #expect(ServerSigns(text: signs.text) == signs)
         #expect(ServerSigns(text: "zumoVersion later") == .zumoVersion)
@@ -95,7 +95,7 @@ import TidelineCore
         ("Füllen", "F--llen"),
         ("", ""),
     ])
-    func theNameOfAnAppIsSafeInAHeaderField(name: String, safe: String) {
+    func anAppNameIsMadeSafeForAHeaderField(name: String, safe: String) {
         #expect(UserAgent.safe(name) == safe)
     }
 

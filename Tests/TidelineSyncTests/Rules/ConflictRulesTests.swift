@@ -1,4 +1,4 @@
-// ConflictRules: operation x server's state x policy -> outcome; what is sent on top of a conflict.
+// ConflictRules: operation x server state x policy -> outcome, and the operation that is sent after a conflict.
 
 import Foundation
 import Testing
@@ -44,7 +44,7 @@ import TidelineCore
     }
 
     @Test(arguments: [ConflictPolicy.fail, .serverWins, .clientWins])
-    func whatTheServerHoldsIsNoConflict(policy: ConflictPolicy) {
+    func aRowThatTheServerAlreadyHasIsNotAConflict(policy: ConflictPolicy) {
         for isFirst in [true, false] {
             for kind in [OperationKind.insert, .update] {
                 let result = outcome(Self.operation(kind), Self.same, policy, isFirst: isFirst)
@@ -58,7 +58,7 @@ import TidelineCore
     }
 
     @Test(arguments: OperationKind.allCases)
-    func policiesDecide(kind: OperationKind) {
+    func policiesDecideConflicts(kind: OperationKind) {
         let one = Self.operation(kind)
         #expect(outcome(one, Self.theirs, .fail) == .park)
         #expect(outcome(one, Self.theirs, .serverWins) == .takeServer(Self.theirs))
@@ -66,7 +66,7 @@ import TidelineCore
         #expect(outcome(one, Self.theirs, .clientWins) == .sendAgain(again))
     }
 
-    @Test func anUpdateOfADeletedRow() {
+    @Test func anUpdateOfADeletedRowIsAConflict() {
         let one = Self.operation(.update)
         #expect(outcome(one, Self.tombstone, .fail) == .park)
         #expect(outcome(one, Self.tombstone, .serverWins) == .takeServer(Self.tombstone))
@@ -74,7 +74,7 @@ import TidelineCore
         #expect(outcome(one, Self.tombstone, .clientWins) == .sendAgain(again))
     }
 
-    @Test func anInsertBringsATombstoneBackAtItsFirstAttemptOnly() {
+    @Test func anInsertRestoresATombstoneAtItsFirstAttemptOnly() {
         let one = Self.operation(.insert)
         let again = ConflictRules.onTop(one, Self.tombstone)
         for policy in [ConflictPolicy.fail, .serverWins, .clientWins] {
@@ -90,7 +90,7 @@ import TidelineCore
         #expect(outcome(one, Self.gone, .fail) == .park)
     }
 
-    @Test("an insert of a row that the device knew brings an equal tombstone back")
+    @Test("an insert of a row that the device knew restores an equal tombstone")
     func anInsertOfAKnownRowIsARevival() {
         var one = Self.operation(.insert)
         var tombstone = Self.mine
@@ -112,9 +112,9 @@ import TidelineCore
         }
     }
 
-    /// What an earlier form of the operation sent is on the server: that is no other's change.
+    /// An earlier state of the operation is on the server: that is not another device's change.
     @Test(arguments: [OperationKind.insert, .update, .delete])
-    func anEarlierFormIsNoConflict(kind: OperationKind) {
+    func anEarlierStateIsNotAConflict(kind: OperationKind) {
         var one = Self.operation(kind)
         one.unknownSent = ["id": "a", "text": "theirs"]
         guard case .row(let row) = Self.theirs else { return }
@@ -124,8 +124,8 @@ import TidelineCore
         #expect(outcome(one, Self.theirs, .fail) == .park)
     }
 
-    /// A row that was read because the outcome is unknown, and is as it was: nothing arrived.
-    @Test func whatDidNotArriveIsSentAnew() {
+    /// A row that was read because the outcome is unknown, and that is unchanged: nothing arrived.
+    @Test func anOperationThatDidNotArriveIsSentAgain() {
         let before = ServerState.row(["id": "a", "text": "base", "version": "v1"])
         for (kind, server) in [(.update, before), (.delete, before), (.insert, Self.gone)]
             as [(OperationKind, ServerState)]
@@ -154,7 +154,7 @@ import TidelineCore
         }
     }
 
-    @Test func clientWinsGivesUpInTheEnd() {
+    @Test func clientWinsStopsAfterSeveralConflicts() {
         let last = Self.operation(.update, conflicts: Self.limits.conflictsMax - 1)
         guard case .sendAgain(let again) = outcome(last, Self.theirs, .clientWins) else {
             Issue.record("the last try is left out")
@@ -164,7 +164,7 @@ import TidelineCore
         #expect(outcome(again, Self.theirs, .clientWins) == .park)
     }
 
-    /// Kind, server's state, and what is sent on top: kind, revives, whole row, basis.
+    /// Kind, server state, and the operation that is sent next: kind, revival, whole row, and base version.
     static let tops: [(OperationKind, ServerState, OperationKind, Bool, Bool, String?)] = [
         (.insert, theirs, .update, false, true, "v2"),
         (.update, theirs, .update, false, true, "v2"),
@@ -174,7 +174,7 @@ import TidelineCore
         (.update, gone, .insert, false, true, nil),
     ]
 
-    @Test func onTopOfTheServersRow() {
+    @Test func operationsAreRebasedOnTheServersRow() {
         for (kind, server, newKind, revives, isWhole, basis) in Self.tops {
             let again = ConflictRules.onTop(Self.operation(kind), server)
             #expect(again.kind == newKind, "\(kind) \(server)")

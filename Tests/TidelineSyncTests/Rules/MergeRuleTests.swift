@@ -1,4 +1,4 @@
-// MergeRule: what becomes of a column that both sides changed.
+// MergeRule: the result for a column that both sides changed.
 
 import Foundation
 import Testing
@@ -43,7 +43,7 @@ import TidelineCore
         Case(.local, 1, 2, 3, 2),
         Case(.server, 1, 2, 3, 3),
         Case(.union, json("[1,2]"), json("[1,2,3]"), json("[2,1,4]"), json("[2,1,4,3]")),
-        // What one side removed is gone.
+        // Elements that one side removed are gone.
         Case(.union, json("[1,2,3]"), json("[1,2]"), json("[1,3,4]"), json("[1,4]")),
         // Elements are compared by value.
         Case(
@@ -70,13 +70,13 @@ import TidelineCore
     ]
 
     @Test(arguments: cases)
-    func decide(_ one: Case) {
+    func rulesDecide(_ one: Case) {
         let value = one.rule.value(base: one.base, local: one.local, server: one.server)
         #expect(value == one.result)
     }
 
-    /// As the server compares them, and its filters.
-    @Test func membersOfAnEnumerationGoByPosition() {
+    /// Compares like the server and its filters.
+    @Test func membersOfAnEnumerationAreComparedByPosition() {
         let type = ColumnType.enumeration(["low", "mid", "high"])
         let (max, min) = (MergeRule.max, MergeRule.min)
         #expect(max.value(base: "low", local: "mid", server: "high", in: type) == "high")
@@ -87,8 +87,8 @@ import TidelineCore
         #expect(max.value(base: "low", local: "mid", server: "never", in: type) == "never")
     }
 
-    /// A policy is a value: a closure is equal to itself only.
-    @Test func rulesAreComparedByWhatTheyAre() {
+    /// A policy is a value: a closure equals only itself.
+    @Test func rulesAreComparedByValue() {
         let custom = MergeRule.custom { _, local, _ in local }
         #expect(custom == custom)
         #expect(custom != .custom { _, local, _ in local })

@@ -1,4 +1,4 @@
-// OperationRequest: operation, local row and base -> method, If-Match and body.
+// OperationRequest: operation, local row and base row -> method, If-Match and body.
 
 import Foundation
 import Testing
@@ -48,12 +48,12 @@ import TidelineCore
         #expect(request?.sentRow == Self.local)
     }
 
-    @Test func anInsertLeavesNullOutWhereNoneIsHeld() {
+    @Test func anInsertOmitsNullInNonNullableColumns() {
         let request = frozen(.insert, local: ["id": "a", "text": nil, "rank": nil], base: nil)
         #expect(request?.body == #"{"id":"a","rank":null}"#)
     }
 
-    @Test func anUpdateSendsWhatDiffers() {
+    @Test func anUpdateSendsTheDifferences() {
         let request = frozen(.update)
         #expect(request?.method == "PATCH")
         #expect(request?.query == "")
@@ -65,7 +65,7 @@ import TidelineCore
         #expect(frozen(.update, local: Self.base) == nil)
     }
 
-    @Test func anUpdateOnAnOlderVersionSendsAllThatTheAppKnows() {
+    @Test func anUpdateOnAnOlderVersionSendsAllColumnsOfTheApp() {
         let request = frozen(.update) {
             $0.basisVersion = "v0"
             $0.sendsWholeRow = true
@@ -102,13 +102,13 @@ import TidelineCore
         #expect(request?.sentRow == nil)
     }
 
-    @Test func withoutRowOrBaseThereIsNothingToSend() {
+    @Test func anOperationWithoutRowOrBaseSendsNothing() {
         #expect(frozen(.delete, local: nil, base: nil) == nil)
         #expect(frozen(.insert, local: nil, base: nil) == nil)
         #expect(frozen(.update, local: nil) == nil)
     }
 
-    @Test func thePayloadComesBackFromTheBytes() {
+    @Test func thePayloadIsReadFromTheBytes() {
         var operation = QueuedOperation(id: 1, table: "T", itemID: "a", kind: .insert)
         operation.frozen = frozen(.insert, base: nil)
         let payload = OperationRequest.payload(operation, schema: Self.schema)

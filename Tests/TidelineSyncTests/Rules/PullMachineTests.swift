@@ -1,4 +1,4 @@
-// PullMachine: scripts of pages and the requests that they lead to.
+// PullMachine: scripts of pages, and the resulting requests.
 
 import Testing
 import Tideline
@@ -10,7 +10,7 @@ import Tideline
         PageSummary(rowCount: 2, latest: latest.map(stamp), nextLink: next)
     }
 
-    /// What is stored with a page of a pull by time.
+    /// Returns the state that is stored with a page of a pull by time.
     private func step(
         _ latest: Int?,
         first: Bool = false,
@@ -30,7 +30,7 @@ import Tideline
         .apply(PageStep(position: .link(link), startsOver: first, isLast: last))
     }
 
-    @Test func theFirstPullAsksForAll() {
+    @Test func theFirstPullReadsAllRows() {
         var machine = PullMachine(isIncremental: true, limits: limits)
         #expect(machine.start() == .request(from: nil))
         #expect(machine.received(full(5, next: nil)) == step(5, first: true, last: true))
@@ -38,7 +38,7 @@ import Tideline
         #expect(machine.requests == 1)
     }
 
-    @Test func aLaterPullAsksFromTheCursor() {
+    @Test func aLaterPullStartsAtTheCursor() {
         var machine = PullMachine(isIncremental: true, position: .time(stamp(5)), limits: limits)
         #expect(machine.start() == .request(from: stamp(5)))
         let empty = PageSummary(rowCount: 0, latest: nil)
@@ -46,7 +46,7 @@ import Tideline
         #expect(machine.applied() == .finish(nil))
     }
 
-    @Test func aPageThatMovesTheCursorIsFollowedByANewQuestion() {
+    @Test func aPageThatMovesTheCursorIsFollowedByANewRequest() {
         var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
         #expect(machine.received(full(3)) == step(3, first: true))
@@ -69,7 +69,7 @@ import Tideline
         #expect(machine.applied() == .finish(nil))
     }
 
-    @Test func theCursorNeverGoesBack() {
+    @Test func theCursorNeverMovesBack() {
         var machine = PullMachine(isIncremental: true, position: .time(stamp(9)), limits: limits)
         _ = machine.start()
         #expect(machine.received(full(3)) == step(9))
@@ -78,7 +78,7 @@ import Tideline
         #expect(machine.received(odd) == step(9, last: true))
     }
 
-    @Test func withoutAnIDLinksAreFollowedAndNothingIsKept() {
+    @Test func aPullWithoutAnIDFollowsLinksAndStoresNoCursor() {
         var machine = PullMachine(isIncremental: false, position: .time(stamp(9)), limits: limits)
         #expect(machine.start() == .request(from: nil))
         #expect(machine.received(full(12, next: "l1")) == .apply(PageStep(startsOver: true)))
@@ -87,7 +87,7 @@ import Tideline
         #expect(machine.applied() == .finish(nil))
     }
 
-    @Test func anEmptyPageEndsWhateverItsLinkSays() {
+    @Test func anEmptyPageEndsThePullEvenWithALink() {
         var machine = PullMachine(isIncremental: false, limits: limits)
         _ = machine.start()
         _ = machine.received(PageSummary(rowCount: 0, latest: nil, nextLink: "again"))
@@ -106,7 +106,7 @@ import Tideline
         )
     }
 
-    @Test func whereTheServerTellsChangesLinksAreFollowed() {
+    @Test func linksOfAServerWithChangeTrackingAreFollowed() {
         var machine = PullMachine(isIncremental: true, limits: limits)
         #expect(machine.start() == .request(from: nil))
         #expect(machine.received(tracked(5, next: "n1")) == link("n1", first: true))
@@ -122,7 +122,7 @@ import Tideline
         #expect(later.requests == 1)
     }
 
-    /// What came may not be all: everything is read anew, once.
+    /// The page may be incomplete: everything is read from the start, once.
     @Test func aPageOfChangesWithoutAnyLinkStartsOverOnce() {
         var machine = PullMachine(isIncremental: true, position: .link("d1"), limits: limits)
         _ = machine.start()
@@ -132,8 +132,8 @@ import Tideline
         #expect(machine.received(tracked(2)) == .finish(.missingLink))
     }
 
-    /// A server that says that it tells changes and never does is pulled by time.
-    @Test func aListWithoutAnyLinkTellsNoChanges() {
+    /// A server that announces change tracking without ever sending a link is pulled by time.
+    @Test func aListWithoutAnyLinkHasNoChangeTracking() {
         var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
         #expect(machine.received(tracked(3)) == step(3, first: true, last: true))
@@ -141,7 +141,7 @@ import Tideline
     }
 
     @Test(arguments: [400, 410])
-    func aLinkThatLeadsNowhereStartsOverOnce(status: Int) {
+    func aRejectedLinkStartsOverOnce(status: Int) {
         var machine = PullMachine(isIncremental: true, position: .link("d1"), limits: limits)
         _ = machine.start()
         #expect(machine.refused(status: status, retryAfter: nil) == .request(from: nil))
@@ -152,14 +152,14 @@ import Tideline
         )
     }
 
-    @Test func aServerThatBeginsToTellChangesIsReadAnew() {
+    @Test func aServerThatStartsToTrackChangesIsReadFromTheStart() {
         var machine = PullMachine(isIncremental: true, position: .time(stamp(5)), limits: limits)
         #expect(machine.start() == .request(from: stamp(5)))
         #expect(machine.received(tracked(1, delta: "d")) == .request(from: nil))
         #expect(machine.received(tracked(9, delta: "d")) == link("d", first: true, last: true))
     }
 
-    @Test func tombstonesThatAreGoneStartOver() {
+    @Test func purgedTombstonesStartOver() {
         var machine = PullMachine(isIncremental: true, position: .time(stamp(5)), limits: limits)
         _ = machine.start()
         let old = PageSummary(rowCount: 1, latest: stamp(9), horizon: stamp(5))
@@ -186,9 +186,9 @@ import Tideline
         #expect(machine.received(page) == .finish(.changingServer))
     }
 
-    // MARK: - What does not arrive
+    // MARK: - Pages that do not arrive
 
-    @Test func aPageThatDoesNotArriveIsAskedForAgainSmaller() {
+    @Test func aPageThatDoesNotArriveIsRequestedAgainWithFewerRows() {
         var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
         #expect(machine.failed(.tooLarge) == .request(from: nil))
@@ -202,7 +202,7 @@ import Tideline
         #expect(machine.pageRowsKept == 3)
     }
 
-    @Test func oneRowThatIsTooLargeEndsIt() {
+    @Test func oneRowThatIsTooLargeEndsThePull() {
         var machine = PullMachine(isIncremental: true, pageRows: 3, limits: limits)
         _ = machine.start()
         #expect(machine.failed(.tooLarge) == .request(from: nil))
@@ -210,7 +210,7 @@ import Tideline
         #expect(machine.failed(.tooLarge) == .finish(.network))
     }
 
-    @Test func aFastLinkForgetsTheSmallPage() {
+    @Test func aFastLinkRestoresTheLargePage() {
         var machine = PullMachine(isIncremental: true, pageRows: 600, limits: limits)
         _ = machine.start()
         #expect(machine.pageRowsKept == 600)
@@ -218,7 +218,7 @@ import Tideline
         #expect(machine.pageRowsKept == nil)
     }
 
-    @Test func endlessLinksEnd() {
+    @Test func anEndlessChainOfLinksEndsThePull() {
         var few = SyncLimits()
         few.pagesMax = 3
         var machine = PullMachine(isIncremental: false, limits: few)
@@ -231,7 +231,7 @@ import Tideline
     }
 
     @Test(arguments: [true, false])
-    func aLinkToItsOwnPageEndsIt(isIncremental: Bool) {
+    func aLinkToItsOwnPageEndsThePull(isIncremental: Bool) {
         var machine = PullMachine(isIncremental: isIncremental, limits: limits)
         _ = machine.start()
         let page = PageSummary(rowCount: 1, latest: nil, nextLink: "same")
@@ -248,7 +248,7 @@ import Tideline
         #expect(other.applied() == .finish(nil))
     }
 
-    @Test func busyServersAreAskedAgainWithBackoff() {
+    @Test func requestsToABusyServerAreRetriedWithBackoff() {
         var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
         for (status, wait) in [(503, 500), (429, 1000), (408, 2000)] {
@@ -261,26 +261,26 @@ import Tideline
         #expect(machine.requests == 4)
     }
 
-    @Test func theServerMayAskForMoreTime() {
+    @Test func theServerMayAskForALongerWait() {
         var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
         #expect(machine.refused(status: 503, retryAfter: .seconds(9)) == .wait(.seconds(9)))
     }
 
-    static let refusedCases: [(Int, PullMachine.Failure)] = [
+    static let rejectedCases: [(Int, PullMachine.Failure)] = [
         (200, .badPage), (204, .badPage), (302, .rejected(status: 302)), (401, .unauthorized),
         (400, .rejected(status: 400)), (403, .rejected(status: 403)),
         (404, .rejected(status: 404)), (410, .rejected(status: 410)),
     ]
 
-    @Test(arguments: refusedCases)
-    func otherAnswersEndIt(status: Int, failure: PullMachine.Failure) {
+    @Test(arguments: rejectedCases)
+    func otherAnswersEndThePull(status: Int, failure: PullMachine.Failure) {
         var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
         #expect(machine.refused(status: status, retryAfter: nil) == .finish(failure))
     }
 
-    @Test func aMissingAnswerEndsIt() {
+    @Test func aMissingAnswerEndsThePull() {
         var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
         #expect(machine.failed(.unreachable) == .finish(.network))

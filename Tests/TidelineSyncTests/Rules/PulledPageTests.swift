@@ -34,7 +34,7 @@ import TidelineCore
     ]
 
     @Test(arguments: pages)
-    func reads(body: String, ids: [String], count: Int?, next: String?) {
+    func pagesAreRead(body: String, ids: [String], count: Int?, next: String?) {
         let page = read(body)
         #expect(page?.rows.map(\.id) == ids)
         #expect(page?.count == count)
@@ -46,7 +46,7 @@ import TidelineCore
         #"{"items":[{"id":"a"}]"#, #"{"items":[]}x"#, #"[{"id":"a","id":"b"}]"#,
         #"{"items":[],"items":[]}"#, #"{"error":"no"}"#,
     ])
-    func isNoPage(body: String) {
+    func otherBodiesAreNotPages(body: String) {
         #expect(read(body) == nil)
     }
 
@@ -82,7 +82,7 @@ import TidelineCore
         (#"{"id":"a","count":1.5}"#, "count", .number(1.5)),
         (#"{"id":"a","key":{"x":1}}"#, "key", .json(JSON(checked: #"{"x":1}"#))),
     ])
-    func whatDoesNotFitIsKept(json: String, column: String, expected: Value) {
+    func aValueOfAnotherTypeIsKept(json: String, column: String, expected: Value) {
         #expect(read("[\(json)]")?.rows[0][column] == expected)
     }
 
@@ -93,7 +93,7 @@ import TidelineCore
         #expect(read("[]")?.summary == PageSummary(rowCount: 0, latest: nil))
     }
 
-    /// A Link header and the next link in it.
+    /// A Link header and its next link.
     static let links: [(String, String?)] = [
         ("http://h/t?a=1; rel=next", "http://h/t?a=1"),
         ("http://h/t?a=1;rel=next", "http://h/t?a=1"),
@@ -118,11 +118,11 @@ import TidelineCore
     ]
 
     @Test(arguments: links)
-    func nextLinks(header: String, expected: String?) {
+    func theNextLinkIsFound(header: String, expected: String?) {
         #expect(PulledPage.nextLink(header) == expected)
     }
 
-    @Test func theBodysLinkGoesFirst() {
+    @Test func theBodysLinkTakesPrecedence() {
         let header: HTTPFields = ["Link": "http://h/2; rel=next"]
         #expect(read("[]", header)?.nextLink == "http://h/2")
         #expect(read(#"{"items":[],"nextLink":"n"}"#, header)?.nextLink == "n")

@@ -1,4 +1,4 @@
-// PushMachine: scripts of events and the actions that they give; PushBudget; Backoff.
+// PushMachine: scripts of events, and the resulting actions; PushBudget; Backoff.
 
 import Testing
 import Tideline
@@ -28,7 +28,7 @@ import TidelineCore
         return result
     }
 
-    /// The slice that an action asks for.
+    /// Returns the slice that an action requests.
     private func slice(_ action: PushMachine.Action) -> PushSlice? {
         if case .prepare(let slice) = action { slice } else { nil }
     }
@@ -45,7 +45,7 @@ import TidelineCore
         return slice
     }
 
-    private func settling(_ action: PushMachine.Action) -> [PushSettling.Verdict] {
+    private func verdicts(_ action: PushMachine.Action) -> [PushSettling.Verdict] {
         if case .settle(let settlings) = action { settlings.map(\.verdict) } else { [] }
     }
 
@@ -59,22 +59,22 @@ import TidelineCore
         #expect(machine.completed == 0)
     }
 
-    @Test func acceptedOnesGoOn() {
+    @Test func acceptedOperationsContinueThePush() {
         var machine = machine()
         let (one, two) = (operation(3), operation(8, .delete))
         #expect(slice(machine.start(lastID: 8))?.rows == 1)
         #expect(machine.prepared(prepared(one)) == .send([one], inBatch: false))
-        #expect(settling(machine.answered([done])) == [.accepted(.row(row))])
+        #expect(verdicts(machine.answered([done])) == [.accepted(.row(row))])
         #expect(slice(machine.settled([.completed]))?.after == 3)
         _ = machine.prepared(prepared(two))
         let deleted = machine.answered([failed(204)])
-        #expect(settling(deleted) == [.accepted(.deleted(version: nil))])
+        #expect(verdicts(deleted) == [.accepted(.deleted(version: nil))])
         #expect(slice(machine.settled([.completed]))?.after == 8)
         #expect(machine.prepared(prepared()) == .finish(nil))
         #expect(machine.completed == 2)
     }
 
-    @Test func skippedOnesCount() {
+    @Test func skippedOperationsAreCounted() {
         var machine = machine()
         _ = machine.start(lastID: 9)
         var skipped = PreparedSlice(after: 5)
@@ -83,18 +83,18 @@ import TidelineCore
         #expect(machine.completed == 3)
     }
 
-    @Test func severalAreOneBatchAndOneIsNone() {
+    @Test func severalOperationsAreOneBatchAndASingleOneIsNot() {
         var machine = machine(batches: true)
         let (one, two) = (operation(1), operation(2))
         #expect(slice(machine.start(lastID: 3))?.rows == limits.batchRowsFirst)
         #expect(machine.prepared(prepared(one, two)) == .send([one, two], inBatch: true))
-        #expect(settling(machine.answered([done, failed(422)])).count == 2)
+        #expect(verdicts(machine.answered([done, failed(422)])).count == 2)
         #expect(slice(machine.settled([.completed, .parked]))?.rows == limits.batchRowsMax)
         #expect(machine.prepared(prepared(one)) == .send([one], inBatch: false))
         #expect(machine.completed == 1)
     }
 
-    @Test func busyServersAreAskedAgainWithBackoff() {
+    @Test func requestsToABusyServerAreRetriedWithBackoff() {
         var machine = machine()
         let one = operation(1)
         _ = machine.start(lastID: 1)
@@ -108,7 +108,7 @@ import TidelineCore
         #expect(machine.refusal?.status == 500)
     }
 
-    @Test func aLongerWaitThanAPushLastsEndsIt() {
+    @Test func aWaitLongerThanThePushEndsIt() {
         var machine = machine()
         _ = machine.start(lastID: 1)
         _ = machine.prepared(prepared(operation(1)))
@@ -116,8 +116,8 @@ import TidelineCore
         #expect(machine.answered([.answer(answer)]) == .finish(.network))
     }
 
-    /// One that fails among others that go through stands behind them, then is tried again.
-    @Test func aFailingOneGoesBehindTheOthers() {
+    /// An operation that fails while others succeed is moved after them, and is then retried.
+    @Test func aFailingOperationIsSentAfterTheOthers() {
         var machine = machine(batches: true)
         let (one, two, three) = (operation(1), operation(2), operation(3))
         _ = machine.start(lastID: 3)
@@ -133,7 +133,7 @@ import TidelineCore
         #expect(machine.prepared(prepared()) == .wait(.milliseconds(500)))
         let again = slice(machine.waited())
         #expect(again?.first == [1])
-        // What stands behind it in its row was passed over, and is looked for again.
+        // Later operations of its row were skipped, so the machine searches for them again.
         #expect(again?.after == .min)
         _ = machine.prepared(prepared(one, isAtEnd: true))
         for wait in [1, 2] {
@@ -145,8 +145,8 @@ import TidelineCore
         #expect(machine.completed == 2)
     }
 
-    /// Where nothing moves, one other operation shows whether it is the server's fault.
-    @Test func whenNothingMovesThePushEnds() {
+    /// If nothing succeeds, one other operation shows whether the server is the cause.
+    @Test func aPushWithoutProgressEnds() {
         var machine = machine()
         let (one, two) = (operation(1), operation(2))
         _ = machine.start(lastID: 2)
@@ -161,7 +161,7 @@ import TidelineCore
         #expect(machine.answered([failed(503)]) == .finish(.network))
     }
 
-    @Test func aReleasedOneIsTakenUpAgainOnce() {
+    @Test func aReleasedOperationIsRetriedOnce() {
         var machine = machine()
         let one = operation(4)
         _ = machine.start(lastID: 4)
@@ -176,7 +176,7 @@ import TidelineCore
     }
 
     /// Of the operations that were made during the push, one of each row is sent.
-    @Test func whatIsMadeMeanwhileIsTakenOnce() {
+    @Test func operationsMadeDuringThePushAreSentOnce() {
         var machine = machine()
         _ = machine.start(lastID: 4)
         _ = machine.prepared(prepared(operation(4, row: "a")))
@@ -188,24 +188,24 @@ import TidelineCore
         #expect(slice(machine.settled([.completed]))?.closed == [later.row])
     }
 
-    @Test func whatAnAnswerDoesNotSayIsAsked() {
+    @Test func anUnknownOutcomeLeadsToAFollowUpRead() {
         var machine = machine(batches: true)
         let (one, two, three) = (operation(1), operation(2, .delete), operation(3))
         _ = machine.start(lastID: 3)
         _ = machine.prepared(prepared(one, two, three))
-        #expect(settling(machine.answered([failed(204), failed(404), done])).count == 1)
+        #expect(verdicts(machine.answered([failed(204), failed(404), done])).count == 1)
         #expect(machine.settled([.completed]) == .look(one, .written))
         let found = machine.looked(PushAnswer(status: 200, item: row))
-        #expect(settling(found) == [.accepted(.row(row))])
+        #expect(verdicts(found) == [.accepted(.row(row))])
         #expect(machine.settled([.completed]) == .look(two, .gone))
         let gone = machine.looked(PushAnswer(status: 404, isPage: true))
-        #expect(settling(gone) == [.conflict(.deleted(version: nil), wasRead: true)])
+        #expect(verdicts(gone) == [.conflict(.deleted(version: nil), wasRead: true)])
         #expect(slice(machine.settled([.completed]))?.after == 3)
         #expect(machine.completed == 3)
     }
 
-    /// A 404 to the look at a row may be a gateway's: the table is asked for it.
-    @Test func aLookThatFindsNothingIsFollowedByOneAtTheTable() {
+    /// A 404 to the read of a row may be a gateway's: the table is queried for the row.
+    @Test func aFollowUpReadWithoutARowIsFollowedByAQueryOfTheTable() {
         let one = operation(1)
         var machine = machine(batches: false)
         _ = machine.start(lastID: 1)
@@ -213,10 +213,10 @@ import TidelineCore
         #expect(machine.answered([failed(204)]) == .look(one, .written))
         #expect(machine.looked(PushAnswer(status: 404)) == .look(one, .gone))
         let found = machine.looked(PushAnswer(status: 404, isPage: true))
-        #expect(settling(found) == [.conflict(.deleted(version: nil), wasRead: true)])
+        #expect(verdicts(found) == [.conflict(.deleted(version: nil), wasRead: true)])
     }
 
-    /// The delete of an insert that may have arrived: its row is read before anything is sent.
+    /// The delete of an insert that may have arrived: its row is read before the delete is sent.
     @Test func aDeleteWithoutAVersionIsReadFirst() {
         var delete = operation(1, .delete)
         delete.frozen?.ifMatch = nil
@@ -225,7 +225,7 @@ import TidelineCore
         _ = machine.start(lastID: 2)
         #expect(machine.prepared(prepared(delete)) == .look(delete, .row))
         let found = machine.looked(PushAnswer(status: 410))
-        #expect(settling(found) == [.conflict(.deleted(version: nil), wasRead: true)])
+        #expect(verdicts(found) == [.conflict(.deleted(version: nil), wasRead: true)])
     }
 
     @Test(arguments: [404, 405, 501, 400, 200, 403])
@@ -256,13 +256,13 @@ import TidelineCore
         var machine = machine(batches: true)
         _ = machine.start(lastID: 3)
         _ = machine.prepared(prepared(operation(1), operation(2), operation(3)))
-        #expect(settling(machine.answered([done, .skipped, .skipped])) == [.accepted(.row(row))])
+        #expect(verdicts(machine.answered([done, .skipped, .skipped])) == [.accepted(.row(row))])
         let next = slice(machine.settled([.completed]))
         #expect(next?.first == [2])
         #expect(next?.rows == 1)
     }
 
-    @Test func aLostBatchBecomesSmallerAndIsSentAgain() {
+    @Test func aLostBatchIsSentAgainWithFewerOperations() {
         var machine = machine(batches: true)
         let (one, two) = (operation(1), operation(2))
         _ = machine.start(lastID: 2)
@@ -274,15 +274,15 @@ import TidelineCore
         #expect(machine.lost(mayBeSmaller: true) == .finish(.network))
     }
 
-    /// A body that never gets through the link does not hold up what stands behind it.
-    @Test func oneThatIsLostAloneGoesBehindTheOthers() {
+    /// A body that never gets through the link does not block later operations.
+    @Test func anOperationThatIsLostAloneIsSentAfterTheOthers() {
         var machine = machine()
         let (one, two) = (operation(1), operation(2))
         _ = machine.start(lastID: 2)
         _ = machine.prepared(prepared(one))
         #expect(slice(machine.lost(mayBeSmaller: true))?.after == 1)
         _ = machine.prepared(prepared(two))
-        #expect(settling(machine.answered([done])) == [.accepted(.row(row))])
+        #expect(verdicts(machine.answered([done])) == [.accepted(.row(row))])
         _ = machine.settled([.completed])
         guard case .wait = machine.prepared(prepared()) else {
             Issue.record("it is not tried again")
@@ -294,8 +294,8 @@ import TidelineCore
         #expect(machine.completed == 1)
     }
 
-    /// Where nothing gets through, the second that is lost ends the push.
-    @Test func aLinkOnWhichNothingGetsThroughEndsThePush() {
+    /// If nothing gets through, the second lost request ends the push.
+    @Test func aLinkThatLosesEveryRequestEndsThePush() {
         var machine = machine()
         _ = machine.start(lastID: 3)
         _ = machine.prepared(prepared(operation(1)))
@@ -304,33 +304,33 @@ import TidelineCore
         #expect(machine.lost(mayBeSmaller: true) == .finish(.network))
     }
 
-    @Test func withoutAConnectionThePushEnds() {
+    @Test func aMissingConnectionEndsThePush() {
         var machine = machine(batches: true)
         _ = machine.start(lastID: 2)
         _ = machine.prepared(prepared(operation(1), operation(2)))
         #expect(machine.lost(mayBeSmaller: false) == .finish(.network))
     }
 
-    /// Several at a time: what was answered is settled, also when another call was lost.
-    @Test func answersBesideALostCallAreSettled() {
+    /// Several requests at a time: answers are applied, also if another request was lost.
+    @Test func answersNextToALostRequestAreApplied() {
         var machine = machine()
         _ = machine.start(lastID: 2)
         _ = machine.prepared(prepared(operation(1), operation(2)))
-        #expect(settling(machine.answered([.lost, done])) == [.accepted(.row(row))])
+        #expect(verdicts(machine.answered([.lost, done])) == [.accepted(.row(row))])
         #expect(machine.settled([.completed]) == .finish(.network))
         #expect(machine.completed == 1)
     }
 
-    @Test func unauthorizedEndsItAfterTheOthersAreSettled() {
+    @Test func unauthorizedEndsThePushAfterTheOthersAreApplied() {
         var machine = machine(batches: true)
         _ = machine.start(lastID: 2)
         _ = machine.prepared(prepared(operation(1), operation(2)))
-        #expect(settling(machine.answered([failed(401), done])).count == 1)
+        #expect(verdicts(machine.answered([failed(401), done])).count == 1)
         #expect(machine.settled([.completed]) == .finish(.unauthorized))
     }
 
     @Test(arguments: [PushMachine.Stop.network, .cancelled])
-    func aMissingAnswerEndsIt(stop: PushMachine.Stop) {
+    func aMissingAnswerEndsThePush(stop: PushMachine.Stop) {
         var machine = machine()
         _ = machine.start(lastID: 1)
         _ = machine.prepared(prepared(operation(1)))
@@ -361,20 +361,20 @@ import TidelineCore
         #expect(!PushGroups.isOne([operations[1]]) && PushGroups.units(of: []).isEmpty)
     }
 
-    /// Those that were not done because another one was refused go out with it again.
-    @Test func aRefusalOfOneTakesItsGroupAlong() {
+    /// Operations that were skipped because another one was rejected are sent again with it.
+    @Test func aRejectionOfOneOperationIncludesItsGroup() {
         var machine = machine(batches: true)
         let (one, two, three) = (grouped(operation(1)), grouped(operation(2)), operation(3))
         _ = machine.start(lastID: 3)
         _ = machine.prepared(prepared(one, two, three))
-        #expect(settling(machine.answered([stopped, failed(422), done])).count == 2)
+        #expect(verdicts(machine.answered([stopped, failed(422), done])).count == 2)
         let again = slice(machine.settled([.parked, .completed]))
         #expect(again?.first == [1])
         #expect(again?.refused == [1])
         #expect(again?.groups == .together)
     }
 
-    @Test func aGroupIsTriedAgainAsOne() {
+    @Test func aGroupIsRetriedAsOne() {
         var machine = machine(batches: true)
         let (one, two) = (grouped(operation(1)), grouped(operation(2)))
         _ = machine.start(lastID: 2)
@@ -383,7 +383,7 @@ import TidelineCore
         #expect(slice(machine.waited())?.first == [1, 2])
     }
 
-    /// A row that must be read first keeps its group back.
+    /// A row that must be read first blocks its group.
     @Test func aGroupWaitsForARowThatIsRead() {
         var machine = machine(batches: true)
         var gone = grouped(operation(1, .delete))
@@ -402,8 +402,8 @@ import TidelineCore
         #expect(slice(machine.settled([.again]))?.first == [1, 2])
     }
 
-    /// A group whose rows are edited without a pause is sent again once in a push.
-    @Test func anEditedGroupIsTakenUpOnce() {
+    /// A group whose rows are edited continuously is sent again once in a push.
+    @Test func anEditedGroupIsRetriedOnce() {
         var machine = machine(batches: true)
         let (one, two) = (grouped(operation(1)), grouped(operation(2)))
         _ = machine.start(lastID: 2)
@@ -411,10 +411,10 @@ import TidelineCore
         _ = machine.answered([failed(422), stopped])
         let second = slice(machine.settled([.released]))
         #expect(second?.first == [1, 2])
-        #expect(second?.heldRows == [])
+        #expect(second?.blockedRows == [])
         _ = machine.prepared(prepared(one, two))
         _ = machine.answered([failed(422), stopped])
-        #expect(slice(machine.settled([.released]))?.heldRows == [one.row])
+        #expect(slice(machine.settled([.released]))?.blockedRows == [one.row])
     }
 
     @Test func theBudgetGrowsAndShrinks() {
@@ -455,11 +455,11 @@ import TidelineCore
     ]
 
     @Test(arguments: delays)
-    func delay(attempt: Int, asked: Duration?, expected: Duration) {
+    func delaysGrow(attempt: Int, asked: Duration?, expected: Duration) {
         #expect(Backoff.delay(after: attempt, asked: asked, SyncLimits()) == expected)
     }
 
-    @Test func chanceOnlyAdds() {
+    @Test func jitterOnlyAdds() {
         #expect(Backoff.spread(.seconds(8), 0) == .seconds(8))
         #expect(Backoff.spread(.seconds(8), 0.5) == .seconds(9))
         #expect(Backoff.spread(.seconds(8), 1) == .seconds(10))

@@ -1,4 +1,4 @@
-// PushAnswer.verdict: status and body -> what the answer means for each kind of operation.
+// PushAnswer.verdict: status and body -> the meaning of the answer for each kind of operation.
 
 import Testing
 import Tideline
@@ -7,7 +7,7 @@ import TidelineCore
 @Suite struct PushVerdictTests {
     typealias Verdict = PushAnswer.Verdict
 
-    /// What the answer's body was.
+    /// The kind of body that an answer has.
     enum Body: Sendable, CaseIterable {
         case none
         case row
@@ -73,7 +73,7 @@ import TidelineCore
         ([400], .row, .rejected, .rejected, .rejected),
     ]
 
-    @Test func verdicts() {
+    @Test func answersHaveTheirVerdicts() {
         for (statuses, body, insert, update, delete) in Self.table {
             for status in statuses {
                 for (kind, verdict) in [
@@ -86,9 +86,8 @@ import TidelineCore
         }
     }
 
-    /// Goal: whatever comes, an operation is accepted only by 2xx, or as a delete by 410, or by a 404
-    /// that says so of the row.
-    @Test func nothingElseIsSuccess() {
+    /// Goal: an operation is accepted only by a 2xx, or as a delete by a 410 or a 404 that reports the row as missing.
+    @Test func noOtherAnswerIsASuccess() {
         for status in 100..<600 {
             for body in Body.allCases {
                 for kind in OperationKind.allCases {
@@ -103,9 +102,9 @@ import TidelineCore
         }
     }
 
-    /// A server that names each request that it did did not do one whose answer names none.
+    /// A server that names each request that it executed did not execute one whose answer has no name.
     @Test(arguments: [200, 204])
-    func anEmptySuccessWithoutANameIsLookedAt(status: Int) {
+    func anEmptySuccessWithoutANameLeadsToAFollowUpRead(status: Int) {
         let delete = QueuedOperation(id: 1, table: "T", itemID: "a", kind: .delete)
         let empty = PushAnswer(status: status)
         #expect(empty.verdict(for: delete, namesRequests: true) == .look(.gone))
@@ -115,15 +114,15 @@ import TidelineCore
         #expect(named.verdict(for: delete, namesRequests: true) == Self.gone)
     }
 
-    /// 412 with `Repeatability-Result: rejected` is no conflict: the row is asked for.
+    /// 412 with `Repeatability-Result: rejected` is not a conflict: the row is read.
     @Test(arguments: OperationKind.allCases)
-    func aRejectedRepeatIsLookedAt(kind: OperationKind) {
+    func aRejectedRetryLeadsToAFollowUpRead(kind: OperationKind) {
         let answer = PushAnswer(status: 412, wasRejectedAsRepeat: true)
         let operation = QueuedOperation(id: 1, table: "T", itemID: "a", kind: kind)
         #expect(answer.verdict(for: operation) == .look(.row))
     }
 
-    /// What was asked for, its answer, and what it means for an update of version v1.
+    /// A follow-up request, its answer, and the meaning for an update of version v1.
     static let findings: [(PushLook, PushAnswer, PushLook.Finding)] = [
         (.written, PushAnswer(status: 200, item: row), .accepted(.row(row))),
         (.written, PushAnswer(status: 200, item: old), .conflict(.row(old))),
@@ -149,7 +148,7 @@ import TidelineCore
 
     private static let old: Row = ["id": "a", "text": "base", "version": "v1"]
 
-    @Test func whatWasAskedFor() {
+    @Test func followUpReadsHaveTheirVerdicts() {
         var operation = QueuedOperation(id: 1, table: "T", itemID: "a", kind: .update)
         operation.frozen = sampleRequest
         for (look, answer, finding) in Self.findings {

@@ -1,4 +1,4 @@
-// PushMachine: operations that wait for others which stand later in the queue.
+// PushMachine: operations that wait for others which are later in the queue.
 
 import Testing
 import Tideline
@@ -19,8 +19,8 @@ import TidelineCore
         return result
     }
 
-    /// The place after which a slice is looked for.
-    private func place(_ action: PushMachine.Action) -> Int64? {
+    /// Returns the position after which an action requests a slice.
+    private func position(_ action: PushMachine.Action) -> Int64? {
         if case .prepare(let slice) = action { slice.after } else { nil }
     }
 
@@ -38,38 +38,39 @@ import TidelineCore
 
     private let done = PushReply.answer(PushAnswer(status: 200, item: PushVerdictTests.row))
 
-    /// What was passed over is looked at again at the end, since something has moved.
-    @Test func whatWaitedForALaterOneIsLookedAtAgain() throws {
+    /// Skipped operations are read again at the end of the queue, because another one has succeeded.
+    @Test func anOperationThatWaitedForALaterOneIsReadAgain() throws {
         var machine = machine()
         _ = machine.start(lastID: 5)
         _ = machine.prepared(slice(operation(5), isWaiting: true))
         _ = machine.answered([done])
-        #expect(place(machine.settled([.completed])) == 5)
-        try #require(place(machine.prepared(slice())) == .min)
+        #expect(position(machine.settled([.completed])) == 5)
+        try #require(position(machine.prepared(slice())) == .min)
         #expect(machine.prepared(slice(operation(3))) == .send([operation(3)], inBatch: false))
         _ = machine.answered([done])
-        #expect(place(machine.settled([.completed])) == 3)
+        #expect(position(machine.settled([.completed])) == 3)
         #expect(machine.prepared(slice()) == .finish(nil))
         #expect(machine.completed == 2)
     }
 
-    /// Where nothing moves it waits for the next push: the queue is not read without end.
-    @Test func whatWaitsInVainEndsThePush() throws {
+    /// If no other operation succeeds, it waits for the next push: the queue is not read endlessly.
+    @Test func anOperationThatStillWaitsEndsThePush() throws {
         var machine = machine()
         _ = machine.start(lastID: 5)
         _ = machine.prepared(slice(operation(5), isWaiting: true))
         _ = machine.answered([done])
         _ = machine.settled([.completed])
-        try #require(place(machine.prepared(slice())) == .min)
+        try #require(position(machine.prepared(slice())) == .min)
         var waiting = slice()
         waiting.isWaiting = true
         #expect(machine.prepared(waiting) == .finish(nil))
     }
 
-    /// The delete of an insert that may have arrived is read before more is taken from the queue, also
-    /// where the batch beside it is lost: it would be met a second time, and what the app has made
-    /// anew behind it would pass it.
-    @Test func whatHasToBeReadIsReadBeforeTheNextSlice() throws {
+    /// The row of a delete whose insert may have arrived is read before the next slice, also if its batch is lost.
+    ///
+    /// Otherwise the delete would be found a second time, and a row that the app has inserted again after it would
+    /// overtake it.
+    @Test func followUpReadsPrecedeTheNextSlice() throws {
         var delete = operation(2)
         delete.kind = .delete
         delete.outcomeUnknown = true
@@ -94,8 +95,8 @@ import TidelineCore
         #expect(next.first.first == 1)
     }
 
-    /// A request that never gets through the link holds up nothing that is to be read.
-    @Test func whatHasToBeReadIsReadThoughTheOtherIsLost() throws {
+    /// A request that never gets through the link does not block a follow-up read.
+    @Test func followUpReadsAreMadeAlthoughAnotherRequestIsLost() throws {
         var delete = operation(2)
         delete.kind = .delete
         delete.outcomeUnknown = true
@@ -107,10 +108,10 @@ import TidelineCore
         #expect(machine.prepared(last) == .send([operation(1)], inBatch: false))
         #expect(machine.lost(mayBeSmaller: true) == .look(delete, .row))
         _ = machine.looked(PushAnswer(status: 404, lacksRow: true))
-        // Then the other one has its turn again, and ends the push when it is lost once more.
-        try #require(place(machine.settled([.completed])) == 2)
+        // Then the other operation is sent again, and ends the push when it is lost a second time.
+        try #require(position(machine.settled([.completed])) == 2)
         try #require(machine.prepared(slice()) == .wait(limits.retryDelayFirst))
-        try #require(place(machine.waited()) == .min)
+        try #require(position(machine.waited()) == .min)
         #expect(machine.prepared(slice(operation(1))) == .send([operation(1)], inBatch: false))
         #expect(machine.lost(mayBeSmaller: true) == .finish(.network))
     }

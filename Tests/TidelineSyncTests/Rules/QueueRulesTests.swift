@@ -1,4 +1,4 @@
-// QueueRules: every last operation, in every state, under every change.
+// QueueRules: each last operation, in each state, under each change.
 
 import Foundation
 import Testing
@@ -8,11 +8,11 @@ import TidelineCore
 @Suite struct QueueRulesTests {
     private typealias Effect = QueueRules.Effect
 
-    /// A last operation and what insert, update and delete do behind it.
+    /// A last operation, and the effects of insert, update and delete after it.
     struct Line: Sendable, CustomTestStringConvertible {
         var last: OperationKind?
         var states: [QueuedOperation.State]
-        /// Whether the row is there, which the last operation decides; nil: both.
+        /// Whether the row exists, which depends on the last operation; nil: both.
         var rowExists: Bool
         var insert: QueueRules.Effect
         var update: QueueRules.Effect
@@ -89,7 +89,7 @@ import TidelineCore
     ]
 
     @Test(arguments: lines)
-    func effects(line: Line) {
+    func changesHaveTheirEffects(line: Line) {
         for state in line.states {
             let last = line.last.map {
                 QueuedOperation(id: 1, table: "Todo", itemID: "a", kind: $0, state: state)
@@ -104,7 +104,7 @@ import TidelineCore
         }
     }
 
-    /// What a rejected operation and the one behind it come to; nil: nothing is left.
+    /// The result of a rejected operation and the following one; nil: no operation is left.
     static let merges: [(OperationKind, OperationKind, OperationKind?, Bool)] = [
         (.insert, .update, .insert, false),
         (.insert, .delete, nil, false),
@@ -114,7 +114,7 @@ import TidelineCore
     ]
 
     @Test(arguments: merges)
-    func rejectedOnesCollapse(
+    func rejectedOperationsCollapse(
         rejected: OperationKind,
         later: OperationKind,
         expected: OperationKind?,
@@ -130,8 +130,8 @@ import TidelineCore
         #expect(result.sendsWholeRow == isWhole)
     }
 
-    /// An insert that may be on the server is deleted there, whatever became of it here.
-    @Test func aDeleteBehindAnUnknownInsertIsKept() {
+    /// An insert that may be on the server is deleted there, whatever happened to it on the device.
+    @Test func aDeleteAfterAnUnknownInsertIsKept() {
         for state in [QueuedOperation.State.pending, .parked] {
             var insert = operation(.insert, id: 4, state)
             insert.outcomeUnknown = true
@@ -144,7 +144,7 @@ import TidelineCore
         }
     }
 
-    @Test func thawingKeepsWhatIsUnknown() {
+    @Test func unfreezingKeepsTheUnknownOutcome() {
         var known = operation(.update, id: 4, .attempted)
         known.thaw()
         #expect(known.unknownSent == nil)
@@ -168,7 +168,7 @@ import TidelineCore
     }
 }
 
-/// Something that was sent once.
+/// Returns an operation that was sent once.
 let sampleRequest = OperationRequest.frozen(
     QueuedOperation(id: 1, table: "T", itemID: "a", kind: .update),
     local: ["id": "a", "text": "mine"],

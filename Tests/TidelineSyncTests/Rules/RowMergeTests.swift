@@ -1,4 +1,4 @@
-// RowMerge: differences, rebasing, and whether a server holds what was sent.
+// RowMerge: differences, rebasing, and whether a server's row contains the sent values.
 
 import Foundation
 import Testing
@@ -28,11 +28,11 @@ import TidelineCore
     ]
 
     @Test(arguments: changeCases)
-    func changes(base: Row, row: Row, expected: Row) {
+    func changesAreTheDifferences(base: Row, row: Row, expected: Row) {
         #expect(RowMerge.changes(from: base, to: row) == expected)
     }
 
-    @Test func editsMoveOntoANewerRow() {
+    @Test func editsAreRebasedOnANewerRow() {
         let server: Row = ["id": "1", "a": 10, "b": 20, "c": 30, "version": "v2"]
         let sent: Row = ["id": "1", "a": 1, "b": 2, "c": 3, "version": "v1"]
         let local: Row = ["id": "1", "a": 1, "b": 7, "c": nil, "version": "v1"]
@@ -49,8 +49,8 @@ import TidelineCore
         Decimal(sign: .plus, exponent: exponent, significand: digits)
     }
 
-    /// The server's row, what was sent, and whether the first holds the second.
-    static let heldCases: [(Row, Row, Bool)] = [
+    /// The server's row, the sent row, and whether the server's row contains its values.
+    static let containedCases: [(Row, Row, Bool)] = [
         (["a": 1, "b": 2], ["a": 1], true),
         (["a": 1], ["a": 2], false),
         (["a": 1], ["b": nil], true),
@@ -61,8 +61,8 @@ import TidelineCore
         (["a": 1], [:], true),
     ]
 
-    @Test(arguments: heldCases)
-    func holds(server: Row, sent: Row, expected: Bool) {
+    @Test(arguments: containedCases)
+    func aRowContainsSentValues(server: Row, sent: Row, expected: Bool) {
         #expect(RowMerge.holds(server, sent) == expected)
     }
 }

@@ -1,4 +1,4 @@
-// ServerState: which of two states of a row is the later one.
+// ServerState: decides which of two states of a row is the later one.
 
 import Foundation
 import Testing
@@ -34,7 +34,7 @@ import TidelineCore
         return operation
     }
 
-    /// The answer to a repeat may be older than what a pull brought.
+    /// The replayed answer may be older than the row that a pull returned.
     @Test func aNewerTombstoneOutlivesAStoredAnswer() {
         let gone = ServerState.deleted(version: nil)
         let known = ServerState.deleted(version: "v3")
@@ -62,8 +62,19 @@ import TidelineCore
         #expect(ServerState.newest(after: Self.row(4), to: operation) == Self.row(4))
     }
 
-    /// What the operation was based on, and its own row, are not later than its answer.
-    @Test func theAnswerCountsOverWhatItIsBasedOn() {
+    /// An older copy of the file was put back: the update was sent once since then, and another writer changed the row
+    /// in the millisecond of the first answer.
+    @Test(arguments: [false, true], [false, true])
+    func anotherStateOutlivesAnAnswerWithTheSameTime(isRepeat: Bool, isDeleted: Bool) {
+        var later = localRow("a", 3)
+        later[SystemColumn.updatedAt] = localRow("a", 2)[SystemColumn.updatedAt]
+        let pulled = isDeleted ? ServerState.deleted(version: "v3") : .row(later)
+        let operation = Self.sent(.update, pulled, isRepeat: isRepeat)
+        #expect(ServerState.newest(after: Self.row(2), to: operation) == pulled)
+    }
+
+    /// The base row of the operation, and its own row, are not later than its answer.
+    @Test func theAnswerOutlivesItsBase() {
         let pulled = Self.row(1, hasTime: false)
         let operation = Self.sent(.update, pulled, isRepeat: true)
         #expect(ServerState.newest(after: Self.row(2), to: operation) == Self.row(2))
@@ -74,8 +85,8 @@ import TidelineCore
         #expect(ServerState.newest(after: Self.row(2), to: revival) == Self.row(2))
     }
 
-    /// What was known before it was sent the first time is older than its answer, also where an
-    /// earlier form of it may have arrived.
+    /// A state that was known before the first attempt is older than the answer, also if an earlier attempt of the
+    /// operation may have arrived.
     @Test func theAnswerToANewRequestCounts() {
         var operation = Self.sent(.delete, Self.row(3), isRepeat: false)
         operation.outcomeUnknown = true
@@ -83,7 +94,7 @@ import TidelineCore
         #expect(ServerState.newest(after: gone, to: operation) == gone)
     }
 
-    /// The answer to a first attempt is never stored.
+    /// The answer to a first attempt is never a replayed answer.
     @Test func theAnswerToAFirstAttemptCounts() {
         let operation = Self.sent(.update, .deleted(version: nil), isRepeat: false)
         #expect(ServerState.newest(after: Self.row(2), to: operation) == Self.row(2))

@@ -1,4 +1,4 @@
-// Answers that no sync server gives: the messages say what answered, and what to check.
+// Answers that no sync server gives: the messages describe the answer, and what to check.
 
 import Foundation
 import Testing
@@ -8,7 +8,7 @@ import TidelineCore
 @Suite struct UnexpectedAnswerTests {
     private static let html: HTTPFields = ["Content-Type": "text/html; charset=utf-8"]
 
-    /// Status, header fields, body, and what the messages have to say.
+    /// Status, header fields, body, and the words that the messages must contain.
     static let cases: [(Int, HTTPFields, String, [String])] = [
         (200, html, "<html>", ["status 200 (text/html)", "login page"]),
         (200, [:], "", ["status 200,", "Check that the endpoint"]),
@@ -30,7 +30,7 @@ import TidelineCore
     ]
 
     @Test(arguments: cases)
-    func thePushSaysWhatAnswered(
+    func thePushDescribesTheAnswer(
         status: Int,
         headers: HTTPFields,
         body: String,
@@ -47,7 +47,7 @@ import TidelineCore
     }
 
     @Test(arguments: cases)
-    func thePullSaysWhatAnswered(
+    func thePullDescribesTheAnswer(
         status: Int,
         headers: HTTPFields,
         body: String,
@@ -67,7 +67,7 @@ import TidelineCore
     }
 
     @Test(arguments: cases)
-    func aTableOnTheServerSaysWhatAnswered(
+    func aRemoteTableDescribesTheAnswer(
         status: Int,
         headers: HTTPFields,
         body: String,
@@ -80,7 +80,7 @@ import TidelineCore
         Self.expect(try #require(error?.message), words, "the request to table 'Todo'")
     }
 
-    /// A server without digests is named as such: nobody has asked for a pull.
+    /// A server without digests is named as such: the app did not request a pull.
     @Test(arguments: [404, 405, 501])
     func verifyNeedsAServerWithDigests(status: Int) {
         let error = Self.verifyError(TransportResponse(status: status))
@@ -91,7 +91,7 @@ import TidelineCore
         #expect(!error.message.contains("refused"))
     }
 
-    @Test func otherAnswersToVerifySpeakOfIt() {
+    @Test func otherAnswersToVerifyNameIt() {
         let refused = TransportResponse(status: 403, body: Array(#"{"error":"Not yours."}"#.utf8))
         let message = Self.verifyError(refused).message
         #expect(message.contains("refused the verification of 'Todo' (403): Not yours."))
@@ -117,7 +117,7 @@ import TidelineCore
         #expect(!message.contains("private"))
     }
 
-    /// A redirect is handed to nobody: neither followed, nor taken for an answer.
+    /// A redirect is neither followed nor accepted as an answer.
     @Test func redirectsAreNotFollowed() async throws {
         let transport = ScriptedTransport(
             otherwise: .status(307, ["Location": "http://evil.example/tables/Todo"])
@@ -129,7 +129,7 @@ import TidelineCore
         #expect(try await device.queue() == ["insert a attempted"])
     }
 
-    @Test func noAnswerIsStillCalledSo() async throws {
+    @Test func aMissingAnswerIsReportedAsSuch() async throws {
         let device = try await Device(ScriptedTransport(otherwise: .lost))
         try await device.todos().insert(Todo(id: "a"))
         let error = try #require(try await device.push())

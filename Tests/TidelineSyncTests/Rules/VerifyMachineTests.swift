@@ -1,4 +1,4 @@
-// VerifyMachine: scripts of digests and the ranges that they lead to.
+// VerifyMachine: scripts of digests, and the resulting ranges.
 
 import Testing
 import Tideline
@@ -13,14 +13,14 @@ import Tideline
         RangeDigest(range: IDRange(after: after, upTo: upTo), count: count, digest: digest)
     }
 
-    @Test func whatIsEqualIsOneRequest() {
+    @Test func equalRowsNeedOneRequest() {
         var machine = VerifyMachine()
         #expect(machine.start() == .ask(IDRange()))
         let ranges = [digest(nil, "m", 5000, "a"), digest("m", nil, 4000, "b")]
         #expect(machine.answered(ranges, local: ranges) == .finish(nil))
     }
 
-    @Test func whatDiffersIsDividedUntilItIsSmall() {
+    @Test func differencesAreDividedUntilTheyAreSmall() {
         var machine = VerifyMachine(fetchRowsMax: 10)
         _ = machine.start()
         let server = [
@@ -40,8 +40,8 @@ import Tideline
         #expect(machine.fetched() == .finish(nil))
     }
 
-    /// A server that does not divide.
-    @Test func aRangeThatStaysAsItIsIsFetched() {
+    /// A server that does not divide a range.
+    @Test func aRangeThatIsNotDividedIsFetched() {
         var machine = VerifyMachine(fetchRowsMax: 10)
         _ = machine.start()
         let server = [digest(nil, nil, 500, "a")]
@@ -49,17 +49,17 @@ import Tideline
         #expect(machine.answered(server, local: local) == .fetch(IDRange()))
     }
 
-    @Test func endlessRangesEnd() {
+    @Test func anEndlessChainOfRangesEnds() {
         var machine = VerifyMachine(fetchRowsMax: 1, requestsMax: 3)
         var action = machine.start()
-        var asked = 0
+        var requests = 0
         while case .ask = action {
-            asked += 1
-            let server = [digest("a", "\(asked)", 9, "x"), digest("b", "\(asked)", 9, "x")]
-            let local = [digest("a", "\(asked)", 9, "y"), digest("b", "\(asked)", 9, "y")]
+            requests += 1
+            let server = [digest("a", "\(requests)", 9, "x"), digest("b", "\(requests)", 9, "x")]
+            let local = [digest("a", "\(requests)", 9, "y"), digest("b", "\(requests)", 9, "y")]
             action = machine.answered(server, local: local)
         }
-        #expect(asked == 3)
+        #expect(requests == 3)
         #expect(action == .finish(.tooManyRequests))
     }
 }

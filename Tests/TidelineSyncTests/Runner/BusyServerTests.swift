@@ -1,5 +1,4 @@
-// A server that asks for patience with `Retry-After`: how long nothing is sent, what is shown meanwhile,
-// and what ends the wait.
+// A server that asks for a wait with `Retry-After`: how long nothing is sent, the status during the wait, and its end.
 
 import Foundation
 import Synchronization
@@ -9,7 +8,8 @@ import TidelineCore
 import TidelineTestKit
 
 @Suite struct BusyServerTests {
-    /// Answers everything with one answer while it is busy, else as an empty server, and notes the time of each request.
+    /// Gives the same answer to all requests while it is busy, otherwise behaves as an empty server, and records the
+    /// time of each request.
     final class BusyServer: Transport {
         struct State {
             var answer: TransportResponse?
@@ -24,7 +24,7 @@ import TidelineTestKit
             state = Mutex(State(answer: answer))
         }
 
-        /// The seconds since the start at which requests came.
+        /// The times of the requests, in seconds since the start.
         var seconds: [Int64] {
             state.withLock { $0.times.map { ($0 - 1_767_225_600_000_000) / 1_000_000 } }
         }
@@ -90,12 +90,12 @@ import TidelineTestKit
         "automatic sync sends nothing before the time that the server asked for",
         arguments: [503, 429, 500, 502]
     )
-    func nothingIsSentBefore(status: Int) throws {
+    func nothingIsSentBeforeTheTime(status: Int) throws {
         try run(Self.busy(status, "600")) { device, server, time in
             try await device.todos().insert(Todo(id: "a"))
             let sync = time.start { try await device.client.runSyncing(SyncPolicy()) }
             try await time.sleep(.seconds(599))
-            // The events, and the push, which began at the same time.
+            // The event stream and the push, which started at the same time.
             #expect(server.seconds.count <= 2)
             #expect(server.seconds.allSatisfy { $0 == 0 })
             try await time.sleep(.seconds(100))
@@ -121,7 +121,7 @@ import TidelineTestKit
             #expect(
                 device.client.currentSyncStatus == .busy(until: time.date.addingTimeInterval(600))
             )
-            // Its own push is held back, and the pull is sent all the same.
+            // The device's own push is delayed, and the pull is sent nevertheless.
             try await device.todos().pull(queryID: "all")
             #expect(server.seconds == [0])
             #expect(
@@ -132,7 +132,7 @@ import TidelineTestKit
     }
 
     @Test("a push after the wait is sent, and a success ends the wait")
-    func afterTheWait() throws {
+    func aSuccessEndsTheWait() throws {
         try run(Self.busy(429, "600")) { device, server, time in
             try await device.todos().insert(Todo(id: "a"))
             #expect(try await device.push()?.status == .networkFailure)
@@ -144,7 +144,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a wait that the answer to the events asks for holds for everything",
+        "a wait that the answer to a request for events asks for applies to all requests",
         arguments: [503, 429]
     )
     func theEventsAskForAWait(status: Int) throws {
@@ -171,9 +171,9 @@ import TidelineTestKit
         #expect(end != nil)
     }
 
-    /// 429 is about the caller, also if other parts were accepted; a 503 among them is about its row.
+    /// 429 applies to the caller, also if other parts were accepted; a 503 among accepted parts applies to its row.
     @Test(
-        "a wait that a part of a batch asks for",
+        "a wait that a part of a batch asks for applies to the caller or to its row",
         arguments: [(429, false, true), (429, true, true), (503, true, true), (503, false, false)]
     )
     func aPartOfABatchAsksForAWait(status: Int, isOfAll: Bool, isBusy: Bool) throws {
@@ -206,8 +206,8 @@ import TidelineTestKit
         #expect(end != nil)
     }
 
-    @Test("a wait of years is cut, and a clock that was set back does not lengthen it")
-    func oddClocks() {
+    @Test("a wait of years is shortened, and a clock that was set back does not extend it")
+    func longWaitsAreShortened() {
         let day = Duration.seconds(86_400)
         let received = Date(timeIntervalSince1970: 1_800_000_000)
         let period = BusyPeriod(received: received, length: .seconds(1_000_000_000), lengthMax: day)
@@ -233,7 +233,7 @@ import TidelineTestKit
             ("Fri, 31 Dec 9999 23:59:59 GMT", nil, 31_536_000),
         ] as [(String, String?, Int?)]
     )
-    func forms(field: String, date: String?, seconds: Int?) {
+    func headerFieldsAreRead(field: String, date: String?, seconds: Int?) {
         // 2027-01-15 08:00:00 GMT
         let now = Date(timeIntervalSince1970: 1_800_000_000)
         let wait = RetryAfter.wait(field, date: date, serverTime: now)

@@ -1,4 +1,4 @@
-// Live sync that something in between interrupts: it comes back without a restart of the app.
+// Live sync that is interrupted by a gateway: it resumes without a restart of the app.
 
 import Foundation
 import Synchronization
@@ -10,15 +10,15 @@ import TidelineTestKit
 @Suite(.timeLimit(.minutes(5))) struct LiveOccasionTests {
     private static func environment(_ paths: AsyncStream<Bool>) -> SyncEnvironment {
         var environment = Waits().environment
-        // No timer ends: only occasions open the events again.
+        // No timer ends: only other occasions open the event stream again.
         environment.sleep = { _ in try await Task.sleep(for: .seconds(3600)) }
         environment.networkPaths = { paths }
         return environment
     }
 
-    /// A portal in place of the stream, at an endpoint that gave none yet.
+    /// A captive portal's page in place of the stream, from an endpoint that has not sent a stream yet.
     @Test(arguments: [200, 302, 404, 403, 511, 204])
-    func aPageInPlaceOfTheEventsIsForgotten(status: Int) async throws {
+    func aPageInPlaceOfTheEventsDoesNotEndLiveSync(status: Int) async throws {
         let server = try await makeServer()
         let portal = Portal(server.transport)
         portal.answer { $0.url.path().hasSuffix("$events") ? Portal.page(status) : nil }
@@ -34,10 +34,10 @@ import TidelineTestKit
         try client.startSyncing(policy)
         defer { client.stopSyncing() }
         func streams() -> Int { portal.seen.count { $0.path.hasSuffix("$events") } }
-        while streams() == 0 { await Task.yield() }
+        try await until { streams() != 0 }
         for await status in client.syncStatus where status == .idle { break }
         portal.answer(nil)
-        // Asked until it is listening: an event of the server arrives.
+        // Syncing is resumed until the client requests the events again, so that an event of the server arrives.
         let remote = SyncClient(endpoint: Device.endpoint, transport: server.transport)
             .table(Todo.self)
         let todos = try client.syncTable(Todo.self)

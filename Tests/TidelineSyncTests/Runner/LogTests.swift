@@ -1,4 +1,4 @@
-// The log: what it is told of a sync, and what it is never told.
+// The log: the entries of a sync, and the values that no entry contains.
 
 import Foundation
 import Synchronization
@@ -26,9 +26,9 @@ import TidelineTestKit
     }
 
     private struct SignedIn: Authentication {
-        let accountID: String? = "somebody"
+        let accountID: String? = "anna"
 
-        func token(refreshing: Bool) async throws -> String { "token-of-somebody" }
+        func token(refreshing: Bool) async throws -> String { "token-of-anna" }
     }
 
     private func client(_ transport: ScriptedTransport, _ log: Recorder) async throws -> SyncClient
@@ -47,7 +47,7 @@ import TidelineTestKit
         return client
     }
 
-    @Test func aSyncIsToldAndNothingOfItsContents() async throws {
+    @Test func aSyncIsLoggedWithoutItsContents() async throws {
         let log = Recorder()
         let transport = ScriptedTransport([
             .json(201, serverRow("a", 1, text: "contents")), .json(422, #"{"error":"contents"}"#),
@@ -62,23 +62,23 @@ import TidelineTestKit
         await #expect(throws: SyncError.self) { try await todos.pull(queryID: nil) }
 
         let entries = log.entries
-        let told = entries.filter { $0.level > .trace }.map { "\($0.level): \($0.message)" }
-        #expect(told.contains("debug: A push begins."))
-        #expect(told.contains("warning: An operation waits for the app."))
-        #expect(told.contains("debug: A pull ended."))
-        #expect(told.last == "warning: A pull failed.")
+        let texts = entries.filter { $0.level > .trace }.map { "\($0.level): \($0.message)" }
+        #expect(texts.contains("debug: A push begins."))
+        #expect(texts.contains("warning: An operation waits for the app."))
+        #expect(texts.contains("debug: A pull ended."))
+        #expect(texts.last == "warning: A pull failed.")
         let parked = try #require(entries.first { $0.level == .warning })
         #expect(parked.metadata == ["table": "Todo", "id": "b", "operation": "insert"])
         #expect(entries.last?.metadata["code"] == "forbidden")
         let requests = entries.filter { $0.message == "The server answered a request." }
         #expect(requests.contains { $0.metadata["path"] == "/tables/Todo" })
         #expect(requests.contains { $0.metadata["outcome"] == "422" })
-        for secret in ["contents", "token-of-somebody"] {
+        for secret in ["contents", "token-of-anna"] {
             #expect(!entries.contains { "\($0)".contains(secret) })
         }
     }
 
-    @Test func aPushWithoutNetworkIsNoAlarm() async throws {
+    @Test func aPushWithoutNetworkIsNotAnError() async throws {
         let log = Recorder()
         let client = try await client(ScriptedTransport([.lost]), log)
         try await client.syncTable(Todo.self).insert(Todo(id: "a"))

@@ -1,4 +1,4 @@
-// Suspension: all work ends within 200 ms, no lock on a file stays, and everything goes on afterwards.
+// Suspension: all work ends within 200 ms, no file lock remains, and all work resumes afterwards.
 
 import Foundation
 import Synchronization
@@ -23,8 +23,8 @@ import TidelineTestKit
 
         func heal() { isDeaf.withLock { $0 = false } }
 
-        func reached(_ number: Int = 1) async {
-            while count.withLock({ $0 }) < number { await Task.yield() }
+        func reached(_ number: Int = 1) async throws {
+            try await until { count.withLock({ $0 }) >= number }
         }
 
         func send(_ request: TransportRequest) async throws -> TransportResponse {
@@ -43,7 +43,7 @@ import TidelineTestKit
         }
     }
 
-    /// The locks of this process on the files of a store, as the system lists them.
+    /// Returns the locks of this process on the files of a store, as listed by the system.
     private func locks(on path: String) throws -> [String] {
         var inodes: Set<String> = []
         for end in ["", "-wal", "-shm", "-sync"] {
@@ -68,7 +68,7 @@ import TidelineTestKit
     }
 
     @Test(
-        "a push whose transport is deaf ends, its locks go, and a resumed client sends the change"
+        "a push whose transport does not react ends and releases its locks, and a resumed client sends the change"
     )
     func aDeafTransport() async throws {
         try await withTemporaryFile { path in
@@ -76,7 +76,7 @@ import TidelineTestKit
             let device = try await Device(transport, store: SQLiteStore(path: path))
             try await device.todos().insert(Todo(id: "a", text: "mine"))
             let push = Task { try await device.push() }
-            await transport.reached()
+            try await transport.reached()
             await suspend(device.client)
             let error = try #require(try await push.value)
             #expect(error.status == .cancelled)
@@ -97,7 +97,9 @@ import TidelineTestKit
         }
     }
 
-    @Test("a pull whose transport is deaf ends, keeps the pages that it stored, and goes on later")
+    @Test(
+        "a pull whose transport does not react ends, keeps the pages that it stored, and continues later"
+    )
     func aDeafTransportInAPull() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
@@ -113,7 +115,7 @@ import TidelineTestKit
             let device = try await Device(transport, store: store, limits: limits)
             let todos = try device.todos()
             let pull = Task { await code { try await todos.pull(queryID: "all") } }
-            await transport.reached(2)
+            try await transport.reached(2)
             await suspend(device.client)
             #expect(await pull.value == .suspended)
             #if os(Linux)
@@ -127,7 +129,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a token call that is deaf does not keep the client from being suspended")
+    @Test("a token call that does not react does not prevent the suspension of the client")
     func aDeafToken() async throws {
         struct Deaf: Authentication {
             let reached: @Sendable () -> Void
@@ -144,7 +146,7 @@ import TidelineTestKit
             authentication: Deaf { hasReached.withLock { $0 = true } }
         )
         let read = Task { try await device.client.table(Todo.self).read() }
-        while !hasReached.withLock({ $0 }) { await Task.yield() }
+        try await until { hasReached.withLock({ $0 }) }
         await suspend(device.client)
         let error = await #expect(throws: SyncError.self) { try await read.value }
         #expect(error?.code == .suspended)
@@ -171,7 +173,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a client that is initialized while it is suspended holds no lock, and goes on")
+    @Test("a client that is initialized while it is suspended holds no lock, and resumes")
     func initializedMeanwhile() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
@@ -194,7 +196,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("a long change is undone, says so, and can be done again")
+    @Test("a long change is rolled back, throws an error, and can be repeated")
     func aLongChange() async throws {
         try await withTemporaryFile { path in
             let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
@@ -223,7 +225,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("automatic sync rests while the client is suspended, and goes on")
+    @Test("automatic sync pauses while the client is suspended, and resumes")
     func automaticSync() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
@@ -249,7 +251,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("an observer lives through a suspension")
+    @Test("an observer survives a suspension")
     func anObserver() async throws {
         try await withTemporaryFile { path in
             let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))

@@ -1,4 +1,4 @@
-// SyncMachine by scripts of events: what it does and what it shows, and that it never sticks.
+// SyncMachine with scripts of events: its actions, its published status, and that it never gets stuck.
 
 import Foundation
 import Testing
@@ -29,7 +29,7 @@ struct SyncMachineTests {
         return nil
     }
 
-    @Test func syncsAtTheStartAndOnSchedule() throws {
+    @Test func itSyncsAtTheStartAndOnSchedule() throws {
         var machine = Self.machine()
         #expect(
             machine.handle(.started, at: Self.start)
@@ -40,11 +40,11 @@ struct SyncMachineTests {
         let (number, duration) = try #require(Self.timer(rest))
         #expect(duration == .seconds(300))
         #expect(Self.work(machine.handle(.timer(number), at: Self.start)) == .all)
-        // A timer that rings late rings for nothing.
+        // A timer that fires late has no effect.
         #expect(machine.handle(.timer(number), at: Self.start).isEmpty)
     }
 
-    @Test func gathersLocalChanges() throws {
+    @Test func itGathersLocalChanges() throws {
         var machine = Self.machine()
         _ = machine.handle(.started, at: Self.start)
         _ = machine.handle(.finished(.done), at: Self.start)
@@ -53,14 +53,14 @@ struct SyncMachineTests {
         #expect(duration == .milliseconds(300))
         #expect(machine.handle(.localChange, at: Self.start).isEmpty)
         #expect(Self.work(machine.handle(.timer(number), at: Self.start)) == SyncMachine.Work())
-        // A change while it runs is sent by the next one.
+        // A change during a sync is sent by the next one.
         #expect(machine.handle(.localChange, at: Self.start).isEmpty)
         #expect(Self.work(machine.handle(.finished(.done), at: Self.start)) == SyncMachine.Work())
         #expect(machine.status == .syncing(SyncProgress()))
     }
 
-    /// Somebody who edits without a pause gets what others changed all the same.
-    @Test func pushesDoNotPutTheScheduleOff() throws {
+    /// A user who edits continuously still receives the changes of other devices.
+    @Test func pushesDoNotDelayTheSchedule() throws {
         var machine = Self.machine()
         _ = machine.handle(.started, at: Self.start)
         let rest = machine.handle(.finished(.done), at: Self.start)
@@ -74,10 +74,10 @@ struct SyncMachineTests {
         #expect(Self.work(machine.handle(.timer(interval), at: Self.start)) == .all)
     }
 
-    @Test func pullsWhatTheServerNames() {
+    @Test func itPullsTheTablesThatTheServerNames() {
         var machine = Self.machine { $0.isLive = true }
         #expect(machine.handle(.started, at: Self.start).contains(.listen))
-        // Before it was open, changes were not told.
+        // Changes before the stream was open were not reported.
         _ = machine.handle(.listening, at: Self.start)
         #expect(Self.work(machine.handle(.finished(.done), at: Self.start)) == .all)
         _ = machine.handle(.serverChange(table: "a"), at: Self.start)
@@ -93,7 +93,7 @@ struct SyncMachineTests {
         )
     }
 
-    @Test func listensAgainWithLongerWaits() throws {
+    @Test func itListensAgainWithLongerWaits() throws {
         var machine = Self.machine { $0.isLive = true }
         _ = machine.handle(.started, at: Self.start)
         _ = machine.handle(.finished(.done), at: Self.start)
@@ -112,15 +112,15 @@ struct SyncMachineTests {
             fraction: 0.5
         )
         #expect(try #require(Self.timer(actions)).1 == .milliseconds(1125))
-        // A server that never gave events is not asked by itself.
+        // A server that never sent events is not asked for them again by a timer.
         #expect(
             Self.timer(machine.handle(.listenEnded(isSupported: false), at: Self.start)) == nil
         )
     }
 
-    /// A portal may have answered the request for the events, and is gone now.
+    /// A captive portal may have answered the request for the events, and may be gone now.
     @Test(arguments: [true, false])
-    func listensAgainOnEachOccasion(isSupported: Bool) throws {
+    func itListensAgainOnEachOccasion(isSupported: Bool) throws {
         var machine = Self.machine { $0.isLive = true }
         _ = machine.handle(.started, at: Self.start)
         let rest = machine.handle(.finished(.done), at: Self.start)
@@ -135,20 +135,20 @@ struct SyncMachineTests {
         end()
         _ = machine.handle(.timer(interval), at: Self.start)
         #expect(machine.handle(.finished(.done), at: Self.start).contains(.listen))
-        // Events that break at once are not opened by the sync that they caused.
+        // A stream that breaks at once is not opened by the sync that it caused.
         _ = machine.handle(.listening, at: Self.start)
         end()
         #expect(!machine.handle(.finished(.done), at: Self.start).contains(.listen))
     }
 
-    @Test func withoutLiveSyncNothingListens() {
+    @Test func itDoesNotListenWithoutLiveSync() {
         var machine = Self.machine { $0.isLive = false }
         for event in [SyncMachine.Event.started, .network(isUp: true), .token, .finished(.done)] {
             #expect(!machine.handle(event, at: Self.start).contains(.listen))
         }
     }
 
-    @Test func showsHowLongItHasBeenOffline() throws {
+    @Test func itShowsHowLongItHasBeenOffline() throws {
         var machine = Self.machine { $0.interval = nil }
         _ = machine.handle(.started, at: Self.start)
         var actions = machine.handle(.finished(.offline), at: Self.start)
@@ -164,12 +164,12 @@ struct SyncMachineTests {
         #expect(Self.work(machine.handle(.network(isUp: true), at: Self.start)) == .all)
         _ = machine.handle(.finished(.done), at: Self.start)
         #expect(machine.status == .idle)
-        // The retry that was waited for is no longer wanted.
+        // The retry that was scheduled is no longer needed.
         let (number, _) = try #require(Self.timer(actions))
         #expect(machine.handle(.timer(number), at: Self.start).isEmpty)
     }
 
-    @Test func waitsForASignIn() {
+    @Test func itWaitsForASignIn() {
         var machine = Self.machine()
         _ = machine.handle(.started, at: Self.start)
         _ = machine.handle(.finished(.unauthorized), at: Self.start)
@@ -184,7 +184,7 @@ struct SyncMachineTests {
         #expect(machine.handle(.token, at: Self.start).isEmpty)
     }
 
-    /// A sign-in that comes while a sync runs without it begins another one, once.
+    /// A sign-in that arrives during a sync without it starts another sync, once.
     @Test func aSignInDuringASyncIsNotLost() {
         var machine = Self.machine { $0.interval = nil }
         _ = machine.handle(.started, at: Self.start)
@@ -200,13 +200,13 @@ struct SyncMachineTests {
                 == SyncMachine.Work(pullsAll: true, tables: ["a"])
         )
         _ = machine.handle(.token, at: Self.start)
-        // It had the sign-in in time.
+        // The sync had the sign-in in time.
         #expect(Self.work(machine.handle(.finished(.done), at: Self.start)) == nil)
         #expect(machine.status == .idle)
     }
 
-    /// What one table fails with keeps no change from being sent, and waits for its retry.
-    @Test func sendsChangesBesideAFailure() throws {
+    /// The failure of one table blocks no change, and waits for its retry.
+    @Test func itSendsChangesDespiteAFailure() throws {
         let block = SyncBlock.failure(code: .forbidden, message: "")
         var machine = Self.machine()
         _ = machine.handle(.started, at: Self.start)
@@ -230,8 +230,8 @@ struct SyncMachineTests {
         .failure(code: .forbidden, message: "")
     )
 
-    /// What happens while the push beside a failure runs is neither lost nor late.
-    @Test func goesOnAfterAPushBesideAFailure() throws {
+    /// Events during the push after a failure are neither lost nor delayed.
+    @Test func itContinuesAfterAPushDespiteAFailure() throws {
         var failing = Self.machine()
         _ = failing.handle(.started, at: Self.start)
         let failed = failing.handle(.finished(Self.failure), at: Self.start)
@@ -253,14 +253,14 @@ struct SyncMachineTests {
         #expect(machine.handle(.timer(retry), at: Self.start).isEmpty)
         let rejected = SyncMachine.Outcome.rejected(UnacceptedRows(count: 1))
         #expect(Self.work(machine.handle(.finished(rejected), at: Self.start)) == .all)
-        // A push that fails too is not tried with every change.
+        // A push that fails, too, is not retried with every change.
         machine = failing
         #expect(Self.timer(machine.handle(.finished(Self.failure), at: Self.start)) == nil)
         #expect(machine.handle(.localChange, at: Self.start).isEmpty)
         #expect(Self.work(machine.handle(.timer(retry), at: Self.start)) == .all)
     }
 
-    @Test func countsProgress() {
+    @Test func itCountsProgress() {
         var machine = Self.machine()
         _ = machine.handle(.started, at: Self.start)
         _ = machine.handle(.progress(.pushStarted(pending: 3)), at: Self.start)
@@ -279,9 +279,9 @@ struct SyncMachineTests {
         #expect(machine.handle(.progress(.pushStarted(pending: 1)), at: Self.start).isEmpty)
     }
 
-    /// Whatever happens in whatever order: it runs, or a timer is set, or somebody has to sign in.
+    /// After any sequence of events the machine runs, or a timer is set, or a sign-in is needed.
     @Test(arguments: 0..<200)
-    func neverSticks(seed: UInt64) {
+    func itNeverGetsStuck(seed: UInt64) {
         var numbers = SeededGenerator(seed: seed)
         let hasSchedule = seed % 4 < 2
         var machine = Self.machine {
@@ -290,7 +290,7 @@ struct SyncMachineTests {
         }
         var timers: Set<Int> = []
         var isRunning = false
-        // Whether somebody signed in since the last sync began.
+        // Whether a sign-in happened since the last sync started.
         var isSignedIn = false
         func take(_ actions: [SyncMachine.Action]) {
             for action in actions {
@@ -362,7 +362,7 @@ struct SyncTurnsTests {
         #expect(turns.end(late.id) == [push.id])
     }
 
-    @Test func oneThatLeavesTheLineLetsOthersPass() {
+    @Test func aCancelledTurnLetsOthersPass() {
         var turns = SyncTurns()
         let pull = turns.ask(.pull(table: "a"))
         let push = turns.ask(.push)
@@ -398,9 +398,9 @@ struct EventStreamParserTests {
         ServerSentEvent(name: "change", data: "", lastID: "é8"),
     ]
 
-    /// The same events, wherever the network cuts the text.
+    /// The same events, wherever the network splits the text.
     @Test(arguments: [1, 2, 3, 5, 7, 64, 1000])
-    func readsPieces(of size: Int) {
+    func itReadsSplitText(of size: Int) {
         var parser = EventStreamParser()
         var events: [ServerSentEvent] = []
         var rest = Array(Self.text.utf8)[...]
@@ -411,7 +411,7 @@ struct EventStreamParserTests {
         #expect(events == Self.events)
     }
 
-    @Test func givesUpOnALineWithoutEnd() {
+    @Test func itStopsAtALineWithoutEnd() {
         var parser = EventStreamParser()
         let piece = [UInt8](repeating: UInt8(ascii: "a"), count: 1 << 12)
         for _ in 0..<32 { #expect(parser.receive(piece).isEmpty) }

@@ -1,5 +1,5 @@
-// When automatic sync runs: a network that returns, a server without events; and one sync that is
-// cut in the middle.
+// The occasions of automatic sync: a network that returns, and a server without events; and a single sync that is
+// interrupted in the middle.
 
 import Foundation
 import Synchronization
@@ -39,7 +39,7 @@ import TidelineTestKit
         return environment
     }
 
-    @Test func aNetworkThatReturnsBeginsASync() async throws {
+    @Test func aNetworkThatReturnsStartsASync() async throws {
         let server = try await makeServer()
         let link = Link(server.transport)
         link.change { $0.isUp = false }
@@ -55,14 +55,14 @@ import TidelineTestKit
         defer { client.stopSyncing() }
         for await status in client.syncStatus { if case .offline = status { break } }
         link.change { $0.isUp = true }
-        // No timer ends: only this begins a sync.
+        // No timer ends: only the network starts a sync.
         network.yield(true)
         for await status in client.syncStatus where status == .idle { break }
         #expect(try await client.syncContext.pendingOperationCount == 0)
         #expect(try await client.table(Todo.self).read(id: "a")?.text == "kept")
     }
 
-    /// Without the server's events changes come on schedule, and the events are asked for after a sync.
+    /// Without the server's events changes are pulled on schedule, and the events are requested after a sync.
     @Test(arguments: [404, 405, 501])
     func aServerWithoutEventsIsPolled(status: Int) async throws {
         let server = try await makeServer()
@@ -76,19 +76,19 @@ import TidelineTestKit
         try client.startSyncing(policy)
         defer { client.stopSyncing() }
         let todos = try client.syncTable(Todo.self)
-        var asked: [Int] = []
+        var requests: [Int] = []
         for id in ["a", "b", "c"] {
             try await remote.insert(Todo(id: id))
             for try await rows in todos.observe() where rows.contains(where: { $0.id == id }) {
                 break
             }
-            asked.append(link.read { $0.streams })
+            requests.append(link.read { $0.streams })
         }
-        #expect(asked[2] <= link.read { $0.lists } + 1)
+        #expect(requests[2] <= link.read { $0.lists } + 1)
     }
 
-    /// Changes are sent, though one table cannot be pulled and no retry comes.
-    @Test func aForbiddenTableKeepsNoChangeBack() async throws {
+    /// Changes are sent, although one table cannot be pulled and no retry follows.
+    @Test func aForbiddenTableDoesNotBlockChanges() async throws {
         let link = Link(try await makeServer().transport)
         link.change { $0.forbidden = "Note" }
         var policy = SyncPolicy()
@@ -113,8 +113,8 @@ import TidelineTestKit
         #expect(try await client.syncContext.pendingOperationCount == 0)
     }
 
-    /// What the app settles is no longer shown as in the way.
-    @Test func theStatusFollowsWhatTheAppSettles() async throws {
+    /// An operation that the app resolves is no longer shown as a problem.
+    @Test func theStatusFollowsTheOperationsThatTheAppResolves() async throws {
         let transport = ScriptedTransport(otherwise: page([]))
         transport.add(.status(400))
         let client = try await Self.client(
@@ -135,8 +135,8 @@ import TidelineTestKit
         for await status in client.syncStatus where status == .idle { break }
     }
 
-    /// Who signs in while the server refuses the first sync need not do so twice.
-    @Test func aSignInDuringASyncBeginsAnother() async throws {
+    /// A user who signs in while the server rejects the first sync need not sign in twice.
+    @Test func aSignInDuringASyncStartsAnotherSync() async throws {
         let transport = ScriptedTransport(otherwise: page([]))
         let client = try await Self.client(Link(transport), Self.environment())
         let todos = try client.syncTable(Todo.self)
@@ -156,7 +156,7 @@ import TidelineTestKit
         for try await rows in todos.observe() where rows.first?.version != nil { break }
     }
 
-    /// A pull that fails does not end those beside it.
+    /// A failed pull does not end the other pulls.
     @Test func aForbiddenTableEndsNoOtherPull() async throws {
         let server = try await makeServer()
         try await SyncClient(endpoint: Device.endpoint, transport: server.transport)
@@ -173,17 +173,17 @@ import TidelineTestKit
         )
         try client.startSyncing(policy)
         defer { client.stopSyncing() }
-        // No timer ends: the first sync brings it.
+        // No timer ends: the first sync pulls the row.
         let todos = try client.syncTable(Todo.self)
         for try await rows in todos.observe() where rows.first?.id == "theirs" { break }
     }
 
-    /// The events of the others are listened to, and those of the table once it may be read.
+    /// The events of the other tables are received, and those of the forbidden table as soon as it may be read.
     @Test(arguments: [403, 404])
-    func aRefusedTableLeavesTheEventsOn(status: Int) async throws {
+    func aForbiddenTableDoesNotEndTheEvents(status: Int) async throws {
         let link = Link(try await makeServer().transport)
         link.change {
-            ($0.forbidden, $0.refusal, $0.eventsStatus) = ("Note", status, nil)
+            ($0.forbidden, $0.forbiddenStatus, $0.eventsStatus) = ("Note", status, nil)
         }
         let client = try await Self.client(
             link,
@@ -192,26 +192,26 @@ import TidelineTestKit
         )
         try client.startSyncing()
         defer { client.stopSyncing() }
-        var asked = link.asked.makeAsyncIterator()
-        while let tables = await asked.next(), tables != ["Todo"] {}
+        var requests = link.requests.makeAsyncIterator()
+        while let tables = await requests.next(), tables != ["Todo"] {}
         link.change { $0.forbidden = nil }
-        while let tables = await asked.next(), tables != ["Note", "Todo"] {}
+        while let tables = await requests.next(), tables != ["Note", "Todo"] {}
     }
 
-    /// A stream tells of 64 tables at most; the others are pulled on schedule.
-    @Test func eventsAreAskedForAsManyTablesAsAStreamTellsOf() async throws {
+    /// A stream covers 64 tables at most; the others are pulled on schedule.
+    @Test func eventsAreRequestedForAsManyTablesAsAStreamAllows() async throws {
         let link = Link(ScriptedTransport(otherwise: page([])))
         let schemas = (0..<70).map { TableSchema(name: "t\($0)", columns: []) }
         let client = try await Self.client(link, Self.environment(), tables: [], schemas: schemas)
         try client.startSyncing()
         defer { client.stopSyncing() }
-        var asked = link.asked.makeAsyncIterator()
-        #expect(await asked.next()?.count == 64)
+        var requests = link.requests.makeAsyncIterator()
+        #expect(await requests.next()?.count == 64)
     }
 
-    /// What is cut: the third of five requests before it does anything, or the answer to a batch.
+    /// The interrupted request: the third of five before it is executed, or the answer to a batch.
     @Test(arguments: [false, true])
-    func aSyncThatIsCutInTheMiddleIsGoneOnWith(inBatches: Bool) async throws {
+    func aSyncThatIsInterruptedIsContinued(inBatches: Bool) async throws {
         let server = try await makeServer()
         let link = Link(server.transport)
         link.change { state in
@@ -222,7 +222,7 @@ import TidelineTestKit
         link.change { $0.hanging = { hanging.yield() } }
         var environment = Waits().environment
         environment.sleep = { _ in
-            // The deadline comes when the request hangs.
+            // The deadline expires while the request is waiting.
             for await _ in reached { return }
             try Task.checkCancellation()
         }
@@ -247,34 +247,34 @@ private final class Link: Transport {
     struct State: Sendable {
         var isUp = true
         var takesBatches = true
-        /// What the server says to a request for its events; nil for the events.
+        /// The status of an answer to a request for events; nil sends the events.
         var eventsStatus: Int? = 404
         /// The table that may not be read.
         var forbidden: String?
-        /// What the server says to requests for it.
-        var refusal = 403
-        /// How long a list takes.
+        /// The status of an answer to requests for the forbidden table.
+        var forbiddenStatus = 403
+        /// The duration of reading a list.
         var readTime = Duration.zero
-        /// How often it was asked for them.
+        /// The number of requests for events.
         var streams = 0
-        /// How often a list was asked for.
+        /// The number of requests for lists.
         var lists = 0
         var writes = 0
-        /// Which write gets no answer; a batch is done all the same.
+        /// The number of the write that gets no answer; a batch is executed nevertheless.
         var hangsAt: Int?
-        /// Called when that write hangs.
+        /// Called when that write starts to wait.
         var hanging: @Sendable () -> Void = {}
     }
 
     private let inner: any Transport
     private let state = Mutex(State())
-    /// The tables of whose events it was asked, each time.
-    let asked: AsyncStream<[String]>
-    private let asking: AsyncStream<[String]>.Continuation
+    /// The tables of each request for events.
+    let requests: AsyncStream<[String]>
+    private let requesting: AsyncStream<[String]>.Continuation
 
     init(_ inner: any Transport) {
         self.inner = inner
-        (asked, asking) = AsyncStream.makeStream()
+        (requests, requesting) = AsyncStream.makeStream()
     }
 
     func change(_ body: (inout State) -> Void) { state.withLock { body(&$0) } }
@@ -288,8 +288,8 @@ private final class Link: Transport {
             throw TransportError(.cannotConnect, "No network.", outcomeIsUnknown: false)
         }
         if let table = now.forbidden, request.url.path().hasSuffix("/tables/\(table)") {
-            let problem = #"{"title":"Refused","status":\#(now.refusal)}"#
-            return TransportResponse(status: now.refusal, body: Array(problem.utf8))
+            let problem = #"{"title":"Refused","status":\#(now.forbiddenStatus)}"#
+            return TransportResponse(status: now.forbiddenStatus, body: Array(problem.utf8))
         }
         if request.method == "GET" { change { $0.lists += 1 } }
         if request.method == "GET" { try await Task.sleep(for: now.readTime) }
@@ -307,10 +307,10 @@ private final class Link: Transport {
         change { $0.streams += 1 }
         let tables = request.url.query()?.split(separator: "=").last?.split(separator: ",")
             .map(String.init)
-        asking.yield(tables ?? [])
+        requesting.yield(tables ?? [])
         let now = read { $0 }
         let isForbidden = now.forbidden.map { tables?.contains($0) == true } ?? false
-        guard let status = isForbidden ? now.refusal : now.eventsStatus else {
+        guard let status = isForbidden ? now.forbiddenStatus : now.eventsStatus else {
             return try await inner.stream(request)
         }
         return TransportStream(

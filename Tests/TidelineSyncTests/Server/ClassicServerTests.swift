@@ -1,4 +1,4 @@
-// The client in front of the original servers, by the test kit's imitation of them.
+// The client with the original servers, as imitated by the test kit.
 
 import Foundation
 import Synchronization
@@ -25,9 +25,9 @@ struct ClassicServerTests {
         )
     }
 
-    /// One request more, once: a later run of the app knows.
+    /// One more request, once: later runs of the app know the generation.
     @Test(arguments: OriginalServer.Flavor.allCases)
-    func learnsOnceAndRemembers(flavor: OriginalServer.Flavor) async throws {
+    func itLearnsTheGenerationOnce(flavor: OriginalServer.Flavor) async throws {
         let record = RecordingTransport(server(flavor))
         let store = MemoryStore()
         let first = try await Device(record, store: store, tables: [Todo.self])
@@ -46,7 +46,7 @@ struct ClassicServerTests {
         #expect(record.sent.map(\.version) == versions)
     }
 
-    @Test func learnsFromDirectCalls() async throws {
+    @Test func itLearnsTheGenerationFromDirectCalls() async throws {
         let record = RecordingTransport(server(.node))
         let client = SyncClient(endpoint: Device.endpoint, transport: record)
         let todos = client.table(Todo.self)
@@ -61,7 +61,7 @@ struct ClassicServerTests {
         #expect(last.target == "/tables/Todo/a" && last.body == nil)
     }
 
-    @Test func speaksAsTheAppSays() async throws {
+    @Test func itUsesTheGenerationThatTheAppSets() async throws {
         let record = RecordingTransport(server(.node))
         let client = SyncClient(
             endpoint: Device.endpoint,
@@ -79,8 +79,8 @@ struct ClassicServerTests {
         #expect(record.sent.map(\.version) == ["2.0.0", "3.0.0"])
     }
 
-    /// Another generation behind the same endpoint: cursors mean nothing there.
-    @Test func noticesAReplacedServer() async throws {
+    /// Another generation at the same endpoint: its cursors have no meaning there.
+    @Test func itDetectsAReplacedServer() async throws {
         let ours = try await InProcessServer(tables: [
             TableDefinition("Todo", columns: try RecordSchema.of(Todo.self).table.columns)
         ])
@@ -105,9 +105,9 @@ struct ClassicServerTests {
         #expect(try await third.todos().read(id: "older") != nil)
     }
 
-    /// An insert whose answer was lost meets its own item: what somebody changed since stays.
+    /// An insert whose answer was lost meets its own row: another device's later change stays.
     @Test(arguments: OriginalServer.Flavor.allCases)
-    func duplicateInsertReadsTheRow(flavor: OriginalServer.Flavor) async throws {
+    func aDuplicateInsertReadsTheRow(flavor: OriginalServer.Flavor) async throws {
         let server = server(flavor)
         let record = RecordingTransport(server)
         let one = try await Device(record, conflicts: .clientWins, tables: [Todo.self])
@@ -127,9 +127,9 @@ struct ClassicServerTests {
         #expect(record.sent.contains { $0.method == "GET" })
     }
 
-    /// A tombstone is brought back as it was, then gets its new values; nothing is replaced.
+    /// A tombstone is restored as it was, and then gets its new values; nothing is replaced.
     @Test(arguments: OriginalServer.Flavor.allCases)
-    func revives(flavor: OriginalServer.Flavor) async throws {
+    func anInsertRestoresATombstone(flavor: OriginalServer.Flavor) async throws {
         let server = server(flavor)
         let record = RecordingTransport(server)
         let device = try await Device(record, tables: [Todo.self])
@@ -150,9 +150,9 @@ struct ClassicServerTests {
         #expect(row?.text == "second" && row?.rank == nil)
     }
 
-    /// A deleted row and a missing table have the same words: the table is asked.
+    /// A deleted row and a missing table have the same answer: the table is queried.
     @Test(arguments: OriginalServer.Flavor.allCases, [true, false])
-    func tellsAMissingTableFromADeletedRow(
+    func itDistinguishesAMissingTableFromADeletedRow(
         flavor: OriginalServer.Flavor,
         isDeleted: Bool
     ) async throws {
@@ -175,16 +175,16 @@ struct ClassicServerTests {
             #expect(error.status == .operationErrors)
             #expect(error.errors.first?.serverCopy == .deleted)
         } else {
-            // Node answers with the page of its framework, which may be a proxy's: nothing parks.
+            // Node sends its framework's page, which may be a proxy's: nothing is parked.
             #expect(error.status == (flavor == .node ? .networkFailure : .operationErrors))
             #expect(error.errors.first?.serverCopy != .deleted)
         }
         #expect(try await again.todos().read(id: "a")?.text == "two")
     }
 
-    /// More rows of one millisecond than a page holds, and links that lead nowhere.
+    /// More rows with the same millisecond than a page holds, and links that lead nowhere.
     @Test(arguments: OriginalServer.Flavor.allCases)
-    func pullsManyRowsOfOneTime(flavor: OriginalServer.Flavor) async throws {
+    func itPullsManyRowsWithTheSameTime(flavor: OriginalServer.Flavor) async throws {
         let clock = Mutex(1_000_000)
         let server = server(flavor) {
             // A hundred rows within each millisecond, none at the same microsecond.
@@ -196,7 +196,7 @@ struct ClassicServerTests {
         }
         let remote = SyncClient(endpoint: Device.endpoint, transport: server).table(Todo.self)
         for number in 0..<260 {
-            // Ids that do not come in the order of the times.
+            // Ids whose order differs from the order of the times.
             try await remote.insert(Todo(id: "n\(number * 37 % 1000)", rank: number))
         }
         var limits = SyncLimits()
@@ -217,7 +217,7 @@ struct ClassicServerTests {
     }
 }
 
-/// Keeps what was sent and answered, and loses answers.
+/// Records requests and answers, and loses answers.
 private final class RecordingTransport: Transport {
     struct Call: Sendable {
         var method: String
@@ -237,7 +237,7 @@ private final class RecordingTransport: Transport {
 
     func forget() { state.withLock { $0.sent = [] } }
 
-    /// Loses the answer to the next request of that method that succeeds.
+    /// Loses the next successful answer to a request with that method.
     func loseAnswer(of method: String) { state.withLock { $0.lost = method } }
 
     func send(_ request: TransportRequest) async throws -> TransportResponse {

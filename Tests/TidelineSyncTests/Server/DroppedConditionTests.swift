@@ -1,5 +1,4 @@
-// Requests that travel in a batch: conditions, long queries and unusual ids pass proxies that drop or
-// rewrite them.
+// Requests in a batch: conditions, long queries and unusual ids pass proxies that drop or rewrite them.
 
 import Foundation
 import Synchronization
@@ -9,7 +8,7 @@ import TidelineCore
 import TidelineTestKit
 
 @Suite(.timeLimit(.minutes(10))) struct DroppedConditionTests {
-    /// A proxy that drops `If-Match`: B neither overwrites nor deletes what A edited.
+    /// A proxy that drops `If-Match`: device B neither overwrites nor deletes device A's edit.
     @Test(arguments: [true, false])
     func aDroppedConditionOverwritesNothing(deletes: Bool) async throws {
         let server = try await makeServer()
@@ -35,7 +34,7 @@ import TidelineTestKit
         "fail": .fail, "serverWins": .serverWins, "merge": .merge,
     ]
 
-    /// A proxy that drops `If-Match` and lets no batch through: the condition stands in the URL, too.
+    /// A proxy that drops `If-Match` and rejects batches: the condition is also in the URL.
     @Test(arguments: [403, 404, 405], [true, false])
     func aDroppedConditionWithoutBatchesOverwritesNothing(status: Int, deletes: Bool) async throws {
         for (name, policy) in Self.policies {
@@ -81,7 +80,7 @@ import TidelineTestKit
         }
     }
 
-    /// Without a conflict everything passes such a proxy, and a lost answer is found again.
+    /// Without a conflict all writes pass such a proxy, and a lost answer is recovered.
     @Test(arguments: [true, false])
     func writesPassAProxyWithoutConditionsAndBatches(isLost: Bool) async throws {
         let server = try await makeServer()
@@ -97,7 +96,7 @@ import TidelineTestKit
         try await device.todos().update(id: "a") { $0.text = "second" }
         try await device.todos().delete(id: "b")
         if isLost {
-            // The server does both, and its answers are lost.
+            // The server executes both, and its answers are lost.
             link.isOn.withLock { $0 = true }
             for _ in 0..<3 { #expect(try await device.push()?.status == .networkFailure) }
             link.isOn.withLock { $0 = false }
@@ -106,7 +105,7 @@ import TidelineTestKit
         let remote = device.client.table(Todo.self)
         #expect(try await remote.read(id: "a")?.text == "second")
         #expect(try await remote.read(id: "b") == nil)
-        // A deleted row comes back.
+        // A deleted row is restored.
         try await device.todos().insert(Todo(id: "b", text: "again"))
         #expect(try await device.push() == nil)
         #expect(try await remote.read(id: "b")?.text == "again")
@@ -130,8 +129,9 @@ import TidelineTestKit
         #expect(try await remote.read(id: "a")?.text == "A's")
     }
 
-    /// Once a batch was taken, a page in place of an answer to one sends no condition by itself.
-    @Test func aServerThatTookBatchesIsAskedLater() async throws {
+    /// After one accepted batch, a page in place of an answer does not lead to a conditional request outside of a
+    /// batch.
+    @Test func aServerThatAcceptedBatchesIsTriedAgainLater() async throws {
         let server = try await makeServer()
         let portal = Portal(server.transport, dropping: ["If-Match"])
         let device = try await Device(portal)
@@ -148,8 +148,8 @@ import TidelineTestKit
         #expect(try await device.client.table(Todo.self).read(id: "a") == nil)
     }
 
-    /// The original servers read the condition in the header field only, but for updates on Node: the row
-    /// is read first.
+    /// The original servers read the condition from the header field only, except for updates on Node: the row is read
+    /// first.
     @Test(arguments: OriginalServer.Flavor.allCases, [true, false])
     func aDroppedConditionOverwritesNothingOnAnOriginal(
         flavor: OriginalServer.Flavor,
@@ -179,7 +179,7 @@ import TidelineTestKit
         #expect(error.status == .operationErrors)
         #expect(error.errors.first?.serverItem?["text"] == "A's")
         #expect(try await a.client.table(Todo.self).read(id: "a")?.text == "A's")
-        // The app decides, and nothing is in the way.
+        // The app decides, and nothing is blocked.
         try await error.errors.first?.retry()
         try await b.todos().pull(queryID: "all")
     }
@@ -231,8 +231,8 @@ import TidelineTestKit
         #expect(portal.seen.allSatisfy { $0.urlBytes <= 2048 })
     }
 
-    /// A server without batches gets the URL as it is.
-    @Test func aServerWithoutBatchesIsAskedPlainly() async throws {
+    /// A server without batches gets the unchanged URL.
+    @Test func aServerWithoutBatchesGetsThePlainURL() async throws {
         let server = try await makeServer()
         let author = try await Device(server.transport)
         let ids = (1...100).map { _ in UUID().uuidString.lowercased() }
@@ -277,7 +277,7 @@ import TidelineTestKit
         #expect(try await device.context.pendingOperationCount == 0)
     }
 
-    /// Gateways cut dots at the end, refuse `..`, and refuse what looks like the name of a file.
+    /// Gateways trim trailing dots, and reject `..` and ids that look like file names.
     @Test(arguments: ["a.", "a..b", "backup.sql", "web.config", "2026.11.25"])
     func anIDWithDotsPassesAGateway(id: String) async throws {
         let server = try await makeServer()
@@ -315,7 +315,7 @@ import TidelineTestKit
                     == "Tideline/\(ReleaseVersion.text) (Tours--X-Evil: 1)"
             )
         }
-        // No cache in between answers a read with a response that it has stored.
+        // No cache answers a read with a stored response.
         let reads = portal.seen.filter { $0.method == "GET" }
         #expect(reads.count >= 2)
         #expect(reads.allSatisfy { $0.headers["Cache-Control"] == "no-cache" })

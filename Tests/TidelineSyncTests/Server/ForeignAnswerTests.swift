@@ -1,4 +1,4 @@
-// Answers that are not the server's park nothing, remove nothing, and move no cursor.
+// Answers of gateways park nothing, remove nothing, and move no cursor.
 
 import Foundation
 import Synchronization
@@ -23,9 +23,9 @@ import TidelineTestKit
         ]
     }
 
-    /// 200 offline inserts; a proxy answers the first requests and goes away.
+    /// 200 offline inserts; a proxy answers the first requests and is then gone.
     @Test(arguments: statuses, [1, 7])
-    func anInsertIsNeverParkedByAPage(status: Int, count: Int) async throws {
+    func aPageNeverParksAnInsert(status: Int, count: Int) async throws {
         for answer in Self.answers(status) {
             let server = try await makeServer()
             let portal = Portal(server.transport)
@@ -43,7 +43,7 @@ import TidelineTestKit
     }
 
     @Test(arguments: statuses)
-    func anEditAndADeleteOutlastAPage(status: Int) async throws {
+    func anEditAndADeleteSurviveAPage(status: Int) async throws {
         for answer in Self.answers(status) {
             let server = try await makeServer()
             let portal = Portal(server.transport)
@@ -65,7 +65,7 @@ import TidelineTestKit
         }
     }
 
-    /// An empty 404 on every path is not the original server's word that it lacks the table.
+    /// An empty 404 on every path does not mean that an original server lacks the table.
     @Test(arguments: OriginalServer.Flavor.allCases, [404, 410])
     func anEmptyAnswerParksNothingAtOriginalServers(
         flavor: OriginalServer.Flavor,
@@ -93,9 +93,9 @@ import TidelineTestKit
         #expect(rows.map(\.text) == ["mine"])
     }
 
-    /// A delete counts as done only if the server says so, also the first one of an endpoint.
+    /// A delete succeeds only if the server reports it, also as the first request of an endpoint.
     @Test(arguments: [200, 204, 404, 410])
-    func anEmptyAnswerToADeleteIsNoSuccess(status: Int) async throws {
+    func anEmptyAnswerToADeleteIsNotASuccess(status: Int) async throws {
         let server = try await makeServer()
         let first = try await Device(server.transport)
         try await first.todos().insert(Todo(id: "a", text: "x"))
@@ -121,7 +121,7 @@ import TidelineTestKit
         for answer in Self.answers(status) + [
             Portal.json(status, "[]"), Portal.json(status, #"{"items":[]}"#),
             Portal.json(status, #"{"items":[],"count":0,"nextLink":null}"#),
-            // Lists of something else.
+            // Lists of another server.
             Portal.json(status, #"{"items":[{"title":"Sign in"}]}"#),
             Portal.json(status, #"{"items":[{"id":7,"title":"Sign in"}]}"#),
             Portal.json(status, #"{"items":[{"id":"","text":"x"}]}"#),
@@ -145,14 +145,14 @@ import TidelineTestKit
             portal.answer(nil)
             let before = portal.seen.count
             #expect(try await device.todos().pull(queryID: "all").applied == 0, "\(answer)")
-            // It goes on from its cursor.
+            // The next pull continues at its cursor.
             #expect(portal.seen.count == before + 1)
         }
     }
 
-    /// A push or pull survives one answer of something in between.
+    /// A push or pull survives one answer of a gateway.
     @Test(arguments: [200, 302, 403, 404, 410, 451, 511])
-    func aPageThatGoesAwayIsNotEvenNoticed(status: Int) async throws {
+    func aTemporaryPageHasNoEffect(status: Int) async throws {
         let server = try await makeServer()
         let portal = Portal(server.transport)
         let device = try await Device(portal)
@@ -164,9 +164,9 @@ import TidelineTestKit
         #expect(try await device.context.push().completed == 2)
     }
 
-    /// An answer inside a batch has to prove itself, too.
+    /// An answer inside a batch must prove itself, too.
     @Test(arguments: [400, 403, 409, 412, 413, 422])
-    func anAnswerWithinABatchProvesItself(status: Int) async throws {
+    func anAnswerWithinABatchMustProveItself(status: Int) async throws {
         let server = try await makeServer()
         let portal = Portal(server.transport)
         let device = try await Device(portal)
@@ -186,8 +186,8 @@ import TidelineTestKit
         #expect(try await device.context.pendingOperationCount == 0)
     }
 
-    /// A refusal of the server itself is parked as before.
-    @Test func theServersOwnRefusalParks() async throws {
+    /// A rejection of the server itself is parked as before.
+    @Test func aRejectionOfTheServerParks() async throws {
         let server = try await makeServer()
         let portal = Portal(server.transport)
         let device = try await Device(portal)
@@ -203,9 +203,9 @@ import TidelineTestKit
         #expect(error.errors.first?.message.contains("Not yours.") == true)
     }
 
-    // MARK: - One text that something in between dislikes
+    // MARK: - Texts that a gateway rejects
 
-    private static func dislikes(_ texts: [String], _ answer: TransportResponse) -> Portal.Rule {
+    private static func rejects(_ texts: [String], _ answer: TransportResponse) -> Portal.Rule {
         { request in
             let body = String(decoding: request.body ?? [], as: UTF8.self)
             return texts.contains { body.contains($0) } ? answer : nil
@@ -213,11 +213,11 @@ import TidelineTestKit
     }
 
     @Test(arguments: [200, 302, 400, 403, 406, 413, 501])
-    func oneTextKeepsNoOtherBack(status: Int) async throws {
+    func aRejectedTextDoesNotBlockOthers(status: Int) async throws {
         let server = try await makeServer()
         let portal = Portal(server.transport)
         var limits = SyncLimits()
-        // A firewall that reads bodies.
+        // A firewall that inspects bodies.
         limits.compressedBatchBytesMin = .max
         let device = try await Device(portal, limits: limits)
         try await device.add(["first", "second"])
@@ -226,21 +226,21 @@ import TidelineTestKit
         for id in (1...500).map({ "n\($0)" }) {
             try await device.add([id], text: bad.contains(id) ? "DROP TABLE" : "x")
         }
-        portal.answer(Self.dislikes(["DROP TABLE"], Portal.page(status)))
+        portal.answer(Self.rejects(["DROP TABLE"], Portal.page(status)))
         let error = try #require(try await device.push())
         #expect(error.status == .networkFailure && error.errors.isEmpty)
         #expect(error.completed == 496)
         #expect(Set(try await device.context.pendingOperations().map(\.itemID)) == Set(bad))
         #expect(portal.seen.count < 120, "\(portal.seen.count)")
-        // What is new is not kept back either.
+        // Later inserts are not blocked either.
         try await device.todos().insert(Todo(id: "new", text: "x"))
         #expect(try #require(try await device.push()).completed == 1)
         portal.answer(nil)
         #expect(try await device.context.push().completed == 4)
     }
 
-    /// More of them than are tried in one push: each push comes further.
-    @Test func manyTextsKeepNoOtherBack() async throws {
+    /// More such texts than one push tries: each push gets further.
+    @Test func manyRejectedTextsDoNotBlockOthers() async throws {
         let server = try await makeServer()
         let portal = Portal(server.transport)
         let device = try await Device(portal)
@@ -248,7 +248,7 @@ import TidelineTestKit
         try await device.context.push()
         try await device.add((1...40).map { "b\($0)" }, text: "DROP TABLE")
         try await device.todos().insert(Todo(id: "good", text: "x"))
-        portal.answer(Self.dislikes(["DROP TABLE"], Portal.page(403)))
+        portal.answer(Self.rejects(["DROP TABLE"], Portal.page(403)))
         for _ in 1...6 { _ = try await device.push() }
         #expect(try await device.client.table(Todo.self).read(id: "good") != nil)
         #expect(try await device.context.operationErrors().isEmpty)
@@ -266,7 +266,7 @@ import TidelineTestKit
         try await notes.insert(Note(id: "taken", body: "theirs"))
         let portal = Portal(server.transport)
         let device = try await Device(portal)
-        // It has pulled before, so it knows whose server it is.
+        // The device has pulled before, so it knows the server.
         try await device.todos().pull(queryID: "all")
         try await device.context.transaction { change in
             try change.table(Todo.self).insert(Todo(id: "a", text: "x"))
@@ -278,7 +278,7 @@ import TidelineTestKit
         #expect(try await device.context.operationErrors().map(\.itemID) == ["a", "taken"])
     }
 
-    /// A transaction goes as one, or waits as one.
+    /// A transaction is sent as a whole, or waits as a whole.
     @Test func aTransactionIsNotSplit() async throws {
         let server = try await makeServer()
         let portal = Portal(server.transport)
@@ -291,7 +291,7 @@ import TidelineTestKit
             try todos.insert(Todo(id: "b", text: "x"))
         }
         try await device.todos().insert(Todo(id: "c", text: "x"))
-        portal.answer(Self.dislikes(["DROP TABLE"], Portal.page(403)))
+        portal.answer(Self.rejects(["DROP TABLE"], Portal.page(403)))
         _ = try await device.push()
         #expect(
             Set(try await device.context.pendingOperations().map(\.itemID)) == ["a", "b"]
@@ -303,7 +303,7 @@ import TidelineTestKit
 }
 
 extension Device {
-    /// Makes rows, each in a transaction of its own.
+    /// Inserts rows, each in a transaction of its own.
     fileprivate func add(_ ids: [String], text: String = "x") async throws {
         for id in ids { try await todos().insert(Todo(id: id, text: text)) }
     }

@@ -1,4 +1,4 @@
-// Something that answers in the server's place: what it says takes no row and no edit.
+// A gateway that answers instead of the server: its answers drop no row and no edit.
 
 import Foundation
 import Synchronization
@@ -8,16 +8,16 @@ import TidelineCore
 import TidelineTestKit
 
 @Suite struct GatewayTests {
-    /// Passes reads on, and answers writes itself as long as it is closed.
+    /// Passes reads to the server, and answers writes itself while it is closed.
     private final class Gateway: Transport {
         private let inner: any Transport
         private let closed: Mutex<TransportResponse?>
-        /// Only writes that have this text are answered here.
-        private let mark: String?
+        /// Only writes that contain this text are answered by the gateway.
+        private let trigger: String?
 
-        init(_ inner: any Transport, mark: String? = nil) {
+        init(_ inner: any Transport, trigger: String? = nil) {
             self.inner = inner
-            self.mark = mark
+            self.trigger = trigger
             closed = Mutex(nil)
         }
 
@@ -30,12 +30,12 @@ import TidelineTestKit
             }
             if request.url.path().hasSuffix("/$batch") { return TransportResponse(status: 404) }
             let text = request.url.path() + String(decoding: request.body ?? [], as: UTF8.self)
-            guard mark.map(text.contains) ?? true else { return try await inner.send(request) }
+            guard trigger.map(text.contains) ?? true else { return try await inner.send(request) }
             return answer
         }
     }
 
-    /// What wrote nothing: no such path, a success without a word, a repeat that is not known.
+    /// Answers without a write: no such path, a success without a body, an unknown retry.
     static let answers = [
         TransportResponse(status: 404),
         TransportResponse(status: 204),
@@ -47,7 +47,7 @@ import TidelineTestKit
     ]
 
     @Test(arguments: policies)
-    func insertsThatNothingTookStay(policy: ConflictPolicy) async throws {
+    func insertsThatWereNotExecutedStay(policy: ConflictPolicy) async throws {
         for answer in Self.answers {
             let server = try await makeServer()
             let gateway = Gateway(server.transport)
@@ -73,7 +73,7 @@ import TidelineTestKit
     }
 
     @Test(arguments: policies)
-    func editsThatNothingTookStay(policy: ConflictPolicy) async throws {
+    func editsThatWereNotExecutedStay(policy: ConflictPolicy) async throws {
         for answer in Self.answers {
             let server = try await makeServer()
             let gateway = Gateway(server.transport)
@@ -93,9 +93,9 @@ import TidelineTestKit
         }
     }
 
-    /// A delete that nothing took, of a row that is there as before, also by the app's next run.
+    /// A delete that was not executed, of a row that is unchanged, also in the app's next run.
     @Test(arguments: policies, [false, true])
-    func deletesThatNothingTookStay(policy: ConflictPolicy, isNextRun: Bool) async throws {
+    func deletesThatWereNotExecutedStay(policy: ConflictPolicy, isNextRun: Bool) async throws {
         for answer in Self.answers + [TransportResponse(status: 200)] {
             let server = try await makeServer()
             let gateway = Gateway(server.transport)
@@ -115,10 +115,10 @@ import TidelineTestKit
         }
     }
 
-    /// The other rows go on.
-    @Test func oneRowThatNothingTakesHoldsUpNoOther() async throws {
+    /// The other rows are sent.
+    @Test func aRowThatIsNotExecutedDoesNotBlockOthers() async throws {
         let server = try await makeServer()
-        let gateway = Gateway(server.transport, mark: "poison")
+        let gateway = Gateway(server.transport, trigger: "poison")
         let device = try await Device(gateway, conflicts: .serverWins)
         try await device.todos().insert(Todo(id: "a", text: "poison"))
         for id in ["b", "c"] { try await device.todos().insert(Todo(id: id, text: "fine")) }
@@ -130,9 +130,9 @@ import TidelineTestKit
         #expect(try await device.todos().read(id: "a")?.text == "poison")
     }
 
-    // MARK: - Rows that are not whole
+    // MARK: - Incomplete rows
 
-    /// What a success may say of a row instead of the row.
+    /// Incomplete rows that a success may return.
     static let parts = [
         #"{"id":"a"}"#,
         #"{"id":"a","version":"v2"}"#,
@@ -140,7 +140,7 @@ import TidelineTestKit
     ]
 
     @Test(arguments: parts, [true, false])
-    func aRowThatIsNotWholeIsRead(part: String, isInsert: Bool) async throws {
+    func anIncompleteRowIsReadAgain(part: String, isInsert: Bool) async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
         if isInsert {
@@ -164,7 +164,7 @@ import TidelineTestKit
         #expect(todo.text == "mine" && todo.complete && todo.rank == 3 && todo.version == "v2")
     }
 
-    /// A refusal that brings a part of a row, or the very state that the operation was based on.
+    /// A rejection that contains a part of a row, or the state that the operation was based on.
     @Test(
         arguments: [409, 412],
         [
@@ -173,7 +173,7 @@ import TidelineTestKit
             #"{"id":"a","text":"Milk","complete":false,"rank":3,"version":"v1"}"#,
         ]
     )
-    func aRefusalThatDoesNotTellTheRowIsNoConflict(status: Int, part: String) async throws {
+    func aRejectionWithoutTheRowIsNotAConflict(status: Int, part: String) async throws {
         for policy in Self.policies {
             let server = try await makeServer()
             let gateway = Gateway(server.transport)
@@ -200,8 +200,8 @@ import TidelineTestKit
         }
     }
 
-    /// Where no read tells the row either, the local one stays as it is.
-    @Test func aRowThatIsNeverToldTakesNothing() async throws {
+    /// If no read returns the row either, the local row is unchanged.
+    @Test func aRowThatIsNeverReturnedChangesNothing() async throws {
         let transport = ScriptedTransport(otherwise: .json(200, #"{"id":"a"}"#))
         let device = try await Device(transport, conflicts: .serverWins)
         try await device.todos().insert(Todo(id: "a", text: "mine", complete: true))

@@ -1,4 +1,4 @@
-// What each answer teaches of the generation that gave it: a table of answers.
+// The generation of a server as learned from its answers: a table of answers.
 
 import Testing
 import Tideline
@@ -11,7 +11,7 @@ struct GenerationMemoryTests {
         var headers: HTTPFields = [:]
         var body = ""
         var asked = ServerDialect.datasync
-        /// Nil: the answer does not tell.
+        /// Nil if the answer does not show the generation.
         var dialect: ServerDialect?
         var isToRepeat = false
 
@@ -28,14 +28,14 @@ struct GenerationMemoryTests {
 
     static let cases = [
         Case(
-            name: "Node refuses 3.0.0",
+            name: "Node rejects 3.0.0",
             status: 400,
             body: refusal,
             dialect: .classic,
             isToRepeat: true
         ),
         Case(
-            name: ".NET refuses 3.0.0",
+            name: ".NET rejects 3.0.0",
             status: 400,
             headers: ["x-zumo-server-version": "net-1.1.157.1"],
             body: #"{"message":"'ZUMO-API-VERSION'"}"#,
@@ -43,7 +43,7 @@ struct GenerationMemoryTests {
             isToRepeat: true
         ),
         Case(
-            name: "a server refuses 2.0.0",
+            name: "a server rejects 2.0.0",
             status: 400,
             body: refusal,
             asked: .classic,
@@ -65,7 +65,7 @@ struct GenerationMemoryTests {
         Case(name: "an envelope", body: #"{"items":[]}"#, asked: .classic, dialect: .datasync),
         Case(name: "an envelope, spaced", body: #"{ "items" : [] }"#, dialect: .datasync),
         Case(
-            name: "ours, asked as classic",
+            name: "Tideline, requested as classic",
             headers: ["Tideline-Epoch": "e1"],
             body: "[]",
             asked: .classic,
@@ -73,14 +73,14 @@ struct GenerationMemoryTests {
         ),
         Case(name: "a bare array", body: "[]"),
         Case(name: "a row", status: 201, body: #"{"id":"a","items":[]}"#),
-        Case(name: "another refusal", status: 400, body: #"{"error":"'text' is no number"}"#),
+        Case(name: "another rejection", status: 400, body: #"{"error":"'text' is no number"}"#),
         Case(name: "a portal", body: "<html>"),
         Case(name: "a gateway", status: 502, body: refusal),
         Case(name: "another server's version", headers: ["x-zumo-server-version": "7"], body: "[]"),
     ]
 
     @Test(arguments: cases)
-    func learns(from one: Case) {
+    func itLearnsTheGeneration(from one: Case) {
         let meaning = GenerationMemory.meaning(one.signs, asked: one.asked)
         #expect(meaning?.0 == one.dialect)
         var memory = GenerationMemory(.automatic)
@@ -91,7 +91,7 @@ struct GenerationMemoryTests {
     }
 
     @Test(arguments: cases)
-    func learnsNothingWhereTheAppHasSaid(from one: Case) {
+    func itLearnsNothingIfTheAppSetsTheGeneration(from one: Case) {
         for (setting, dialect) in [
             (ServerGeneration.classic, ServerDialect.classic), (.datasync, .datasync),
         ] {
@@ -104,11 +104,11 @@ struct GenerationMemoryTests {
         }
     }
 
-    /// What is only likely does not overturn what is known; what is certain does.
-    @Test func certainSignsOverturn() {
+    /// A likely sign does not replace known facts; a certain sign does.
+    @Test func certainSignsReplaceLikelyOnes() {
         let page = Self.cases.first { $0.name == "a classic page" }!.signs
         let envelope = Self.cases.first { $0.name == "an envelope" }!.signs
-        let refusal = Self.cases.first { $0.name == "Node refuses 3.0.0" }!.signs
+        let refusal = Self.cases.first { $0.name == "Node rejects 3.0.0" }!.signs
         var memory = GenerationMemory(.automatic)
         _ = memory.hear(envelope, asked: .datasync)
         _ = memory.hear(page, asked: .datasync)
@@ -119,8 +119,8 @@ struct GenerationMemoryTests {
         #expect(memory.dialect == .datasync)
     }
 
-    /// A server that was replaced refuses classic words: what was remembered is given up once.
-    @Test func aRememberedGenerationIsDoubtedOnce() {
+    /// A replaced server rejects the classic protocol: the stored generation is dropped once.
+    @Test func aStoredGenerationIsDroppedOnce() {
         var memory = GenerationMemory(.automatic)
         memory.remember(.classic)
         #expect(memory.dialect == .classic && memory.learned == nil)
@@ -129,7 +129,7 @@ struct GenerationMemoryTests {
         #expect(first && memory.dialect == .datasync)
         let second = memory.hear(bad, asked: .datasync)
         #expect(!second)
-        // This run's own knowledge is not doubted.
+        // A generation that was learned in this run is not dropped.
         var learned = GenerationMemory(.automatic)
         _ = learned.hear(Self.cases[0].signs, asked: .datasync)
         let third = learned.hear(bad, asked: .classic)

@@ -1,5 +1,5 @@
-// Gateways that drop header fields of requests or responses: sync works as without them, and no edit is
-// lost or overwritten.
+// Gateways that drop header fields of requests or responses: sync works without them, and no edit is lost or
+// overwritten.
 
 import Foundation
 import Testing

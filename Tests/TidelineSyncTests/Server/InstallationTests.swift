@@ -1,4 +1,4 @@
-// X-ZUMO-INSTALLATION-ID: one name for each store, on every request to the endpoint.
+// X-ZUMO-INSTALLATION-ID: one id for each store, on every request to the endpoint.
 
 import Foundation
 import Synchronization
@@ -12,11 +12,11 @@ import TidelineTestKit
     private static func client(
         _ transport: any Transport,
         _ store: any LocalStore,
-        _ made: Made,
+        _ ids: MadeIDs,
         authentication: (any Authentication)? = nil
     ) async throws -> SyncClient {
         var environment = Waits().environment
-        environment.makeInstallationID = { made.next() }
+        environment.makeInstallationID = { ids.next() }
         let client = SyncClient(
             endpoint: Device.endpoint,
             transport: transport,
@@ -27,17 +27,17 @@ import TidelineTestKit
         return client
     }
 
-    private final class Made: Sendable {
-        private let count = Mutex(0)
+    private final class MadeIDs: Sendable {
+        private let counter = Mutex(0)
         private let form: @Sendable (Int) -> String
 
         init(_ form: @escaping @Sendable (Int) -> String = { "made-\($0)" }) { self.form = form }
 
-        var made: Int { count.withLock { $0 } }
+        var count: Int { counter.withLock { $0 } }
 
         func next() -> String {
             form(
-                count.withLock {
+                counter.withLock {
                     $0 += 1
                     return $0
                 }
@@ -45,10 +45,10 @@ import TidelineTestKit
         }
     }
 
-    @Test func everyRequestOfAStoreHasOneName() async throws {
+    @Test func everyRequestOfAStoreHasTheSameID() async throws {
         let script = ScriptedTransport(otherwise: page([]))
-        let (store, made) = (MemoryStore(), Made())
-        let client = try await Self.client(script, store, made)
+        let (store, ids) = (MemoryStore(), MadeIDs())
+        let client = try await Self.client(script, store, ids)
         let todos = try client.syncTable(Todo.self)
         try await todos.pull(queryID: "all")
         _ = try await client.table(Todo.self).read()
@@ -57,26 +57,26 @@ import TidelineTestKit
         #expect(script.sent.count > 3)
         #expect(Set(script.sent.map(\.method)).isSuperset(of: ["GET", "POST"]))
         #expect(script.sent.allSatisfy { $0.installation == "made-1" })
-        // The next run of the app is the same installation, whoever signs in there.
+        // The next run of the app is the same installation, for any account.
         let later = ScriptedTransport(otherwise: page([]))
-        let again = try await Self.client(later, store, made, authentication: SignIn("anna"))
+        let again = try await Self.client(later, store, ids, authentication: SignIn("anna"))
         try await again.syncTable(Todo.self).pull(queryID: "all")
         #expect(later.sent.map(\.installation) == ["made-1"])
-        #expect(made.made == 1)
+        #expect(ids.count == 1)
     }
 
-    @Test func anotherStoreHasAnotherName() async throws {
+    @Test func anotherStoreHasAnotherID() async throws {
         let script = ScriptedTransport(otherwise: page([]))
-        let made = Made()
+        let ids = MadeIDs()
         for _ in 0..<2 {
-            let client = try await Self.client(script, MemoryStore(), made)
+            let client = try await Self.client(script, MemoryStore(), ids)
             try await client.syncTable(Todo.self).pull(queryID: nil)
         }
         #expect(script.sent.map(\.installation) == ["made-1", "made-2"])
     }
 
-    /// Before a store is open there is no name, and an environment without one sends none.
-    @Test func whereThereIsNone() async throws {
+    /// No id is sent before a store is open, or if the environment has none.
+    @Test func noIDIsSentBeforeAStoreIsOpen() async throws {
         let script = ScriptedTransport(otherwise: page([]))
         let bare = SyncClient(endpoint: Device.endpoint, transport: script)
         _ = try await bare.table(Todo.self).read()
@@ -84,53 +84,53 @@ import TidelineTestKit
         #expect(script.sent.map(\.installation) == [nil, nil])
     }
 
-    /// A name that cannot stand in a header field is none, wherever it comes from.
+    /// An id that is not a valid header field value is not sent, whatever its source.
     @Test(arguments: ["a\r\nX-Other: b", "", "\u{E9}", String(repeating: "x", count: 65), "a b"])
-    func whatCannotBeSentIsNotSent(_ name: String) async throws {
+    func anInvalidIDIsNotSent(_ name: String) async throws {
         let script = ScriptedTransport(otherwise: page([]))
         let store = MemoryStore()
-        var client = try await Self.client(script, store, Made { _ in name })
+        var client = try await Self.client(script, store, MadeIDs { _ in name })
         try await client.syncTable(Todo.self).pull(queryID: nil)
         #expect(script.sent.map(\.installation) == [nil])
-        // A store that holds it gets another name.
-        client = try await Self.client(script, store, Made())
+        // A store with such an id gets another one.
+        client = try await Self.client(script, store, MadeIDs())
         try await client.syncTable(Todo.self).pull(queryID: nil)
         #expect(script.sent.last?.installation == "made-1")
     }
 
-    /// The real world's is a UUID that nothing can be told from.
-    @Test func theRealOneIsARandomUUID() throws {
+    /// The default environment's id is a UUID without any information.
+    @Test func theDefaultIDIsARandomUUID() throws {
         let make = try #require(SyncEnvironment.live.makeInstallationID)
         let (first, second) = (make(), make())
         #expect(first != second)
         let uuid = try #require(UUID(uuidString: first))
         #expect(first == uuid.uuidString.lowercased())
-        // Version 4: by chance alone, without time or place.
+        // Version 4: random, without time or place.
         #expect(uuid.uuid.6 >> 4 == 4)
     }
 
-    @Test func theServersEventsAreAskedForByName() async throws {
+    @Test func requestsForEventsHaveTheID() async throws {
         let named = Mutex<[String?]>([])
         let transport = EventsTap { request in
             named.withLock { $0.append(request.headers["X-ZUMO-INSTALLATION-ID"]) }
         }
-        let client = try await Self.client(transport, MemoryStore(), Made())
+        let client = try await Self.client(transport, MemoryStore(), MadeIDs())
         try client.startSyncing()
-        for await asked in transport.asked where asked { break }
+        for await isRequested in transport.requests where isRequested { break }
         client.stopSyncing()
         #expect(named.withLock { $0.first } == "made-1")
     }
 }
 
-/// Looks at the requests for events; it has none.
+/// Passes each request for events to a closure; it sends no events.
 private final class EventsTap: Transport {
-    let asked: AsyncStream<Bool>
-    private let tell: AsyncStream<Bool>.Continuation
-    private let look: @Sendable (TransportRequest) -> Void
+    let requests: AsyncStream<Bool>
+    private let continuation: AsyncStream<Bool>.Continuation
+    private let handler: @Sendable (TransportRequest) -> Void
 
-    init(_ look: @escaping @Sendable (TransportRequest) -> Void) {
-        self.look = look
-        (asked, tell) = AsyncStream.makeStream()
+    init(_ handler: @escaping @Sendable (TransportRequest) -> Void) {
+        self.handler = handler
+        (requests, continuation) = AsyncStream.makeStream()
     }
 
     func send(_ request: TransportRequest) async throws -> TransportResponse {
@@ -138,8 +138,8 @@ private final class EventsTap: Transport {
     }
 
     func stream(_ request: TransportRequest) async throws -> TransportStream {
-        look(request)
-        tell.yield(true)
+        handler(request)
+        continuation.yield(true)
         throw TransportError(.unsupported, "None.", outcomeIsUnknown: false)
     }
 }

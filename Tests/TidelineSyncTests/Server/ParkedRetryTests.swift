@@ -1,5 +1,5 @@
-// Operations that a server refused because it lacked a table, a column or a right: they are sent again
-// without the app, when the server, the caller's rights or the app have changed.
+// Operations that a server rejected because it lacked a table, a column or a permission: they are sent again without
+// the app, when the server, the caller's permissions or the app have changed.
 
 import Foundation
 import Synchronization
@@ -11,11 +11,11 @@ import TidelineServerSQLite
 import TidelineTestKit
 
 @Suite struct ParkedRetryTests {
-    /// A server that is deployed with other tables on the same database.
+    /// A server that is deployed again with other tables on the same database.
     private final class Deployments: Transport {
         private struct State {
             var server: InProcessServer?
-            var refusal: TransportResponse?
+            var rejection: TransportResponse?
             var namesSchema = true
             var writes = 0
         }
@@ -40,23 +40,23 @@ import TidelineTestKit
             state.withLock { $0.server = server }
         }
 
-        /// Answers every write with this, or hands it to the server again.
-        func refuse(with answer: TransportResponse?) { state.withLock { $0.refusal = answer } }
+        /// Gives this answer to every write, or passes writes to the server again if nil.
+        func reject(with answer: TransportResponse?) { state.withLock { $0.rejection = answer } }
 
-        /// Takes away the field that names the schema, as a server of another make has none.
+        /// Removes the header field that names the schema, like a server of another vendor.
         func hideSchema() { state.withLock { $0.namesSchema = false } }
 
         var writes: Int { state.withLock { $0.writes } }
 
         func send(_ request: TransportRequest) async throws -> TransportResponse {
-            let (server, refusal, namesSchema) = state.withLock { state in
+            let (server, rejection, namesSchema) = state.withLock { state in
                 if request.method != "GET" { state.writes += 1 }
                 return (
-                    state.server, request.method == "GET" ? nil : state.refusal, state.namesSchema
+                    state.server, request.method == "GET" ? nil : state.rejection, state.namesSchema
                 )
             }
             var response =
-                if let refusal { refusal } else {
+                if let rejection { rejection } else {
                     try await #require(server).transport.send(request)
                 }
             if !namesSchema {
@@ -103,16 +103,16 @@ import TidelineTestKit
     ]
 
     @Test(
-        "what lacked a table, a column or a right is sent after the deploy that brings it",
+        "an operation without its table, column or permission is sent after the deployment that adds it",
         arguments: 0..<3,
         ["push", "pull", "syncOnce"]
     )
-    func aDeployBringsIt(lack: Int, by action: String) async throws {
+    func aDeploymentReleasesTheOperations(lack: Int, by action: String) async throws {
         try await withServer(Self.lacking[lack]) { server in
             let device = try await Device(server, environment: .live)
             try await device.todos().insert([Todo(id: "a", rank: 1), Todo(id: "b", rank: 2)])
             #expect(try await device.push()?.errors.count == 2)
-            // The same server refuses them again, so they are not sent.
+            // The same server would reject them again, so they are not sent.
             let writes = server.writes
             #expect(try await device.push()?.errors.count == 2)
             #expect(server.writes == writes)
@@ -132,7 +132,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("automatic sync sends them when an answer to a pull shows the deploy")
+    @Test("automatic sync sends the operations when an answer to a pull shows the deployment")
     func automaticSync() async throws {
         try await withServer([Self.note]) { server in
             let device = try await Device(server, environment: .live)
@@ -148,7 +148,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("the rest of a transaction goes with the row that was refused")
+    @Test("the rest of a transaction is sent with the row that was rejected")
     func transactions() async throws {
         try await withServer([Self.note]) { server in
             let device = try await Device(server)
@@ -164,7 +164,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("what was refused for its values stays parked, whatever is deployed")
+    @Test("an operation that was rejected because of its values stays parked after any deployment")
     func valuesStay() async throws {
         try await withServer([Self.whole, Self.note]) { server in
             let device = try await Device(server)
@@ -184,21 +184,25 @@ import TidelineTestKit
         }
     }
 
-    @Test("what was forbidden is sent when the app says that the caller's rights have changed")
+    @Test(
+        "a forbidden operation is sent when the app reports that the caller's rights have changed"
+    )
     func announcedRights() async throws {
         try await withServer([Self.whole, Self.note]) { server in
             let device = try await Device(server, authentication: ScriptedSignIn { _ in "opaque" })
             try await device.todos().insert(Todo(id: "a"))
-            server.refuse(with: Self.forbidden())
+            server.reject(with: Self.forbidden())
             #expect(try await device.push()?.errors.map(\.statusCode) == [403])
-            server.refuse(with: nil)
+            server.reject(with: nil)
             #expect(try await device.push()?.errors.map(\.statusCode) == [403])
             await device.client.accountChanged()
             #expect(try await device.push() == nil)
         }
     }
 
-    @Test("what was forbidden is sent when the token has other claims, not when it is only renewed")
+    @Test(
+        "a forbidden operation is sent when the token has other claims, not when it is only renewed"
+    )
     func otherClaims() async throws {
         func token(_ role: String, _ second: Int) -> String {
             let claims = #"{"sub":"anna","role":"\#(role)","iat":\#(second),"exp":\#(second + 60)}"#
@@ -211,9 +215,9 @@ import TidelineTestKit
             let store = MemoryStore()
             let first = try await Device(server, store: store, authentication: signIn)
             try await first.todos().insert(Todo(id: "a"))
-            server.refuse(with: Self.forbidden())
+            server.reject(with: Self.forbidden())
             #expect(try await first.push()?.errors.map(\.statusCode) == [403])
-            server.refuse(with: nil)
+            server.reject(with: nil)
             for (role, isSent) in [("reader", false), ("writer", true)] {
                 current.withLock { $0 = token(role, 100) }
                 let device = try await Device(server, store: store, authentication: signIn)
@@ -223,7 +227,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("an update of the app sends them once")
+    @Test("an update of the app sends the operations once")
     func updatedApp() async throws {
         try await withServer([Self.note]) { server in
             let store = MemoryStore()
@@ -255,8 +259,10 @@ import TidelineTestKit
         }
     }
 
-    @Test("a server that does not name its schema is asked again after 15 minutes, then ever later")
-    func aServerOfAnotherMake() async throws {
+    @Test(
+        "an operation is retried after 15 minutes, then ever later, if the server does not name its schema"
+    )
+    func aServerOfAnotherVendorIsTriedAgain() async throws {
         try await withServer([Self.note]) { server in
             server.hideSchema()
             let now = Mutex(Date(timeIntervalSince1970: 1_800_000_000))
@@ -276,7 +282,7 @@ import TidelineTestKit
             #expect(try await writes(after: 2) > 0)
             #expect(try await writes(after: 29) == 0)
             #expect(try await writes(after: 2) > 0)
-            // However long it lasts, it is not more than six hours.
+            // After any number of retries the interval is at most six hours.
             for _ in 0..<8 { _ = try await writes(after: 359) }
             #expect(try await writes(after: 361) > 0)
             try await server.deploy([Self.whole, Self.note])

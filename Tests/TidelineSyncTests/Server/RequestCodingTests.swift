@@ -1,4 +1,4 @@
-// Batches as gzip: only to a server that said it takes them so, and never at a cost.
+// Batches with gzip: only to a server that announces support, and only if the batch becomes smaller.
 
 import Foundation
 import Synchronization
@@ -8,20 +8,20 @@ import TidelineCore
 import TidelineServerCore
 import TidelineTestKit
 
-/// Notes the coding and the size of batches; something between may refuse those that are coded.
+/// Records the coding and the size of batches; a gateway may reject compressed ones.
 private final class CodingTap: Transport {
     private let inner: any Transport
-    private let refusal: Int?
-    private let hidesWord: Bool
+    private let rejection: Int?
+    private let hidesSupport: Bool
     private let state = Mutex<[(coding: String?, bytes: Int)]>([])
 
-    init(_ inner: any Transport, refusal: Int? = nil, hidesWord: Bool = false) {
+    init(_ inner: any Transport, rejection: Int? = nil, hidesSupport: Bool = false) {
         self.inner = inner
-        self.refusal = refusal
-        self.hidesWord = hidesWord
+        self.rejection = rejection
+        self.hidesSupport = hidesSupport
     }
 
-    /// The codings of the batches so far, `-` for none.
+    /// The content codings of the batches so far, `-` for none.
     var codings: [String] { state.withLock { $0.map { $0.coding ?? "-" } } }
     var bytes: [Int] { state.withLock { $0.map(\.bytes) } }
 
@@ -32,9 +32,9 @@ private final class CodingTap: Transport {
             return try await inner.send(request)
         }
         state.withLock { $0.append((coding, request.body?.count ?? 0)) }
-        if let refusal, coding != nil { return TransportResponse(status: refusal) }
+        if let rejection, coding != nil { return TransportResponse(status: rejection) }
         var response = try await inner.send(request)
-        if hidesWord { response.headers["Accept-Encoding"] = nil }
+        if hidesSupport { response.headers["Accept-Encoding"] = nil }
         return response
     }
 }
@@ -57,11 +57,11 @@ private final class CodingTap: Transport {
         try await push(device, "b")
         #expect(tap.codings == ["-", "gzip"])
         #expect(tap.bytes[1] < tap.bytes[0] / 4, "\(tap.bytes)")
-        // What is small is sent as it is.
+        // A small batch is sent without compression.
         try await push(device, "c", 2)
         #expect(tap.codings == ["-", "gzip", "-"])
         #expect(try await device.client.table(Todo.self).read().count == 82)
-        // The next run of the app knows it, at the same server only.
+        // The next run of the app knows it, for the same server only.
         let later = CodingTap(server.transport)
         try await push(try await Device(later, store: store), "d")
         #expect(later.codings == ["gzip"])
@@ -71,7 +71,7 @@ private final class CodingTap: Transport {
         #expect(elsewhere.codings == ["-"])
     }
 
-    @Test func theSizeIsALimit() async throws {
+    @Test func smallBatchesAreNotCompressed() async throws {
         var limits = SyncLimits()
         limits.compressedBatchBytesMin = .max
         let tap = CodingTap(try await makeServer().transport)
@@ -81,20 +81,20 @@ private final class CodingTap: Transport {
         #expect(tap.codings == ["-", "-"])
     }
 
-    /// A server that does not say so gets nothing compressed.
-    @Test func aServerThatSaysNothingGetsItPlain() async throws {
-        let tap = CodingTap(try await makeServer().transport, hidesWord: true)
+    /// A server that does not announce support gets plain batches.
+    @Test func aServerWithoutSupportGetsPlainBatches() async throws {
+        let tap = CodingTap(try await makeServer().transport, hidesSupport: true)
         let device = try await Device(tap)
         try await push(device, "a")
         try await push(device, "b")
         #expect(tap.codings == ["-", "-"])
     }
 
-    /// What is refused goes again as it was, at once, and nothing is compressed any more.
+    /// A rejected batch is sent again without compression at once, and later batches are not compressed.
     @Test(arguments: [415, 400])
-    func aRefusalIsRemembered(status: Int) async throws {
+    func aRejectionIsStored(status: Int) async throws {
         let server = try await makeServer()
-        let tap = CodingTap(server.transport, refusal: status)
+        let tap = CodingTap(server.transport, rejection: status)
         let store = MemoryStore()
         let device = try await Device(tap, store: store)
         try await push(device, "a")
@@ -103,7 +103,7 @@ private final class CodingTap: Transport {
         #expect(tap.codings == ["-", "gzip", "-", "-"])
         #expect(device.waits.all.isEmpty)
         #expect(try await device.client.table(Todo.self).read().count == 120)
-        // The store forgot that it was taken.
+        // The store has removed the server's support.
         let later = CodingTap(server.transport)
         try await push(try await Device(later, store: store), "d")
         #expect(later.codings == ["-"])
@@ -114,7 +114,7 @@ private final class CodingTap: Transport {
         ("gzip;q=0", false), ("gzip; q=0.000", false), ("identity", false), ("", false),
         ("gzipped", false), ("br", false), ("*", false),
     ])
-    func whatAServerSays(_ field: String, _ takes: Bool) async throws {
+    func theHeaderFieldOfAServerIsRead(_ field: String, _ takes: Bool) async throws {
         let tap = ScriptedTransport(
             otherwise: .json(200, #"{"responses":[]}"#, ["Accept-Encoding": field]),
             takesBatches: true
@@ -129,8 +129,8 @@ private final class CodingTap: Transport {
         #expect(tap.sent.first?.coding == nil)
     }
 
-    /// A request that is repeated has the same name, whether its batch is compressed or not.
-    @Test func aLostCompressedBatchIsFoundAgain() async throws {
+    /// A retried request has the same id, whether its batch is compressed or not.
+    @Test func aLostCompressedBatchIsRecovered() async throws {
         let server = try await makeServer()
         let lossy = BatchTap(server.transport, [.deliver, .dropAnswer], hidesCodings: false)
         let tap = CodingTap(lossy)

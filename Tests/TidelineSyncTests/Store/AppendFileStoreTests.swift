@@ -1,4 +1,4 @@
-// AppendFileStore: a store that is no SQL keeps every promise, also when it is cut off anywhere.
+// AppendFileStore: a store without SQL meets all requirements, also if it is interrupted anywhere.
 
 import Foundation
 import Testing
@@ -8,14 +8,14 @@ import TidelineTestKit
 
 @Suite struct AppendFileStoreTests {
     @Test(arguments: LocalStoreConformance.all)
-    func conforms(check: LocalStoreConformance.Check) async throws {
+    func theStoreConforms(check: LocalStoreConformance.Check) async throws {
         try await withTemporaryFile { path in
             try await check.run { name in try AppendFileStore(path: path + "-" + name) }
         }
     }
 
-    /// A device on it: its queue is there after a restart, and is pushed.
-    @Test func aDeviceWorksOnIt() async throws {
+    /// A device with this store: its queue survives a restart, and is pushed.
+    @Test func aDeviceWorksWithTheStore() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             let device = try await Device(server.transport, store: AppendFileStore(path: path))
@@ -32,8 +32,8 @@ import TidelineTestKit
         }
     }
 
-    /// However the last line was cut off, the store is as after one of its transactions.
-    @Test func aFileThatIsCutAnywhereHasWholeTransactions() async throws {
+    /// Wherever the last line was truncated, the store has the state after one of its transactions.
+    @Test func aTruncatedFileHasCompleteTransactions() async throws {
         try await withTemporaryFile { path in
             let schema = TableSchema(name: "T", columns: [ColumnDefinition("text", .string)])
             let store = try AppendFileStore(path: path)
@@ -58,7 +58,7 @@ import TidelineTestKit
                 }
                 let number = try #require(ends.lastIndex { $0 <= length })
                 #expect(texts == (number == 0 ? [] : ["\(number)", "\(number)"]))
-                // What was cut off does not stand in the way of the next line.
+                // The truncated rest does not prevent the next line.
                 try await cut.write { try $0.put([["id": "c"]], in: "T") }
                 try await cut.close()
                 let again = try AppendFileStore(path: copy)
@@ -69,7 +69,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func aDamagedFileIsRefusedAndLeftAsItIs() async throws {
+    @Test func aDamagedFileIsRejectedAndNotChanged() async throws {
         try await withTemporaryFile { path in
             let store = try AppendFileStore(path: path)
             try await store.open(tables: [TableSchema(name: "T", columns: [])])
@@ -86,8 +86,8 @@ import TidelineTestKit
         }
     }
 
-    /// A file of mostly outdated lines is written anew, with what is live.
-    @Test func whatIsOutdatedGoesWithTheNextOpening() async throws {
+    /// A file with mostly outdated lines is rewritten with the current rows.
+    @Test func outdatedLinesAreRemovedWhenTheFileIsOpened() async throws {
         try await withTemporaryFile { path in
             let schema = TableSchema(name: "T", columns: [ColumnDefinition("text", .string)])
             let store = try AppendFileStore(path: path)

@@ -1,4 +1,4 @@
-// A new version of an app with another model opens the file of the old one, beside devices with that.
+// A new version of an app with another model opens the file of the old version, while other devices use the old one.
 
 import Foundation
 import Testing
@@ -6,7 +6,7 @@ import Tideline
 import TidelineCore
 import TidelineTestKit
 
-/// ``Todo`` as a later version has it: a column of another type, and one less.
+/// ``Todo`` in a later version: one column has another type, and one column is removed.
 private struct LaterTodo: SyncRecord {
     static let tableName = "Todo"
     var id = ""
@@ -15,7 +15,7 @@ private struct LaterTodo: SyncRecord {
 }
 
 @Suite struct ChangedModelTests {
-    @Test func rowsQueueErrorsAndPositionsOutliveAChangeOfTheModel() async throws {
+    @Test func rowsQueueErrorsAndCursorsOutliveAChangeOfTheModel() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             let other = try await Device(server.transport)
@@ -41,7 +41,7 @@ private struct LaterTodo: SyncRecord {
             #expect(try await todos.read(id: "b")?.text == "first")
             let error = try #require(try await device.context.operationErrors().first)
             #expect(error.itemID == "a" && error.serverItem?["text"] == "theirs")
-            // What the model does not name any more stays on the server.
+            // Columns that the model no longer names stay on the server.
             try await todos.update(id: "b") { $0.text = "later" }
             try await error.updateOperationAndRetry(with: ["text": "mine"])
             #expect(try await device.push() == nil)
@@ -50,7 +50,7 @@ private struct LaterTodo: SyncRecord {
             #expect(rows.map(\.text) == ["mine", "later", "new"])
             #expect(rows.map(\.complete) == [true, true, false])
 
-            // An app of the old version goes on with the same account.
+            // An app of the old version continues with the same account.
             try await other.todos().pull(queryID: nil)
             try await other.todos().update(id: "b") { $0.complete = false }
             #expect(try await other.push() == nil)

@@ -1,5 +1,5 @@
-// A property that has another type in a later version of a model: what the column holds becomes exactly
-// that, or the row does not fit; nothing changes its meaning silently.
+// A property that has another type in a later version of a model: the stored value is converted exactly, or the row
+// does not decode; no value changes its meaning silently.
 
 import Foundation
 import Testing
@@ -56,7 +56,7 @@ import TidelineTestKit
         var value: [String] = []
     }
 
-    /// Stores a record as a model has it, and reads it by a later one; nil where it does not fit.
+    /// Stores a record with one model, and reads it with a later one; returns nil if it does not decode.
     private func moved<Former: SyncRecord, Later: SyncRecord>(
         _ former: Former,
         to type: Later.Type
@@ -83,7 +83,7 @@ import TidelineTestKit
                 later = nil
             }
             try await store.close()
-            // Whoever goes back has the value as it was.
+            // An app that returns to the former model has the original value.
             let again = try await Device(
                 transport,
                 store: SQLiteStore(path: path),
@@ -98,7 +98,7 @@ import TidelineTestKit
 
     private let moment = Date(timeIntervalSince1970: 1_700_000_000.123)
 
-    @Test func whatBecomesATextIsWrittenAsOnTheWire() async throws {
+    @Test func valuesBecomeTextsInTheirJSONFormat() async throws {
         #expect(
             try await moved(Moment(value: moment), to: Text.self)?.value == Timestamp(moment).text
         )
@@ -110,7 +110,7 @@ import TidelineTestKit
         #expect(try await moved(Tags(value: ["a"]), to: Text.self) == nil)
     }
 
-    @Test func numbersBecomeOthersWhereNothingIsLost() async throws {
+    @Test func numbersAreConvertedIfNothingIsLost() async throws {
         #expect(try await moved(Whole(value: 7), to: Number.self)?.value == 7)
         #expect(try await moved(Whole(value: 1 << 60), to: Number.self)?.value == 0x1p60)
         #expect(try await moved(Whole(value: .max), to: Number.self) == nil)
@@ -124,7 +124,7 @@ import TidelineTestKit
         #expect(try await moved(Exact(value: 12.5), to: Number.self)?.value == 12.5)
     }
 
-    @Test func textsBecomeWhatIsWrittenSo() async throws {
+    @Test func textsAreConvertedIfTheyAreInTheirCanonicalFormat() async throws {
         #expect(try await moved(Text(value: "7"), to: Whole.self)?.value == 7)
         #expect(try await moved(Text(value: "007"), to: Whole.self) == nil)
         #expect(try await moved(Text(value: "12.5"), to: Exact.self)?.value == 12.5)
@@ -139,8 +139,8 @@ import TidelineTestKit
         #expect(try await moved(Text(value: "[]"), to: Tags.self) == nil)
     }
 
-    /// SQLite stores these in one way.
-    @Test func flagsNumbersAndDatesAreNotOneAnother() async throws {
+    /// SQLite stores these types in the same way.
+    @Test func flagsNumbersAndDatesAreNotConverted() async throws {
         #expect(try await moved(Flag(value: true), to: Whole.self) == nil)
         #expect(try await moved(Whole(value: 1), to: Flag.self) == nil)
         #expect(try await moved(Moment(value: moment), to: Whole.self) == nil)
@@ -148,8 +148,8 @@ import TidelineTestKit
         #expect(try await moved(Flag(value: true), to: Moment.self) == nil)
     }
 
-    /// What fits is found by filters, and what was queued is sent as it was.
-    @Test func filtersAndRequestsHaveTheSame() async throws {
+    /// Filters find the converted values, and queued operations are sent unchanged.
+    @Test func filtersAndRequestsUseTheConvertedValues() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()
             let first = try await Device(
@@ -175,8 +175,8 @@ import TidelineTestKit
         }
     }
 
-    /// What the column does not hold stands among the rows without a value, and tells nothing of them.
-    @Test func anOrderIsThatOfItsRecordsBehindAMisfit() async throws {
+    /// A row whose value does not convert is sorted with the rows without a value, and does not affect them.
+    @Test func anOrderMatchesTheRecordsAfterADecodingFailure() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()
             let first = try await Device(
@@ -208,8 +208,8 @@ import TidelineTestKit
         }
     }
 
-    /// Models of which each but one holds the value: it comes back as it began.
-    @Test func aTextThatWentThroughOtherTypesIsATextAgain() async throws {
+    /// Models of which all but one can store the value: it returns to the original value.
+    @Test func aTextThatWasConvertedRepeatedlyIsATextAgain() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()
             func open<Record: SyncRecord>(
@@ -242,7 +242,7 @@ import TidelineTestKit
         }
     }
 
-    /// What looks like a number is a text, in a column that held numbers before.
+    /// A text that looks like a number, in a column that stored numbers before.
     @Test func aTextThatLooksLikeANumberStaysAText() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()
@@ -285,8 +285,8 @@ import TidelineTestKit
         }
     }
 
-    /// Two stores on one file must agree, also about what SQLite stores in one way.
-    @Test func anotherKindIsAClearErrorForWhoHasTheFormer() async throws {
+    /// Two stores on one file must agree, also about types that SQLite stores in the same way.
+    @Test func anotherTypeIsAClearErrorForAStoreWithTheFormerOne() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()
             let app = try await Device(

@@ -1,4 +1,4 @@
-// Space: pages that purged rows leave behind are given back to the disk.
+// Compaction: the pages of purged rows are returned to the disk.
 
 import Foundation
 import Testing
@@ -15,9 +15,9 @@ import TidelineTestKit
         return (attributes[.size] as? NSNumber)?.int64Value ?? -1
     }
 
-    /// A device whose table has about 16 MB of rows that the server is known to have.
+    /// Makes a device whose table has about 16 MB of rows from the server.
     ///
-    /// `isOld`: in a file that cannot give pages back by itself, as earlier versions made them.
+    /// If `isOld`, the file cannot return pages by itself, like files of earlier versions.
     private func filledDevice(_ path: String, isOld: Bool = false) async throws -> Device {
         if isOld {
             _ = try Database(path: path)
@@ -59,13 +59,13 @@ import TidelineTestKit
             #expect(try await device.todos().count() == 1000)
             let report = try await (device.store as? SQLiteStore)?.check()
             #expect(report?.isSound == true)
-            // Another store on the file reads it as well.
+            // Another store on the same file can read it, too.
             let other = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
             #expect(try await other.todos().read(id: "row-7")?.rank == 7)
         }
     }
 
-    @Test("a purge of a few rows leaves the file alone, and a call gives them back")
+    @Test("a purge of a few rows does not shrink the file, and a call returns their pages")
     func aPurgeOfFew() async throws {
         try await withTemporaryFile { path in
             let device = try await filledDevice(path)
@@ -73,7 +73,7 @@ import TidelineTestKit
             try await device.todos().purge(where: { $0.rank < 1000 })
             let before = try bytes(of: path)
             #expect(before > 12 << 20)
-            // Without any time nothing happens.
+            // With a time limit of zero nothing happens.
             #expect(try await store.compact(deadline: .zero).isComplete == false)
             let result = try await store.compact(deadline: .seconds(60))
             #expect(result.isComplete && result.freedBytes > 1 << 20)
@@ -83,8 +83,8 @@ import TidelineTestKit
         }
     }
 
-    @Test("changes and reads go on while space is given back")
-    func besideChanges() async throws {
+    @Test("changes and reads continue while space is returned")
+    func changesContinue() async throws {
         try await withTemporaryFile { path in
             let device = try await filledDevice(path)
             let store = try #require(device.store as? SQLiteStore)

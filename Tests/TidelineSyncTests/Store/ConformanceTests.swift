@@ -1,4 +1,4 @@
-// LocalStoreConformance on every store there is.
+// LocalStoreConformance for each store type.
 
 import Foundation
 import Synchronization
@@ -7,14 +7,14 @@ import Tideline
 import TidelineCore
 import TidelineTestKit
 
-/// The stores that are checked.
+/// The store types that are checked.
 enum StoreKind: CaseIterable {
     case memory
     case file
     case inline
     case snapshot
 
-    /// Opens stores by name; files are in `folder`, others are kept here.
+    /// Opens stores by name; files are in `folder`, other stores are kept in memory.
     func stores(in folder: String) -> LocalStoreConformance.Stores {
         let kept = Kept()
         return { name in
@@ -46,14 +46,14 @@ private final class Kept: Sendable {
 
 @Suite struct ConformanceTests {
     @Test(arguments: StoreKind.allCases, LocalStoreConformance.all)
-    func conforms(kind: StoreKind, check: LocalStoreConformance.Check) async throws {
+    func theStoreConforms(kind: StoreKind, check: LocalStoreConformance.Check) async throws {
         try await withTemporaryFile { path in
             try await check.run(kind.stores(in: path))
         }
     }
 
-    @Test("a value of each column type comes back", arguments: StoreKind.allCases, everyType)
-    func comesBack(kind: StoreKind, type: ColumnType) async throws {
+    @Test("a value of each column type round-trips", arguments: StoreKind.allCases, everyType)
+    func roundTrips(kind: StoreKind, type: ColumnType) async throws {
         let schema = TableSchema(name: "Kinds", columns: [ColumnDefinition("c", type)])
         let values = [Self.value(of: type), type.zero, .null]
         try await withTemporaryFile { path in

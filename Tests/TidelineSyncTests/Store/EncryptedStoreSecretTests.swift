@@ -1,4 +1,4 @@
-// What nobody may find who has the files, the log or the errors of an app, but not the key.
+// Secrets that must not be found in the files, the log, or the errors of an app without the key.
 
 #if SQLCipher
 import Foundation
@@ -12,7 +12,7 @@ import TidelineTestKit
 @Suite struct EncryptedStoreSecretTests {
     private static let secret = EncryptedStoreTests.secret
 
-    /// A key of each form, and none.
+    /// A key in each form, and no key.
     private static func key(_ number: Int) throws -> SQLiteStore.Key? {
         let keys = try EncryptedStoreTests.keys()
         return number < keys.count ? keys[number] : nil
@@ -27,9 +27,9 @@ import TidelineTestKit
         try EncryptedStoreTests.bytes(path).contains(Data(word.utf8))
     }
 
-    /// Neither while it is open, in the log, nor when it is closed; a plain one shows all of it.
+    /// The values are in neither the file nor its log, open or closed; a plain file contains all of them.
     @Test(arguments: 0...4)
-    func theFileAndItsLog(_ number: Int) async throws {
+    func theFileAndItsLogContainNoValues(_ number: Int) async throws {
         let isPlain = try Self.key(number) == nil
         try await withTemporaryFile { path in
             let store = try Self.open(path, number)
@@ -49,9 +49,9 @@ import TidelineTestKit
         }
     }
 
-    /// The journal of a change of the file without a log, such as that of `changeKey`.
+    /// The journal of a change of the file without a write-ahead log, such as that of `changeKey`.
     @Test(arguments: [nil, DatabaseKey(passphrase: "it's")])
-    func theJournal(key: DatabaseKey?) async throws {
+    func theJournalContainsNoValues(key: DatabaseKey?) async throws {
         try await withTemporaryFile { path in
             let database = try Database(path: path, key: key)
             try database.execute("PRAGMA journal_mode = DELETE")
@@ -66,8 +66,8 @@ import TidelineTestKit
         }
     }
 
-    /// A byte that changed is told, and never read as something else.
-    @Test func damageIsTold() async throws {
+    /// A changed byte is reported, and never read as another value.
+    @Test func damageIsReported() async throws {
         try await withTemporaryFile { path in
             let store = try Self.open(path, 0)
             let device = try await Device(ScriptedTransport(), store: store)
@@ -103,23 +103,23 @@ import TidelineTestKit
         }
     }
 
-    /// What programs write of a value when something is wrong.
+    /// The texts that programs write when an error occurs.
     private static func texts(_ value: Any) -> [String] {
         var dumped = ""
         dump(value, to: &dumped)
         return ["\(value)", String(reflecting: value), dumped]
     }
 
-    /// No form of a key is in an error, in what is printed of keys and stores, or in the log.
+    /// The key is in no error, in no description of keys and stores, and not in the log.
     @Test(arguments: 0..<4)
-    func theKeyIsNowhere(_ number: Int) async throws {
+    func theKeyIsInNoMessage(_ number: Int) async throws {
         let key = try #require(try Self.key(number))
         try await withTemporaryFile { path in
             var texts = Self.texts(key) + Self.texts([key] as [SQLiteStore.Key?])
-            func refusal(_ body: () throws -> Void) {
+            func recordError(_ body: () throws -> Void) {
                 do {
                     try body()
-                    Issue.record("nothing was refused")
+                    Issue.record("nothing was rejected")
                 } catch {
                     texts += Self.texts(error)
                     if let cause = (error as? SyncError)?.cause { texts += Self.texts(cause) }
@@ -141,16 +141,16 @@ import TidelineTestKit
             #expect(!recorder.lines.withLock { $0.isEmpty })
 
             let other = try #require(try Self.key(number == 0 ? 1 : 0))
-            refusal { try SQLiteStore.changeKey(path: path, from: other, to: key) }
-            refusal { try SQLiteStore.changeKey(path: path, from: nil, to: key) }
-            refusal { try SQLiteStore.changeKey(path: path + "-none", from: nil, to: key) }
-            let held = try SQLiteStore(path: path, key: key)
-            refusal { try SQLiteStore.changeKey(path: path, from: key, to: other) }
-            try await held.close()
+            recordError { try SQLiteStore.changeKey(path: path, from: other, to: key) }
+            recordError { try SQLiteStore.changeKey(path: path, from: nil, to: key) }
+            recordError { try SQLiteStore.changeKey(path: path + "-none", from: nil, to: key) }
+            let openStore = try SQLiteStore(path: path, key: key)
+            recordError { try SQLiteStore.changeKey(path: path, from: key, to: other) }
+            try await openStore.close()
             try FileManager.default.removeItem(atPath: path)
             let plain = try SQLiteStore(path: path)
             try await plain.close()
-            refusal { _ = try SQLiteStore(path: path, key: key) }
+            recordError { _ = try SQLiteStore(path: path, key: key) }
 
             let all = texts.joined(separator: "\n").lowercased()
             for needle in Self.needles[number] {
@@ -159,7 +159,7 @@ import TidelineTestKit
         }
     }
 
-    /// How each key would be seen: as text, as hexadecimal digits, as a list of bytes.
+    /// Possible forms of each key: text, hexadecimal digits, and a list of bytes.
     private static let needles = [
         ["00070e15", "0, 7, 14, 21", "48, 48, 48, 55", "x'0007"],
         ["pass'phrase", "pass''phrase", "69742773", "105, 116, 39, 115"],

@@ -1,5 +1,5 @@
-// Encrypted stores: keys that are right, wrong, changed, and what is in the file then. They are built
-// with the trait `SQLCipher` only (`make cipher`).
+// Encrypted stores: right, wrong and changed keys, and the contents of the file. They are built only with the trait
+// `SQLCipher` (`make cipher`).
 
 #if SQLCipher
 import Foundation
@@ -19,7 +19,7 @@ import TidelineTestKit
         ]
     }
 
-    /// A device with one row that the server has, and one that waits in the queue.
+    /// Fills a device with one row that the server has, and one that is pending.
     private static func filled(_ store: SQLiteStore) async throws {
         let device = try await Device(ScriptedTransport(), store: store)
         try await device.seed([localRow("a", 1, text: secret)])
@@ -27,7 +27,7 @@ import TidelineTestKit
         try await store.close()
     }
 
-    /// What the store shows; it is closed then.
+    /// Returns the contents of the store, and closes it.
     private static func contents(_ store: SQLiteStore) async throws -> [String] {
         let device = try await Device(ScriptedTransport(), store: store)
         let texts = try await device.todos().read().map { "\($0.id) \($0.text)" }
@@ -39,7 +39,7 @@ import TidelineTestKit
 
     private static let expected = ["a \(secret)", "b \(secret)", "insert b"]
 
-    /// The bytes of all files in the folder of a store.
+    /// Returns the bytes of all files in the folder of a store.
     static func bytes(_ path: String) throws -> Data {
         let folder = URL(filePath: path).deletingLastPathComponent()
         let names = try FileManager.default.contentsOfDirectory(atPath: folder.path())
@@ -48,7 +48,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func aWrongKeyLeavesTheFileAsItIs() async throws {
+    @Test func aWrongKeyDoesNotChangeTheFile() async throws {
         try await withTemporaryFile { path in
             let keys = try Self.keys()
             try await Self.filled(try SQLiteStore(path: path, key: keys[0]))
@@ -61,7 +61,7 @@ import TidelineTestKit
                     } == .wrongKey
                 )
             }
-            // Without a key it is no database.
+            // Without a key the file is not a database.
             let refusal = #expect(throws: SyncError.self) { _ = try SQLiteStore(path: path) }
             #expect(refusal?.code == .storeFailure)
             #expect(refusal?.message.contains("or it is encrypted. Give its key") == true)
@@ -76,7 +76,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func aPlainFileIsNotTakenForAnEncryptedOne() async throws {
+    @Test func aPlainFileIsNotAnEncryptedOne() async throws {
         try await withTemporaryFile { path in
             let key = try Self.keys()[0]
             try await Self.filled(try SQLiteStore(path: path))
@@ -86,7 +86,7 @@ import TidelineTestKit
         }
     }
 
-    /// From each form to each other one: rows, queue and marks stay.
+    /// From each form to each other form: rows, queue and settings stay.
     @Test(arguments: [
         (0, 1), (1, 2), (2, 0), (2, 3), (4, 0), (4, 1), (4, 3), (0, 4), (1, 4), (3, 4), (0, 0),
     ])
@@ -113,8 +113,8 @@ import TidelineTestKit
         }
     }
 
-    /// What waits is sent with a changed key as it would have been.
-    @Test func theQueueGoesOn() async throws {
+    /// Pending operations are sent as usual after a change of the key.
+    @Test func theQueueIsPushed() async throws {
         try await withTemporaryFile { path in
             let (transport, key) = (ScriptedTransport(), try Self.keys()[0])
             let store = try SQLiteStore(path: path)
@@ -139,7 +139,7 @@ import TidelineTestKit
         }
     }
 
-    /// While somebody has the store open nothing is changed.
+    /// While another process has the store open, nothing is changed.
     @Test func anOpenStoreKeepsItsKey() async throws {
         try await withTemporaryFile { path in
             let keys = try Self.keys()
@@ -161,7 +161,7 @@ import TidelineTestKit
     }
 
     /// Debian's SQLCipher cannot read the JSON of an older file.
-    @Test func aFileOfAnOlderFormatIsTakenOrLeft() async throws {
+    @Test func aFileOfAnOlderFormatIsUpgradedOrNotChanged() async throws {
         try await withTemporaryFile { path in
             try FormatOne.make(path)
             do {
@@ -177,7 +177,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func twoStoresOfOneFile() async throws {
+    @Test func twoStoresShareOneFile() async throws {
         try await withTemporaryFile { path in
             let key = try Self.keys()[0]
             let (first, second) = (
@@ -193,7 +193,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func whatIsNoKey() async throws {
+    @Test func invalidKeysAreRejected() async throws {
         #expect(await code { _ = try SQLiteStore.Key.passphrase("") } == .wrongKey)
         #expect(await code { _ = try SQLiteStore.Key.bytes([1, 2, 3]) } == .wrongKey)
         try await withTemporaryFile { path in
@@ -204,9 +204,9 @@ import TidelineTestKit
         }
     }
 
-    /// The suite that every store has to pass.
+    /// The conformance suite for all stores.
     @Test(arguments: LocalStoreConformance.all)
-    func conforms(check: LocalStoreConformance.Check) async throws {
+    func theStoreConforms(check: LocalStoreConformance.Check) async throws {
         try await withTemporaryFile { path in
             let key = try Self.keys()[0]
             try await check.run { try SQLiteStore(path: path + "-" + $0, key: key) }

@@ -1,11 +1,11 @@
-// FormatOne: a store file of format 1 with a full queue, as SQL: what the first version of the SDK
-// left of edits, deletes, a lost answer and two rejections.
+// FormatOne: a store file of format 1 with a full queue, as SQL: the edits, deletes, lost answer and two rejections
+// that the first version of the SDK stored.
 
 import Foundation
 import TidelineSQLite
 
 enum FormatOne {
-    /// Makes the file.
+    /// Creates the file.
     static func make(_ path: String) throws {
         let database = try Database(path: path)
         try database.execute(sql)

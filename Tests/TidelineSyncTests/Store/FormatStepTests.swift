@@ -1,4 +1,4 @@
-// The step from older queues: format 1 with a full queue, and stores of the original SDK.
+// The upgrade of older queues: format 1 with a full queue, and stores of the original SDK.
 
 import Foundation
 import Testing
@@ -7,7 +7,7 @@ import TidelineCore
 import TidelineSQLite
 
 @Suite struct FormatStepTests {
-    @Test func aFullQueueOfFormatOneGoesOn() async throws {
+    @Test func aFullQueueOfFormatOneIsUpgraded() async throws {
         try await withTemporaryFile { path in
             try FormatOne.make(path)
             let transport = ScriptedTransport()
@@ -54,7 +54,7 @@ import TidelineSQLite
                     #"POST /tables/Note - {"id":"note","body":"a note"}"#,
                 ]
             )
-            // A request that went out before keeps its id.
+            // A request that was sent before the upgrade keeps its id.
             #expect(transport.sent[0].requestID == "538e1f70-cf74-48cc-8bc1-07b036f334fe")
             let file = try Database(path: path, mode: .readOnly)
             #expect(try file.integer("PRAGMA user_version") == 3)
@@ -68,9 +68,9 @@ import TidelineSQLite
 
     /// Format 2 had one operation for each row; an older program would send only a part of format 3.
     @Test(
-        "the queue of a file of format 2 goes on, and older programs refuse the file from then on"
+        "the queue of a file of format 2 is upgraded, and older programs reject the file from then on"
     )
-    func aQueueOfFormatTwoGoesOn() async throws {
+    func aQueueOfFormatTwoIsUpgraded() async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path)
             let before = try await Device(ScriptedTransport(), store: store)
@@ -103,9 +103,9 @@ import TidelineSQLite
         CREATE TABLE Todo (id TEXT PRIMARY KEY, version TEXT, text TEXT, complete INTEGER);
         """
 
-    /// Operations of the original SDK: its updates send the whole row with the version that the
-    /// row had, and its deletes keep the row.
-    @Test func operationsOfTheOriginalAreSent() async throws {
+    /// Operations of the original SDK: its updates send the whole row with the row's version, and its deletes keep the
+    /// row.
+    @Test func operationsOfTheOriginalSDKAreSent() async throws {
         try await withTemporaryFile { path in
             try Database(path: path).execute(
                 Self.original + """
@@ -137,12 +137,11 @@ import TidelineSQLite
         }
     }
 
-    /// An entry that cannot be read is taken over as it is: it is shown and can be dropped, and the
-    /// others go on.
+    /// An unreadable operation is upgraded unchanged: it is reported and can be dropped, and the others continue.
     @Test(arguments: [
         "'nonsense'", "'{\"type\":7}'", "'{}'", "'{\"type\":\"1\"}'", "'[1]'", "x'ff00'", "NULL",
     ])
-    func anUnreadableEntryOfAnOlderQueueIsParked(properties: String) async throws {
+    func anUnreadableOperationOfAnOlderQueueIsParked(properties: String) async throws {
         try await withTemporaryFile { path in
             try Database(path: path).execute(
                 Self.original + """
@@ -173,9 +172,8 @@ import TidelineSQLite
         }
     }
 
-    /// A change behind an entry that cannot be read waits with it, and is then measured against the
-    /// version that the local row has.
-    @Test func whatStandsBehindADamagedEntryWaits() async throws {
+    /// A change after an unreadable operation waits with it, and is then compared with the version of the local row.
+    @Test func aChangeAfterADamagedOperationWaits() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport([.lost])
             let device = try await Device(transport, store: SQLiteStore(path: path))
@@ -202,8 +200,8 @@ import TidelineSQLite
         }
     }
 
-    /// What pulls told of the row meanwhile was not kept: it is read anew.
-    @Test func afterADamagedEntryTheTableIsReadAnew() async throws {
+    /// The states from later pulls were not stored: the table is read from the start.
+    @Test func theTableIsReadFromTheStartAfterADamagedOperation() async throws {
         try await withTemporaryFile { path in
             let list = { (version: Int) in
                 ScriptedTransport.Answer.json(
@@ -232,7 +230,7 @@ import TidelineSQLite
         }
     }
 
-    /// A queue entry that cannot be read is no end of the queue: it is named, and can be dropped.
+    /// An unreadable operation does not end the queue: it is named, and can be dropped.
     @Test(arguments: [
         "kind = NULL", "kind = 9", "state = NULL", "base = '{\"id\":'", "latest = 'x'",
         "sentRow = '[]', method = 'PATCH', requestId = 'r'", "state = 1",
@@ -240,7 +238,7 @@ import TidelineSQLite
         "state = 1, method = 'PATCH', requestId = 'r', ifMatch = 'a' || char(10)",
         "state = 1, method = 'PATCH', requestId = 'r', body = '{}},{\"id\":\"9\"'",
     ])
-    func aDamagedEntryIsNamedAndOthersGoOn(damage: String) async throws {
+    func aDamagedOperationIsNamedAndTheOthersContinue(damage: String) async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport([.json(201, serverRow("b", 1))])
             let device = try await Device(transport, store: SQLiteStore(path: path))
@@ -263,8 +261,8 @@ import TidelineSQLite
         }
     }
 
-    /// A version that no header can hold, and a count that cannot be counted on from.
-    @Test func whatCannotBeSentIsParkedAndOthersGoOn() async throws {
+    /// A version that is not a valid header field value, and a count that cannot be incremented.
+    @Test func anOperationThatCannotBeSentIsParkedAndTheOthersContinue() async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport([.json(201, serverRow("b", 1))])
             let device = try await Device(transport, store: SQLiteStore(path: path))
@@ -282,9 +280,9 @@ import TidelineSQLite
         }
     }
 
-    /// An entry that becomes unreadable while it is sent keeps the delete behind it.
+    /// An operation that becomes unreadable while it is sent keeps the following delete.
     @Test(arguments: [409, 412, 400])
-    func aDeleteBehindAnEntryThatIsDamagedInFlightStays(status: Int) async throws {
+    func aDeleteAfterAnOperationThatIsDamagedInFlightStays(status: Int) async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()
             let device = try await Device(
@@ -313,9 +311,9 @@ import TidelineSQLite
         }
     }
 
-    /// A change that comes after an entry was found unreadable stands behind it, and is not lost.
+    /// A change after an operation was found unreadable is queued after it, and is not lost.
     @Test(arguments: [false, true])
-    func aChangeBehindAParkedDamagedEntryIsSent(isDelete: Bool) async throws {
+    func aChangeAfterAParkedDamagedOperationIsSent(isDelete: Bool) async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()
             let device = try await Device(transport, store: SQLiteStore(path: path))
@@ -346,8 +344,7 @@ import TidelineSQLite
         }
     }
 
-    /// A JSON document of as many levels as there may be: the queue holds it in a column, and the row
-    /// as it was sent.
+    /// A JSON document with the maximum number of levels: the queue stores it in a column, and as the sent row.
     @Test(arguments: [false, true])
     func deepDocumentsAreSent(isLost: Bool) async throws {
         try await withTemporaryFile { path in

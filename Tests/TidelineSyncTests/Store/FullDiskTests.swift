@@ -1,4 +1,4 @@
-// A disk that is full: nothing is lost, and what is freed helps at once, also after a restart.
+// A full disk: nothing is lost, and freed space is used at once, also after a restart.
 
 import Foundation
 import Testing
@@ -12,7 +12,7 @@ import Glibc
 
 @Suite(.enabled(if: SmallDisk.mayMount, "mounting a small disk needs rights"))
 struct FullDiskTests {
-    /// Inserts until the disk is full; how many rows went in.
+    /// Inserts rows until the disk is full; returns their number.
     private func fill(
         _ device: Device,
         _ mark: String,
@@ -32,7 +32,7 @@ struct FullDiskTests {
         return most
     }
 
-    /// Fills the disk with a file, but for some bytes.
+    /// Fills the disk with a file, except for some bytes.
     private func leave(_ bytes: Int, by path: String) throws {
         let file = open(path, O_WRONLY | O_CREAT, 0o600)
         try #require(file >= 0)
@@ -48,7 +48,7 @@ struct FullDiskTests {
     }
 
     @Test(arguments: [false, true])
-    func whatIsFreedHelps(afterRestart: Bool) async throws {
+    func freedSpaceIsUsed(afterRestart: Bool) async throws {
         try await SmallDisk.with { folder in
             let (path, ballast) = (folder + "/store.sqlite", folder + "/ballast")
             #expect(
@@ -70,9 +70,8 @@ struct FullDiskTests {
         }
     }
 
-    /// A purge needs room for the log that it writes; where that is not there, what was freed is
-    /// free again behind it.
-    @Test func aPurgeThatDoesNotFitTakesNothing() async throws {
+    /// A purge needs space for its log; if the disk has none, the space that is freed later can be used.
+    @Test func aPurgeThatDoesNotFitRemovesNothing() async throws {
         try await SmallDisk.with { folder in
             let (path, ballast) = (folder + "/store.sqlite", folder + "/ballast")
             #expect(
@@ -94,10 +93,10 @@ struct FullDiskTests {
         }
     }
 
-    /// The transaction of a page and its position does not fit: what came before it is here, and the
-    /// next pull goes on behind that.
+    /// The transaction of a page and its cursor does not fit: earlier pages are stored, and the next pull continues
+    /// after them.
     @Test(arguments: [false, true])
-    func aPullGoesOnBehindTheLastWholePage(afterRestart: Bool) async throws {
+    func aPullContinuesAfterTheLastStoredPage(afterRestart: Bool) async throws {
         try await SmallDisk.with(size: "12m") { folder in
             let (path, ballast) = (folder + "/store.sqlite", folder + "/ballast")
             let isMade = FileManager.default
@@ -111,7 +110,7 @@ struct FullDiskTests {
             #expect(try await writer.push() == nil)
             var limits = SyncLimits()
             (limits.pageRowsFirst, limits.pageRowsMax) = (page, page)
-            // Each page is a transaction of its own.
+            // Each page is a separate transaction.
             limits.storedRowsMax = 1
             var device = try await Device(
                 server.transport,
@@ -142,10 +141,10 @@ struct FullDiskTests {
         }
     }
 
-    enum Change: CaseIterable { case array, closure, closureThatGoesOn }
+    enum Change: CaseIterable { case array, closure, closureThatContinues }
 
-    /// The error is the client's whatever the closure does with it, and nothing of it is done: SQLite may
-    /// have ended the transaction long before the closure ends.
+    /// The client throws its own error whatever the closure does, and nothing is changed: SQLite may have ended the
+    /// transaction long before the closure ends.
     @Test(arguments: Change.allCases)
     func aTransactionThatDoesNotFitIsAClearError(_ change: Change) async throws {
         try await SmallDisk.with { folder in
@@ -157,7 +156,7 @@ struct FullDiskTests {
                 store: SQLiteStore(path: path),
                 limits: limits
             )
-            // More than SQLite keeps in memory until the end of a transaction.
+            // More data than SQLite keeps in memory until the end of a transaction.
             let text = String(repeating: "x", count: 50_000)
             try await device.todos().insert((0..<300).map { Todo(id: "r\($0)", text: "short") })
             let all = try await device.todos().read()
@@ -173,7 +172,7 @@ struct FullDiskTests {
                         do {
                             try todos.insert(Todo(id: "n\(number)", text: text))
                         } catch {
-                            guard change == .closureThatGoesOn else { throw error }
+                            guard change == .closureThatContinues else { throw error }
                         }
                     }
                     _ = try? todos.insert(Todo(id: "last"))
@@ -187,9 +186,9 @@ struct FullDiskTests {
         }
     }
 
-    /// A row of a megabyte on a disk that is almost full: it is not lost, and is sent when there is space.
+    /// A row of a megabyte on an almost full disk: it is not lost, and is sent when there is space.
     @Test(arguments: [64 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20], [false, true])
-    func aLargeRowWaitsForRoom(left: Int, afterRestart: Bool) async throws {
+    func aLargeRowWaitsForSpace(left: Int, afterRestart: Bool) async throws {
         try await SmallDisk.with(size: "16m") { folder in
             let (path, rest) = (folder + "/store.sqlite", folder + "/rest")
             let server = try await makeServer()
@@ -217,9 +216,9 @@ struct FullDiskTests {
         }
     }
 
-    /// A slice is no larger than the disk has room for, however large the changes are.
+    /// A slice is not larger than the space on the disk, for changes of any size.
     @Test(arguments: [2, 5], [false, true])
-    func aPushTakesWhatThereIsRoomFor(freed: Int, afterRestart: Bool) async throws {
+    func aPushUsesTheAvailableSpace(freed: Int, afterRestart: Bool) async throws {
         try await SmallDisk.with(size: "\(3 + freed)m") { folder in
             let (path, ballast) = (folder + "/store.sqlite", folder + "/ballast")
             let isMade = FileManager.default
@@ -229,7 +228,7 @@ struct FullDiskTests {
             var device = try await Device(server.transport, store: SQLiteStore(path: path))
             let count = try await fill(device, "a", bytes: 20_000)
             #expect(count > 20)
-            // What these take of the disk they give back.
+            // These operations return the space that they take.
             for _ in 0..<3 { #expect(try await device.push()?.status == .storeFailure) }
             try FileManager.default.removeItem(atPath: ballast)
             if afterRestart {
@@ -245,8 +244,8 @@ struct FullDiskTests {
     }
 }
 
-struct NoRoomTests {
-    /// Where the room is not told, slices are halved until they fit, down to one operation.
+struct UnknownDiskSpaceTests {
+    /// If the free space is unknown, slices are halved until they fit, down to one operation.
     @Test(arguments: [3, 4])
     func aSliceThatDoesNotFitIsHalved(failures: Int) async throws {
         let (server, store) = (try await makeServer(), TroubledStore())

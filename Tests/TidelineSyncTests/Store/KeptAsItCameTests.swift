@@ -1,5 +1,5 @@
-// What the server sent is kept as it came, whatever the columns of the model say, and is found by
-// filters as soon as the model knows its column.
+// Values of the server are stored unchanged, whatever columns the model declares, and filters find them as soon as the
+// model has their column.
 
 import Foundation
 import Testing
@@ -35,7 +35,7 @@ import TidelineTestKit
         ("bytes", "7", .integer(7)), ("bytes", "\"?\"", "?"),
     ]
 
-    /// A later edit sends what was edited, and nothing else.
+    /// A later edit sends only the edited column.
     @Test(arguments: [true, false])
     func anEditOfOneColumnSendsThatColumn(inMemory: Bool) async throws {
         let store: any LocalStore =
@@ -78,7 +78,7 @@ import TidelineTestKit
         var due: Date?
     }
 
-    /// A model that gains a column, and one that gives another another type.
+    /// A model that gains a column, and one that changes a column's type.
     @Test func aColumnThatAModelGainsIsFoundByFilters() async throws {
         try await withTemporaryFile { path in
             let first = try await Device(
@@ -129,7 +129,7 @@ import TidelineTestKit
         var rank = 0
     }
 
-    @Test func whatAModelLostIsStillSent() async throws {
+    @Test func aColumnThatAModelLostIsStillSent() async throws {
         try await withTemporaryFile { path in
             let first = try SQLiteStore(path: path)
             let full = try await Device(transport, store: first, tables: [After.self])
@@ -161,8 +161,8 @@ import TidelineTestKit
         }
     }
 
-    /// An older or a newer model in between, under which rows are edited and pulled.
-    @Test func aColumnThatAModelLosesAndHasAgainIsAsItWas() async throws {
+    /// An older or a newer model in between, with which rows are edited and pulled.
+    @Test func aColumnThatAModelLosesAndGainsAgainIsUnchanged() async throws {
         try await withTemporaryFile { path in
             let first = try SQLiteStore(path: path)
             let full = try await Device(transport, store: first, tables: [After.self])
@@ -226,7 +226,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func aModelsColumnsAreTheServersInAnyCase() async throws {
+    @Test func aModelsColumnsMatchTheServersInAnyCase() async throws {
         let server = try await makeServer()
         let plain = SyncClient(endpoint: Device.endpoint, transport: server.transport)
             .table(Todo.self)
@@ -262,8 +262,8 @@ import TidelineTestKit
         }
     }
 
-    /// A server may write the system columns in other letters: the place to go on from is found all
-    /// the same, and the row of the boundary is known again.
+    /// A server may write the system columns in other letter case: the cursor is found nevertheless, and the last row
+    /// is recognized.
     @Test(arguments: [("updatedAt", "version"), ("UpdatedAt", "Version"), ("UPDATEDAT", "VERSION")])
     func aCursorIsFoundInAnyCase(updatedAt: String, version: String) async throws {
         let device = try await Device(transport, tables: [Plain.self])
@@ -281,8 +281,8 @@ import TidelineTestKit
         #expect(transport.sent.last?.ifMatch == "\"v5\"")
     }
 
-    /// The queue of a version of the app that wrote the table in other letters is that of this one.
-    @Test func aQueueFollowsTheLettersOfItsTable() async throws {
+    /// A queue of an app version that wrote the table name in other letter case belongs to this table.
+    @Test func aQueueBelongsToItsTableInAnyCase() async throws {
         try await withTemporaryFile { path in
             let old = try await Device(
                 transport,
@@ -306,8 +306,8 @@ import TidelineTestKit
         }
     }
 
-    /// How far pulls have come and what they hold is that of the table in other letters.
-    @Test func whatPullsHoldFollowsTheLettersOfTheirTable() async throws {
+    /// The cursors and the query membership belong to the table, whatever its letter case.
+    @Test func cursorsAndQueryMembershipBelongToTheirTableInAnyCase() async throws {
         let server = try await makeServer()
         let remote = SyncClient(endpoint: Device.endpoint, transport: server.transport)
             .table(Todo.self)
@@ -330,7 +330,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func tablesThatDifferOnlyInCaseAreRefused() async throws {
+    @Test func tablesThatDifferOnlyInCaseAreRejected() async throws {
         await #expect(throws: SyncError.self) {
             try await Device(transport, tables: [Todo.self, Capital.self])
         }

@@ -1,4 +1,4 @@
-// Look-ups that need ids only ask for nothing else: a table of large rows is not loaded for them.
+// Lookups that need only ids read nothing else: a table of large rows is not loaded for them.
 
 import Foundation
 import Synchronization
@@ -28,8 +28,8 @@ import TidelineTestKit
         #expect(try await device.queue().isEmpty)
     }
 
-    /// What was not pushed is in the way only where it is what goes.
-    @Test func aPurgeOfOtherRowsLeavesWhatIsPending() async throws {
+    /// A pending operation prevents a purge only if its row would be removed.
+    @Test func aPurgeOfOtherRowsKeepsPendingOperations() async throws {
         let device = try await device(NotingStore())
         let todos = try device.todos()
         try await todos.update(id: "a") { $0.text = "mine" }
@@ -41,24 +41,24 @@ import TidelineTestKit
         #expect(try await device.queue() == ["update a"])
     }
 
-    /// A view asks for its query, and for nothing before.
-    @Test func aLiveQueryReadsNoMoreThanItShows() async throws {
+    /// A view reads its query, and nothing before it.
+    @Test func aLiveQueryReadsOnlyTheRowsThatItShows() async throws {
         let store = NotingStore()
         let device = try await device(store)
         store.forget()
         let todos = try device.todos()
         for _ in 0..<20 {
             let live = await LiveQuery(todos, where: { $0.rank == 2 })
-            while await live.isLoading { await Task.yield() }
+            try await until { await !live.isLoading }
             #expect(await live.items.map(\.id) == ["b"])
         }
         let live = await LiveQuery(todos, where: #Predicate { $0.rank == 2 })
-        while await live.isLoading { await Task.yield() }
+        try await until { await !live.isLoading }
         #expect(store.lookups.count == 21)
     }
 
-    /// Which rows have operations is asked before a page is stored; a page without such rows reads
-    /// no entry of the queue.
+    /// The ids with pending operations are read before a page is stored; a page without such rows reads no operation of
+    /// the queue.
     @Test func aPullLooksUpPendingIDsOnly() async throws {
         let store = NotingStore()
         let device = try await device(store)
@@ -69,7 +69,7 @@ import TidelineTestKit
                 return .json(200, serverRow("a", 2, text: "mine", rank: 1))
             },
             .run { _ in
-                // From here on, what comes in is stored.
+                // From here on, the lookups for storing the page are recorded.
                 try await device.todos().update(id: "a") { $0.text = "again" }
                 store.forget()
                 return page([serverRow("c", 3)])
@@ -83,7 +83,7 @@ import TidelineTestKit
     }
 }
 
-/// Notes which columns each look-up of several rows asks for, and passes it on.
+/// Records the columns of each lookup of several rows, and passes it on.
 private final class NotingStore: ForwardingStore {
     struct Lookup: Sendable {
         var table: String

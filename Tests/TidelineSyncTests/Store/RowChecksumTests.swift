@@ -1,5 +1,5 @@
-// The checksum beside each row: no row that the store wrote is taken for one that something else
-// changed, whatever its values are, and every change in the file is seen.
+// The checksum of each row: no row that the store wrote counts as changed by another program, whatever its values, and
+// each change in the file is detected.
 
 import Foundation
 import Testing
@@ -48,7 +48,7 @@ import TidelineTestKit
         }
     }
 
-    /// A row for each value in each column, known or not.
+    /// Returns a row for each value in each column, known or unknown.
     private static var rows: [Row] {
         (schema.columns.map(\.name) + ["unknown", "version", "updatedAt"]).flatMap { column in
             values.enumerated().map { index, value in
@@ -59,12 +59,12 @@ import TidelineTestKit
         }
     }
 
-    @Test func noRowOfTheStoreIsTakenForAChangedOne() async throws {
+    @Test func noRowOfTheStoreCountsAsChanged() async throws {
         try await withTemporaryFile { path in
             let store = try await store(path)
             try await store.write { try $0.put(Self.rows, in: "Odd") }
             #expect(try await changed(store) == [])
-            // What is read and put again stays what it was.
+            // A row that is read and stored again is unchanged.
             try await store.write { writer in
                 try writer.put(try writer.rows(TableQuery(), in: "Odd"), in: "Odd")
             }
@@ -78,7 +78,7 @@ import TidelineTestKit
         }
     }
 
-    /// Models that gain a column, give one another type, or have one no more.
+    /// Models that gain a column, change a column's type, or lose a column.
     @Test func anotherModelChangesNoRow() async throws {
         try await withTemporaryFile { path in
             let first = try await store(path)
@@ -100,7 +100,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func everyChangeInTheFileIsSeen() async throws {
+    @Test func eachChangeInTheFileIsDetected() async throws {
         let changes: [(String, [String])] = [
             ("text = 'x'", ["a", "b"]), ("text = 'T'", ["a", "b"]), ("text = NULL", ["a", "b"]),
             ("rank = rank + 1", ["a"]), ("rank = 0 WHERE id = 'b'", ["b"]),
@@ -108,9 +108,9 @@ import TidelineTestKit
             ("done = NOT done", ["a"]), ("due = due - 1", ["a"]),
             ("shape = '{\"a\":2}'", ["a", "b"]), ("__extra = NULL", ["a"]),
             ("id = 'c' WHERE id = 'a'", ["c"]), ("version = 'v'", ["a", "b"]),
-            // Two columns that swap their values.
+            // Two columns whose values are swapped.
             ("text = price, price = text", ["a", "b"]),
-            // Not values of the row.
+            // Columns that are not values of the row.
             ("__queries = 1", []), ("text = text", []),
         ]
         for (change, ids) in changes {
@@ -131,7 +131,7 @@ import TidelineTestKit
         }
     }
 
-    /// Rows of a file from before there were checksums.
+    /// Rows of a file from before checksums existed.
     @Test func aRowWithoutAChecksumIsUnknown() async throws {
         try await withTemporaryFile { path in
             let first = try await store(path)

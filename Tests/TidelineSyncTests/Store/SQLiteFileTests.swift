@@ -1,4 +1,4 @@
-// SQLiteStore and its file: what it is called to open, and what is in it afterwards.
+// SQLiteStore and its file: the files that it opens or rejects, and their contents afterwards.
 
 import Foundation
 import Testing
@@ -8,7 +8,7 @@ import TidelineSQLite
 import TidelineTestKit
 
 @Suite struct SQLiteFileTests {
-    @Test func aNewerFileIsRefusedAndUntouched() async throws {
+    @Test func aNewerFileIsRejectedAndNotChanged() async throws {
         try await withTemporaryFile { path in
             try Self.makeFile(
                 path,
@@ -22,7 +22,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func aFileThatIsNoDatabaseIsRefusedAndUntouched() async throws {
+    @Test func aFileThatIsNotADatabaseIsRejectedAndNotChanged() async throws {
         try await withTemporaryFile { path in
             let text = Data(String(repeating: "This is a letter. ", count: 100).utf8)
             try text.write(to: URL(filePath: path))
@@ -41,13 +41,13 @@ import TidelineTestKit
         }
     }
 
-    /// Programs that open one file for the first time together: SQLite waits for nobody there by itself.
-    @Test func aFileThatSomebodyElseIsMakingIsWaitedFor() async throws {
+    /// Programs that open a file for the first time at the same time: SQLite itself does not wait in this case.
+    @Test func aFileThatAnotherProgramIsCreatingIsWaitedFor() async throws {
         try await withTemporaryFile { path in
             try Data().write(to: URL(filePath: path))
             let other = try Database(path: path, mode: .existing)
             try other.execute("BEGIN IMMEDIATE")
-            // On a thread of its own: it has to come back also where tests hold all threads of tasks.
+            // Runs on a separate thread, because it must return even if tests block all threads of the pool.
             Thread.detachNewThread {
                 Thread.sleep(forTimeInterval: 0.2)
                 #expect(throws: Never.self) { try other.execute("ROLLBACK") }
@@ -56,7 +56,7 @@ import TidelineTestKit
         }
     }
 
-    /// Databases of other programs, with a mark of their own or none.
+    /// Databases of other programs, with or without an application id.
     @Test(arguments: [
         "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)",
         "CREATE TABLE customers (id); PRAGMA user_version = 999",
@@ -64,7 +64,7 @@ import TidelineTestKit
         "PRAGMA application_id = 7; PRAGMA user_version = 1",
         #"CREATE TABLE "TodoItem" ("id" TEXT PRIMARY KEY, "text" TEXT)"#,
     ])
-    func aFileOfAnotherProgramIsRefusedAndUntouched(sql: String) async throws {
+    func aFileOfAnotherProgramIsRejectedAndNotChanged(sql: String) async throws {
         try await withTemporaryFile { path in
             try Self.makeFile(path, sql)
             let before = try Data(contentsOf: URL(filePath: path))
@@ -79,8 +79,8 @@ import TidelineTestKit
         }
     }
 
-    /// Its file is in WAL mode: also beside it nothing is made.
-    @Test func theDatabaseOfAServerIsNamedAsSuch() async throws {
+    /// The server's file is in WAL mode: no file is created next to it either.
+    @Test func theErrorNamesTheDatabaseOfAServer() async throws {
         try await withTemporaryFile { path in
             let path = path.replacing("store.sqlite", with: "a store #1?.sqlite")
             try Database(path: path).execute("CREATE TABLE tideline_tables (name TEXT)")
@@ -94,8 +94,8 @@ import TidelineTestKit
         }
     }
 
-    /// Stores of the original have the queue's tables and no mark.
-    @Test func aStoreWithoutOurMarkIsOpened() async throws {
+    /// Stores of the original SDK have the queue's tables and no application id.
+    @Test func aStoreWithoutAnApplicationIDIsOpened() async throws {
         try await withTemporaryFile { path in
             try Self.makeFile(
                 path,
@@ -109,14 +109,14 @@ import TidelineTestKit
         }
     }
 
-    /// Paths that cannot be a store: each has a message of its own, without SQLite's words.
+    /// Paths that cannot be a store: each has its own message, without SQLite's words.
     @Test(arguments: [
         ("", "path of the store is empty"), ("/tmp", "A folder is at /tmp"),
         ("/nowhere/at/all/todo.sqlite", "There is no folder '/nowhere/at/all/'"),
         ("nowhere/todo.sqlite", "There is no folder 'nowhere/'"),
         ("/proc/todo.sqlite", "cannot be opened or made"),
     ])
-    func pathsThatCannotBeAStore(path: String, words: String) {
+    func invalidPathsAreClearErrors(path: String, words: String) {
         let error = #expect(throws: SyncError.self) { try SQLiteStore(path: path) }
         #expect(error?.code == .storeFailure)
         #expect(error?.message.contains(words) == true)
@@ -147,7 +147,7 @@ import TidelineTestKit
             defer { try? files.setAttributes([.posixPermissions: 0o700], ofItemAtPath: parent) }
             let before = try Data(contentsOf: URL(filePath: path))
             let error = await #expect(throws: SyncError.self) {
-                // A file that may be read is opened, and refused by the first write.
+                // A readable file is opened, and the first write fails.
                 let store = try OrdinaryUser.owning([path, parent]) { try SQLiteStore(path: path) }
                 _ = try await Device(ScriptedTransport(), store: store)
             }
@@ -161,7 +161,7 @@ import TidelineTestKit
         }
     }
 
-    /// As a store on a disk that was mounted so after an error.
+    /// Like a store on a disk that was mounted read-only after an error.
     @Test(.enabled(if: SmallDisk.mayMount, "mounting a small disk needs rights"))
     func aReadOnlyDiskIsAClearError() async throws {
         try await SmallDisk.with { folder in
@@ -178,7 +178,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func theTablesOfTheOriginalAreThere() async throws {
+    @Test func theTablesOfTheOriginalSDKExist() async throws {
         try await withTemporaryFile { path in
             let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
             try await device.todos().insert(Todo(id: "a", text: "milk", rank: 3))
@@ -204,7 +204,7 @@ import TidelineTestKit
     @Test func aWriteIsSyncedToTheDisk() async throws {
         try await withTemporaryFile { path in
             _ = try SQLiteStore(path: path)
-            // In its head a file says that it has a write-ahead log: 2 to write, 2 to read.
+            // The file header states that there is a write-ahead log: 2 for writing, 2 for reading.
             let head = try Data(contentsOf: URL(filePath: path)).prefix(20)
             #expect(Array(head.suffix(2)) == [2, 2])
             let database = try Database(path: path)
@@ -213,16 +213,16 @@ import TidelineTestKit
         }
     }
 
-    /// Without a write-ahead log readers would see transactions that are not whole: a database that
-    /// cannot have one, such as SQLite's own temporary files, is refused.
-    @Test func aFileWithoutAWriteAheadLogIsRefused() {
+    /// Without a write-ahead log readers would see incomplete transactions, so a database that cannot have one, such as
+    /// SQLite's own temporary files, is rejected.
+    @Test func aFileWithoutAWriteAheadLogIsRejected() {
         let error = #expect(throws: SQLiteError.self) { _ = try Database(path: "") }
         #expect(error.map { "\($0)" }?.contains("write-ahead log") == true)
     }
 
-    /// Guarantee 8, as far as one process can show it: what a second connection sees in between is
-    /// the state before or after a transaction, queue and row together.
-    @Test func rowAndQueueEntryAreOneTransaction() async throws {
+    /// Guarantee 8, as far as one process can show it: a second connection sees the state before or after a
+    /// transaction, with queue and row together.
+    @Test func rowAndOperationAreOneTransaction() async throws {
         try await withTemporaryFile { path in
             let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
             let database = try Database(path: path, mode: .readOnly)
@@ -247,7 +247,7 @@ import TidelineTestKit
 
 @Suite struct StoreCloseTests {
     @Test(arguments: [true, false])
-    func aClosedStoreHoldsNothingAndSaysSo(inline: Bool) async throws {
+    func aClosedStoreHoldsNoFileAndReportsIt(inline: Bool) async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path, inline: inline)
             let device = try await Device(ScriptedTransport(), store: store)
@@ -280,7 +280,7 @@ import TidelineTestKit
     }
 
     #if os(Linux)
-    /// How many descriptors of this process are of a file or of those beside it.
+    /// Returns the number of this process's descriptors of a file or of its companion files.
     private static func descriptors(of path: String) throws -> Int {
         let files = FileManager.default
         return try files.contentsOfDirectory(atPath: "/proc/self/fd").count { name in

@@ -1,5 +1,5 @@
-// Several models of one table on one file, as an app and its widget have them: whoever opens it, and
-// in whichever order, nobody reads, writes or sends anything that was not stored.
+// Several models of one table on one file, as an app and its widget have them: in any order of opening, no program
+// reads, writes or sends a value that was not stored.
 
 import Foundation
 import Testing
@@ -9,14 +9,14 @@ import TidelineSQLite
 import TidelineTestKit
 
 @Suite struct SharedColumnsTests {
-    /// The table as the widget has it.
+    /// The widget's model of the table.
     private struct Slim: SyncRecord, Hashable {
         static let tableName = "Todo"
         var id = ""
         var text = ""
     }
 
-    /// The same with a type that SQLite stores differently.
+    /// The same table with a type that SQLite stores differently.
     private struct Other: SyncRecord, Hashable {
         static let tableName = "Todo"
         var id = ""
@@ -31,7 +31,7 @@ import TidelineTestKit
         try await Device(server.transport, store: SQLiteStore(path: path), tables: [Plain.self])
     }
 
-    @Test func fewerColumnsTakeNoneFromWhoHasMore() async throws {
+    @Test func aModelWithFewerColumnsRemovesNone() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             let app = try await full(server, path)
@@ -51,7 +51,7 @@ import TidelineTestKit
             #expect(try await items.read(id: "a") == a)
             #expect(try await notes.count() == 3)
 
-            // Both push and pull; what the widget does not name is sent and kept.
+            // Both push and pull; columns that the widget does not name are sent and kept.
             #expect(try await widget.push() == nil)
             try await app.client.table(Plain.self).update(id: "b") { $0.rank = 9 }
             try await notes.pull(queryID: "all")
@@ -69,7 +69,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func moreColumnsLoseNothingByWhoHasFewer() async throws {
+    @Test func moreColumnsLoseNothingByAModelWithFewer() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             let remote = try await Device(server.transport).client.table(Plain.self)
@@ -81,7 +81,7 @@ import TidelineTestKit
             let items = try app.client.syncTable(Plain.self)
             #expect(try await items.read(where: { $0.rank >= 7 }).map(\.id) == ["s"])
 
-            // The widget was there before the columns.
+            // The widget's file is older than the columns.
             try await items.update(id: "s") { $0.rank = 8 }
             try await notes.update(id: "s") { $0.text = "widget" }
             let s = Plain(id: "s", text: "widget", complete: true, rank: 8)
@@ -98,8 +98,8 @@ import TidelineTestKit
         }
     }
 
-    /// A model that lost a column and has it again finds it by filters, with what came meanwhile.
-    @Test func aColumnThatComesBackHasItsValues() async throws {
+    /// A model that lost a column and has it again finds it by filters, with the values pulled in between.
+    @Test func aColumnThatIsAddedAgainHasItsValues() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             let first = try await full(server, path)
@@ -121,7 +121,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func anotherTypeIsAClearErrorForWhoHasTheFormer() async throws {
+    @Test func anotherTypeIsAClearErrorForAStoreWithTheFormerOne() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             let app = try await full(server, path)
@@ -148,8 +148,8 @@ import TidelineTestKit
         }
     }
 
-    /// Some other program took the column: its name is never read as a text.
-    @Test(.enabled(if: Database.movesColumns)) func aColumnThatIsGoneIsAClearError() async throws {
+    /// Another program removed the column: its name is never read as text.
+    @Test(.enabled(if: Database.movesColumns)) func aRemovedColumnIsAClearError() async throws {
         try await withTemporaryFile { path in
             let app = try await full(try await makeServer(), path)
             let items = try app.client.syncTable(Plain.self)
@@ -161,8 +161,8 @@ import TidelineTestKit
         }
     }
 
-    /// SQLite takes a quoted name of nothing for a text, unless it is told not to.
-    @Test(.enabled(if: Database.movesColumns)) func aQuotedNameIsNoText() throws {
+    /// SQLite reads a quoted name of an unknown column as text, unless this is switched off.
+    @Test(.enabled(if: Database.movesColumns)) func aQuotedNameIsNotAText() throws {
         let database = try Database(path: ":memory:")
         try database.execute(#"CREATE TABLE "t" ("a" TEXT)"#)
         #expect(throws: SQLiteError.self) { try database.integer(#"SELECT "b" FROM "t""#) }

@@ -1,4 +1,4 @@
-// SQLiteStore.check(): a file that is whole, and files that are not.
+// SQLiteStore.check(): an intact file, and damaged files.
 
 import Foundation
 import Testing
@@ -14,17 +14,17 @@ import TidelineSQLite
         return store
     }
 
-    @Test func aWholeFileIsSound() async throws {
+    @Test func anIntactFileIsSound() async throws {
         try await withTemporaryFile { path in
             let report = try await store(path).check()
             #expect(report == StoreReport())
-            // Tables that were not opened are not looked at.
+            // Tables that were not opened are not checked.
             let unopened = try await SQLiteStore(path: path).check()
             #expect(unopened.isSound)
         }
     }
 
-    @Test func whatSomethingElseChangedIsTold() async throws {
+    @Test func changesOfAnotherProgramAreReported() async throws {
         try await withTemporaryFile { path in
             let store = try await store(path)
             do {
@@ -42,13 +42,13 @@ import TidelineSQLite
         }
     }
 
-    /// What happens to a file.
+    /// The ways to damage a file.
     enum Damage: CaseIterable {
-        /// Pages in the middle, without the first ones, which opening reads.
+        /// Pages in the middle, without the first pages, which are read when the file is opened.
         case middle
         /// The second half of the pages.
         case end
-        /// The second half is not there.
+        /// The second half is missing.
         case cut
     }
 
@@ -73,7 +73,7 @@ import TidelineSQLite
         try file.close()
     }
 
-    /// That a file is damaged, and what to do.
+    /// The error says that the file is damaged, and what to do.
     private func expectClear(_ error: any Error, _ path: String) {
         let error = error as? SyncError
         #expect(error?.code == .storeFailure)
@@ -82,7 +82,7 @@ import TidelineSQLite
         #expect(message.contains("Put a copy of it back, or give another path and pull anew"))
     }
 
-    @Test(arguments: Damage.allCases) func damagedPagesAreTold(_ damage: Damage) async throws {
+    @Test(arguments: Damage.allCases) func damagedPagesAreReported(_ damage: Damage) async throws {
         try await withTemporaryFile { path in
             try await store(path).close()
             try self.damage(path, damage)
@@ -98,8 +98,9 @@ import TidelineSQLite
         }
     }
 
-    /// A read gives the row as it was stored, or tells of the damage.
-    @Test(arguments: Damage.allCases) func damagedRowsAreNotGiven(_ damage: Damage) async throws {
+    /// A read returns the row as it was stored, or reports the damage.
+    @Test(arguments: Damage.allCases) func damagedRowsAreNotReturned(_ damage: Damage) async throws
+    {
         try await withTemporaryFile { path in
             try await store(path).close()
             try self.damage(path, damage)

@@ -1,4 +1,4 @@
-// The turn of several processes on one store: a lease that is held without any lock.
+// The sync turn of several processes on one store: a lease that needs no lock.
 
 import Foundation
 import Synchronization
@@ -46,19 +46,23 @@ import TidelineTestKit
     func oneHasTheTurn() async throws {
         try await withTemporaryFile { path in
             let (one, two) = (try SQLiteStore(path: path), try SQLiteStore(path: path))
-            let first = try #require(one.takeSyncTurn(at: now, lease: lease, isForced: false))
-            #expect(two.takeSyncTurn(at: now, lease: lease, isForced: false) == nil)
-            // The same store may take it again.
-            let again = try #require(one.takeSyncTurn(at: now, lease: lease, isForced: false))
+            let first = try #require(
+                one.acquireSyncLease(at: now, duration: lease, isForced: false)
+            )
+            #expect(two.acquireSyncLease(at: now, duration: lease, isForced: false) == nil)
+            // The same store may take the turn again.
+            let again = try #require(
+                one.acquireSyncLease(at: now, duration: lease, isForced: false)
+            )
             #expect(again == first)
             let descriptor = open(path + "-sync", O_RDWR)
             #expect(descriptor >= 0)
             #expect(flock(descriptor, LOCK_EX | LOCK_NB) == 0)
             close(descriptor)
-            one.endSyncTurn(again)
-            #expect(two.takeSyncTurn(at: now, lease: lease, isForced: false) == nil)
-            one.endSyncTurn(first)
-            #expect(two.takeSyncTurn(at: now, lease: lease, isForced: false) != nil)
+            one.releaseSyncLease(again)
+            #expect(two.acquireSyncLease(at: now, duration: lease, isForced: false) == nil)
+            one.releaseSyncLease(first)
+            #expect(two.acquireSyncLease(at: now, duration: lease, isForced: false) != nil)
         }
     }
 
@@ -66,25 +70,29 @@ import TidelineTestKit
     func aLostTurn() async throws {
         try await withTemporaryFile { path in
             let (one, two) = (try SQLiteStore(path: path), try SQLiteStore(path: path))
-            let first = try #require(one.takeSyncTurn(at: now, lease: lease, isForced: false))
+            let first = try #require(
+                one.acquireSyncLease(at: now, duration: lease, isForced: false)
+            )
             let later = now.addingTimeInterval(5)
-            #expect(one.holdsSyncTurn(first, at: later, lease: lease))
+            #expect(one.renewSyncLease(first, at: later, duration: lease))
             let late = now.addingTimeInterval(14)
-            // It was renewed.
-            #expect(two.takeSyncTurn(at: late, lease: lease, isForced: false) == nil)
+            // The lease was renewed.
+            #expect(two.acquireSyncLease(at: late, duration: lease, isForced: false) == nil)
             let end = now.addingTimeInterval(16)
-            let second = try #require(two.takeSyncTurn(at: end, lease: lease, isForced: false))
-            #expect(!one.holdsSyncTurn(first, at: end, lease: lease))
-            one.endSyncTurn(first)
-            #expect(two.holdsSyncTurn(second, at: end, lease: lease))
+            let second = try #require(
+                two.acquireSyncLease(at: end, duration: lease, isForced: false)
+            )
+            #expect(!one.renewSyncLease(first, at: end, duration: lease))
+            one.releaseSyncLease(first)
+            #expect(two.renewSyncLease(second, at: end, duration: lease))
             // A new turn of the same store does not revive the lost one.
-            let third = try #require(one.takeSyncTurn(at: end, lease: lease, isForced: true))
-            #expect(one.holdsSyncTurn(third, at: end, lease: lease))
-            #expect(!one.holdsSyncTurn(first, at: end, lease: lease))
+            let third = try #require(one.acquireSyncLease(at: end, duration: lease, isForced: true))
+            #expect(one.renewSyncLease(third, at: end, duration: lease))
+            #expect(!one.renewSyncLease(first, at: end, duration: lease))
         }
     }
 
-    /// The answer to the first request of `one` comes when the test says so.
+    /// The answer to the first request of `one` is delivered when the test says so.
     private struct Scene {
         let one: Device
         let two: Device
@@ -106,13 +114,13 @@ import TidelineTestKit
     }
 
     @Test("another process can push while a push waits for its answer")
-    func anotherProcessGoesOn() async throws {
+    func anotherProcessContinues() async throws {
         try await withTemporaryFile { path in
             let scene = try await Scene(path)
             try await scene.one.todos().insert(Todo(id: "a", text: "first"))
             let push = Task { try await scene.one.context.push() }
-            await scene.gate.reached()
-            // The waits of `two` take no time, so the turn is taken by force in the end.
+            try await scene.gate.reached()
+            // The waits of `two` take no time, so it takes the turn by force in the end.
             #expect(try await scene.two.context.push().completed == 1)
             try await scene.two.todos().update(id: "a") { $0.text = "second" }
             #expect(try await scene.two.context.push().completed == 1)
@@ -140,14 +148,14 @@ import TidelineTestKit
             try await remote.insert(Todo(id: "a", text: "old"))
             scene.gate.answersBeforeGate()
             let pull = Task { try await scene.one.todos().pull(queryID: nil) }
-            await scene.gate.reached()
+            try await scene.gate.reached()
             try await scene.two.todos().pull(queryID: nil)
             try await scene.two.todos().insert(Todo(id: "b", text: "new"))
             try await scene.two.todos().update(id: "a") { $0.text = "new" }
             #expect(try await scene.two.context.push().completed == 2)
             scene.gate.open()
             _ = try await pull.value
-            // A page without 'b' that is a whole reading would have removed it.
+            // A complete page without 'b' would have removed that row.
             let texts = try await scene.one.todos().read(sortedBy: [.ascending(\.id)])
                 .map { "\($0.id) \($0.text)" }
             #expect(texts == ["a new", "b new"])
@@ -155,7 +163,7 @@ import TidelineTestKit
     }
 }
 
-/// Passes requests on; the first one that is no GET of the events waits in the middle.
+/// Passes requests on; the first one except a GET of the events waits in the middle.
 final class GatedTransport: Transport {
     private let inner: any Transport
     private let hasReached = Mutex(false)
@@ -164,23 +172,23 @@ final class GatedTransport: Transport {
 
     init(_ inner: any Transport) { self.inner = inner }
 
-    /// The server answers before the wait, not after it.
+    /// Makes the server answer before the wait, not after it.
     func answersBeforeGate() { answersFirst.withLock { $0 = true } }
 
-    func reached() async { while !hasReached.withLock({ $0 }) { await Task.yield() } }
+    func reached() async throws { try await until { hasReached.withLock({ $0 }) } }
 
     func open() { isOpen.withLock { $0 = true } }
 
-    private func wait() async {
+    private func wait() async throws {
         hasReached.withLock { $0 = true }
-        while !isOpen.withLock({ $0 }) { await Task.yield() }
+        try await until { isOpen.withLock({ $0 }) }
     }
 
     func send(_ request: TransportRequest) async throws -> TransportResponse {
         let isFirst = answersFirst.withLock { $0 }
-        if !isFirst { await wait() }
+        if !isFirst { try await wait() }
         let answer = try await inner.send(request)
-        if isFirst { await wait() }
+        if isFirst { try await wait() }
         return answer
     }
 

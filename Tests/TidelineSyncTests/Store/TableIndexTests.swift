@@ -1,4 +1,4 @@
-// The indexes that a model asks for: made, used, and gone with the wish.
+// The indexes that a model declares: created, used, and removed with the declaration.
 
 import Foundation
 import Testing
@@ -55,7 +55,7 @@ import TidelineSQLite
         return try await Device(ScriptedTransport(), store: store, tables: [table]).context
     }
 
-    @Test func theyComeAndGoWithTheModel() async throws {
+    @Test func indexesFollowTheModel() async throws {
         try await withTemporaryFile { path in
             _ = try await open(path, Plain.self)
             #expect(try indexes(path) == [])
@@ -76,7 +76,7 @@ import TidelineSQLite
         }
     }
 
-    @Test func anIndexOfWhatIsNoColumnIsRefused() async throws {
+    @Test func anIndexOfAnUnknownColumnIsRejected() async throws {
         let error = await #expect(throws: SyncError.self) { try await open(":memory:", Wrong.self) }
         #expect(error?.message.contains("Wrong") == true)
     }

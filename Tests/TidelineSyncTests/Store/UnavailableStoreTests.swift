@@ -1,5 +1,5 @@
-// A store that cannot be read for a while, as on a locked phone: nothing is lost, and what observes and syncs
-// goes on by itself.
+// A store that cannot be read for a while, as on a locked phone: nothing is lost, and observers and sync resume by
+// themselves.
 
 import Foundation
 import Synchronization
@@ -52,7 +52,7 @@ private final class LockableStore: ForwardingStore {
         NSError(domain: NSPOSIXErrorDomain, code: 1),
     ]
 
-    @Test("errors of a file that may not be used at this moment are not failures")
+    @Test("errors of a file that is temporarily unavailable are not failures")
     func codes() async throws {
         for fault in Self.faults {
             let store = LockableStore()
@@ -87,7 +87,7 @@ private final class LockableStore: ForwardingStore {
         }
     }
 
-    @Test("a store that cannot be opened at the start says so, and opens later")
+    @Test("a store that cannot be opened at the start reports it, and opens later")
     func atTheStart() async throws {
         let store = LockableStore()
         store.lock(POSIXError(.EPERM))
@@ -99,7 +99,7 @@ private final class LockableStore: ForwardingStore {
         #expect(try await client.syncTable(Todo.self).read().isEmpty)
     }
 
-    @Test("observers go on by themselves, and miss no change")
+    @Test("observers resume by themselves, and miss no change")
     func observers() async throws {
         for fault in Self.faults {
             let store = LockableStore()
@@ -115,7 +115,7 @@ private final class LockableStore: ForwardingStore {
                 for try await rows in todos.observe() { return rows.count }
                 return -1
             }
-            while rests.count == 0 { await Task.yield() }
+            try await until { rests.count != 0 }
             store.unlock()
             rests.end(forAll: true)
             #expect(try await first.value == 0)
@@ -133,7 +133,7 @@ private final class LockableStore: ForwardingStore {
         }
     }
 
-    @Test("automatic sync goes on by itself with backoff")
+    @Test("automatic sync resumes by itself with backoff")
     func automaticSync() async throws {
         let store = LockableStore()
         let server = try await makeServer()
@@ -155,7 +155,7 @@ private final class LockableStore: ForwardingStore {
             if case .blocked(by: .failure(.storeUnavailable, _)) = status { break }
         }
         #expect(device.client.lastSyncError?.code == .storeUnavailable)
-        while waits.withLock({ $0.count }) < 3 { await Task.yield() }
+        try await until { waits.withLock({ $0.count }) >= 3 }
         store.unlock()
         for await status in device.client.syncStatus where status == .idle { break }
         #expect(try await device.context.pendingOperationCount == 0)
@@ -163,8 +163,8 @@ private final class LockableStore: ForwardingStore {
     }
 
     /// The folder of the file is moved away, so that no connection can be opened.
-    @Test("a file that comes back is read again")
-    func aFileThatComesBack() async throws {
+    @Test("a file that was moved back is read again")
+    func aMovedFileIsReadAgain() async throws {
         try await withTemporaryFile { path in
             let folder = URL(filePath: path).deletingLastPathComponent().appending(path: "inner")
             let away = folder.deletingLastPathComponent().appending(path: "away")
@@ -173,7 +173,7 @@ private final class LockableStore: ForwardingStore {
             let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: file))
             let todos = try device.todos()
             try await todos.insert(Todo(id: "a"))
-            // Without a connection that is open already.
+            // No connection is open yet.
             await device.store.suspend()
             try FileManager.default.moveItem(at: folder, to: away)
             #expect(await code { _ = try await todos.read() } == .storeUnavailable)

@@ -1,4 +1,4 @@
-// BatchAdapter: takes batches in front of a transport that knows single requests only.
+// BatchAdapter: accepts batches for a transport that supports only single requests.
 
 import Foundation
 import Synchronization
@@ -7,21 +7,21 @@ import TidelineCore
 
 /// Sends each request of a batch to `inner`, in order, and answers them as one.
 final class BatchAdapter: Transport {
-    /// What happens to a batch.
+    /// The fate of a batch.
     enum Fate: Sendable {
         case deliver
-        /// The first so many requests are done, and no answer comes.
+        /// The first requests, up to this number, are executed, and no answer arrives.
         case cut(Int)
-        /// The batch as a whole is answered so.
+        /// The batch as a whole gets this answer.
         case answer(TransportResponse)
-        /// The first so many requests are answered, the others left out.
+        /// The first requests, up to this number, are answered, and the others are left out.
         case partial(Int)
     }
 
     private let inner: any Transport
     private let state: Mutex<(fates: [Fate], sizes: [Int])>
 
-    /// How many requests of a batch are done; to the others the batch has no room for an answer.
+    /// The number of requests of a batch that are executed; the others do not fit into the answer.
     private let answersMax: Int
 
     init(_ inner: any Transport, _ fates: [Fate] = [], answersMax: Int = .max) {
@@ -30,7 +30,7 @@ final class BatchAdapter: Transport {
         state = Mutex((fates, []))
     }
 
-    /// How many requests each batch had.
+    /// The number of requests in each batch.
     var sizes: [Int] { state.withLock { $0.sizes } }
 
     func add(_ fates: Fate...) { state.withLock { $0.fates += fates } }
@@ -49,8 +49,8 @@ final class BatchAdapter: Transport {
         case .cut(let few), .partial(let few): count = min(few, count)
         }
         var answers: [String] = []
-        for (place, (id, part)) in parts.prefix(count).enumerated() {
-            let answer = place < answersMax ? try await inner.send(part) : Self.noRoom
+        for (index, (id, part)) in parts.prefix(count).enumerated() {
+            let answer = index < answersMax ? try await inner.send(part) : Self.responseTooLarge
             answers.append(Self.text(id, answer))
         }
         if case .cut = fate {
@@ -60,7 +60,7 @@ final class BatchAdapter: Transport {
         return TransportResponse(status: 200, body: Array(body.utf8))
     }
 
-    private static let noRoom = TransportResponse(
+    private static let responseTooLarge = TransportResponse(
         status: 503,
         headers: ["Retry-After": "0"],
         body: Array(#"{"error":"Not done.","code":"batchAnswersTooLarge"}"#.utf8)
@@ -103,7 +103,7 @@ final class BatchAdapter: Transport {
     }
 }
 
-/// The parts of a JSON text as the bytes that they are: a repeat has to have the same.
+/// Splits a JSON text into parts with their original bytes, because a retry must have the same bytes.
 private enum RawJSON {
     static func elements(of name: String, in text: [UInt8]) -> [[UInt8]] {
         guard let list = member(name, of: text) else { return [] }
@@ -119,14 +119,14 @@ private enum RawJSON {
         return nil
     }
 
-    /// What stands between the outer brackets, split at commas and colons.
+    /// Returns the ranges between the outer brackets, split at commas and colons.
     private static func values(in text: [UInt8]) -> [Range<Int>] {
         var result: [Range<Int>] = []
         var depth = 0
         var isText = false
         var isEscaped = false
         var start = 1
-        for (place, byte) in text.enumerated() {
+        for (index, byte) in text.enumerated() {
             if isText {
                 if isEscaped {
                     isEscaped = false
@@ -142,11 +142,11 @@ private enum RawJSON {
             case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
             case UInt8(ascii: "}"), UInt8(ascii: "]"):
                 depth -= 1
-                if depth == 0, place > start { result.append(start..<place) }
+                if depth == 0, index > start { result.append(start..<index) }
             case UInt8(ascii: ","), UInt8(ascii: ":"):
                 guard depth == 1 else { continue }
-                result.append(start..<place)
-                start = place + 1
+                result.append(start..<index)
+                start = index + 1
             default: break
             }
         }

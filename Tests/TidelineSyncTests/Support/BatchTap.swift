@@ -1,25 +1,25 @@
-// BatchTap: looks at the batches on their way to a server, and loses or refuses some.
+// BatchTap: records the batches to a server, and loses or rejects some of them.
 
 import Foundation
 import Synchronization
 import Tideline
 import TidelineCore
 
-/// Passes requests on; what happens to batches comes from a list.
+/// Passes requests on; the fates of batches are taken from a list.
 final class BatchTap: Transport {
     enum Fate: Sendable {
         case deliver
         case dropRequest
         case dropAnswer
         case answer(Int)
-        /// Something that happens before the batch is delivered.
+        /// A closure that runs before the batch is delivered.
         case first(@Sendable () async throws -> Void)
-        /// Something that happens, and then this answer in place of the server's.
+        /// A closure, and then this answer instead of the server's.
         case say(String, first: @Sendable () async throws -> Void)
     }
 
     private let inner: any Transport
-    /// Without the server's word batches come as they are.
+    /// Hides the server's support for compression, so that batches are plain.
     private let hidesCodings: Bool
     private let state: Mutex<(fates: [Fate], bodies: [String], singles: [String])>
 
@@ -35,7 +35,7 @@ final class BatchTap: Transport {
     /// The single writes, by method and path.
     var singles: [String] { state.withLock { $0.singles } }
 
-    /// The names of the groups of each batch, in the order of its requests; `-` without one.
+    /// The group names of each batch, in the order of its requests; `-` for none.
     var groups: [[String]] {
         bodies.map { body in
             let json = try? JSONSerialization.jsonObject(with: Data(body.utf8)) as? [String: Any]
@@ -64,7 +64,7 @@ final class BatchTap: Transport {
             _ = try await inner.send(request)
             throw Self.lost
         case .answer(let status):
-            // Of the server itself, but for what a proxy says while the server is away.
+            // Marks the answer as the server's own, except for a proxy's answers while the server is away.
             guard (400..<500).contains(status), ![404, 405, 408, 429].contains(status) else {
                 return TransportResponse(status: status)
             }

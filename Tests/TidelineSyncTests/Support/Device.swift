@@ -1,4 +1,4 @@
-// Device: a client with its store, in front of a script or a server in this process.
+// Device: a client with its store, in front of a script or an in-process server.
 
 import Foundation
 import Synchronization
@@ -32,7 +32,7 @@ struct Note: SyncRecord, Hashable {
     var body = ""
 }
 
-/// A device of a test.
+/// A device in a test.
 struct Device: Sendable {
     let client: SyncClient
     let store: any LocalStore
@@ -78,7 +78,7 @@ struct Device: Sendable {
 
     func todos() throws -> SyncTable<Todo> { try client.syncTable(Todo.self) }
 
-    /// The push's error; nil when it went well.
+    /// Pushes, and returns the push's error; nil if it succeeded.
     func push() async throws -> PushError? {
         do {
             try await context.push()
@@ -88,16 +88,16 @@ struct Device: Sendable {
         }
     }
 
-    /// The queue, one text for each operation.
+    /// Returns the queue, one text for each operation.
     func queue() async throws -> [String] {
         try await context.pendingOperations().map { operation in
-            let marks =
+            let flags =
                 (operation.isAttempted ? " attempted" : "") + (operation.isParked ? " parked" : "")
-            return "\(operation.kind) \(operation.itemID)\(marks)"
+            return "\(operation.kind) \(operation.itemID)\(flags)"
         }
     }
 
-    /// The rows of a table as the store has them, without who holds them.
+    /// Returns the rows of a table as the store has them, without query membership.
     func rows(_ table: String = "Todo") async throws -> [Row] {
         try await store.read { try $0.rows(TableQuery(), in: table) }
             .map { row in
@@ -107,14 +107,14 @@ struct Device: Sendable {
             }
     }
 
-    /// A row that the server has, without the push of an insert; another query holds it.
+    /// Stores rows that the server has, without the push of an insert; another query contains them.
     func seed(_ rows: [Row], _ table: String = "Todo") async throws {
-        let held = rows.map { row in
+        let stored = rows.map { row in
             var row = row
             row["__queries"] = .integer(1 << 40)
             return row
         }
-        try await store.write { try $0.put(held, in: table) }
+        try await store.write { try $0.put(stored, in: table) }
     }
 }
 
@@ -137,7 +137,7 @@ final class Waits: Sendable {
     }
 }
 
-/// The server's row `id`, as text.
+/// Returns the server's row `id`, as text.
 func serverRow(
     _ id: String,
     _ version: Int,
@@ -153,12 +153,12 @@ func serverRow(
     """
 }
 
-/// The time at which a version was stored: so many seconds into the year 2026.
+/// Returns the commit timestamp of a version: that many seconds into the year 2026.
 func stamp(_ version: Int) -> String {
     Timestamp(microseconds: 1_767_225_600_000_000 + Int64(version) * 1_000_000).text
 }
 
-/// A page of rows.
+/// Returns a page of rows.
 func page(_ rows: [String], next: String? = nil) -> ScriptedTransport.Answer {
     .json(
         200,
@@ -167,7 +167,7 @@ func page(_ rows: [String], next: String? = nil) -> ScriptedTransport.Answer {
     )
 }
 
-/// The row `id` as the store has it after a pull of `version`.
+/// Returns the row `id` as the store has it after a pull of `version`.
 func localRow(_ id: String, _ version: Int, text: String = "server", rank: Int? = nil) -> Row {
     [
         "id": .string(id), "text": .string(text), "complete": false,
@@ -178,8 +178,8 @@ func localRow(_ id: String, _ version: Int, text: String = "server", rank: Int? 
     ]
 }
 
-/// A server in this process with the tables of these tests; its clock is so many seconds ahead of
-/// that of the devices.
+/// Makes an in-process server with the tables of these tests; its clock is `ahead` seconds ahead of the devices'
+/// clocks.
 func makeServer(pageSize: Int? = nil, ahead: Int64 = 0) async throws -> InProcessServer {
     let time = (1_800_000_000 + ahead) * 1_000_000
     return try await InProcessServer(
@@ -199,7 +199,7 @@ func makeServer(pageSize: Int? = nil, ahead: Int64 = 0) async throws -> InProces
     )
 }
 
-/// A path that nothing is at yet; the folder goes when the test ends.
+/// Runs `body` with a path at which no file exists; the folder is removed when the test ends.
 func withTemporaryFile<Result>(
     _ body: (String) async throws -> Result
 ) async throws -> Result {
@@ -210,7 +210,7 @@ func withTemporaryFile<Result>(
     return try await body(folder.appending(path: "store.sqlite").path())
 }
 
-/// The error's code, where a call throws a ``SyncError``.
+/// Returns the code of the ``SyncError`` that a call throws.
 func code(_ body: () async throws -> Void) async -> SyncError.Code? {
     do {
         try await body()

@@ -1,10 +1,9 @@
-// GroupScene: a device that sends transactions, its server, and somebody else who writes there.
+// GroupScene: a device that sends transactions, its server, and another device that writes to the server.
 
 import Testing
 import Tideline
 import TidelineTestKit
 
-/// A device in front of a server with some rows, and somebody else in front of it.
 struct GroupScene {
     let server: InProcessServer
     let tap: BatchTap
@@ -44,7 +43,7 @@ struct GroupScene {
         }
     }
 
-    /// Somebody else changes a row on the server.
+    /// Changes a row on the server from the other device.
     func interfere(_ id: String, text: String = "theirs") async throws {
         let table = other.client.table(Todo.self)
         let row = try #require(try await table.read(id: id))
@@ -53,8 +52,8 @@ struct GroupScene {
         try await table.update(changed)
     }
 
-    /// What the server has: the texts of its todos by id, and its notes.
-    func truth() async throws -> [String] {
+    /// Returns the contents of the server: the texts of its todos by id, and its notes.
+    func serverContents() async throws -> [String] {
         let todos = try await other.client.table(Todo.self).read(sortedBy: [.ascending(\.id)])
         let notes = try await other.client.table(Note.self).read(sortedBy: [.ascending(\.id)])
         return todos.map { "\($0.id) \($0.text)" } + notes.map { "note \($0.id) \($0.body)" }

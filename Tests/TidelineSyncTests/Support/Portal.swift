@@ -5,7 +5,7 @@ import Synchronization
 import Tideline
 import TidelineCore
 
-/// Answers some requests itself, and records what it sees.
+/// Answers some requests itself, and records all requests.
 final class Portal: Transport {
     typealias Rule = @Sendable (TransportRequest) -> TransportResponse?
 
@@ -27,10 +27,10 @@ final class Portal: Transport {
 
     var seen: [Seen] { state.withLock { $0.seen } }
 
-    /// Answers what the rule has an answer for; nil passes everything on.
+    /// Answers the requests for which the rule returns an answer; nil passes all requests on.
     func answer(_ rule: Rule?) { state.withLock { $0.rule = rule } }
 
-    /// Answers the next requests, as many as given, and goes away.
+    /// Answers the next `count` requests, and then passes requests on.
     func answer(next count: Int, _ response: TransportResponse) {
         let countdown = Countdown(count)
         answer { _ in countdown.next() ? response : nil }

@@ -1,4 +1,4 @@
-// RestorableServer: a server of a test whose database is backed up, and restored or replaced.
+// RestorableServer: a test's server whose database is backed up, and restored or replaced.
 
 import Foundation
 import Synchronization
@@ -59,7 +59,7 @@ final class RestorableServer: Transport {
         )
     }
 
-    /// Each look at it is ten milliseconds later.
+    /// A clock that advances ten milliseconds with each read.
     private final class Clock: Sendable {
         private let time: Mutex<Int64>
 
@@ -84,7 +84,7 @@ final class RestorableServer: Transport {
         return copy
     }
 
-    /// Goes on with a backup, as after `tideline restore`, or with an empty database.
+    /// Continues with a backup, as after `tideline restore`, or with an empty database.
     func restore(_ backup: String?) async throws {
         let number = state.withLock { state in
             state.count += 1
@@ -95,7 +95,7 @@ final class RestorableServer: Transport {
             try Self.copy(backup, to: file)
             _ = try DatabaseCare(path: file).renewEpoch()
         }
-        // A restore comes hours after what it lost.
+        // A restore happens hours after the lost writes.
         time.withLock { $0 += 3_600_000_000 }
         let server = try await Self.server(file, definitions, time)
         state.withLock { state in
@@ -110,7 +110,7 @@ final class RestorableServer: Transport {
         }
     }
 
-    /// The requests that came, as methods and paths.
+    /// The requests so far, as methods and paths.
     var sent: [String] {
         state.withLock { $0.sent.map { "\($0.method) \($0.url.path())" } }
     }
@@ -130,7 +130,7 @@ final class RestorableServer: Transport {
     }
 }
 
-/// Runs a test with a server whose database is in a folder of its own.
+/// Runs a test with a server whose database is in a temporary folder.
 func withRestorableServer<Result>(
     softDelete: Bool = true,
     _ body: (RestorableServer) async throws -> Result

@@ -1,4 +1,4 @@
-// Rests, CountingStore: who sleeps until a test lets it go on, and how often a store was read.
+// Rests, CountingStore: sleeps that a test ends, and a store that counts its reads.
 
 import Foundation
 import Synchronization
@@ -16,7 +16,7 @@ final class Rests: Sendable {
 
     private let state = Mutex(State())
 
-    /// How many sleeps have begun.
+    /// The number of sleeps that have started.
     var count: Int { state.withLock { $0.count } }
 
     var environment: SyncEnvironment {
@@ -26,19 +26,19 @@ final class Rests: Sendable {
             fraction: { 0 },
             sleep: { [self] _ in
                 await withCheckedContinuation { sleeper in
-                    let goesOn = state.withLock { state in
+                    let isFinished = state.withLock { state in
                         state.count += 1
                         if !state.isOpen { state.sleepers.append(sleeper) }
                         return state.isOpen
                     }
-                    if goesOn { sleeper.resume() }
+                    if isFinished { sleeper.resume() }
                 }
                 try Task.checkCancellation()
             }
         )
     }
 
-    /// Lets those that sleep go on, and from now on everybody where `forAll` says so.
+    /// Ends the current sleeps, and all later ones if `forAll`.
     func end(forAll: Bool = false) {
         let sleepers = state.withLock { state in
             defer { state.sleepers = [] }

@@ -1,4 +1,4 @@
-// ScriptedTransport: a server made of a list: each request takes the next answer.
+// ScriptedTransport: a server that is a list: each request gets the next answer.
 
 import Foundation
 import Synchronization
@@ -10,14 +10,14 @@ final class ScriptedTransport: Transport {
     /// One answer.
     enum Answer: Sendable {
         case response(Int, HTTPFields, String)
-        /// No answer comes.
+        /// No answer arrives.
         case lost
-        /// Something that is no error of transports.
+        /// An error that is not a transport error.
         case broken
-        /// What a closure says, after it has done what it likes.
+        /// Runs a closure that returns the answer.
         case run(@Sendable (Recorded) async throws -> Answer)
 
-        /// JSON; an error of the server's gets the members of a problem body.
+        /// JSON; a server error gets the members of a problem body.
         static func json(_ status: Int, _ body: String, _ headers: HTTPFields = [:]) -> Answer {
             guard (400..<500).contains(status), body.hasPrefix(#"{"error""#) else {
                 return .response(status, headers, body)
@@ -26,8 +26,10 @@ final class ScriptedTransport: Transport {
             return .response(status, headers, members + body.dropFirst())
         }
 
-        /// An answer without a row; an empty success names the request, and a refusal is the server's, with its problem body, unless a gateway
-        /// often answers with that status.
+        /// An answer without a row.
+        ///
+        /// An empty success names the request, and a rejection is the server's, with its problem body, unless a
+        /// gateway often answers with that status.
         static func status(_ status: Int, _ headers: HTTPFields = [:]) -> Answer {
             if [200, 204].contains(status), headers == [:] {
                 return .response(status, ["Repeatability-Result": "accepted"], "")
@@ -47,17 +49,17 @@ final class ScriptedTransport: Transport {
         var ifMatch: String?
         var body: String?
         var requestID: String?
-        /// What `Authorization` and `X-ZUMO-AUTH` say.
+        /// The values of `Authorization` and `X-ZUMO-AUTH`.
         var bearer: String?
         var zumoAuth: String?
-        /// What `X-ZUMO-INSTALLATION-ID` says.
+        /// The value of `X-ZUMO-INSTALLATION-ID`.
         var installation: String?
-        /// What `Content-Encoding` says.
+        /// The value of `Content-Encoding`.
         var coding: String?
 
         var description: String { "\(method) \(target) \(ifMatch ?? "-") \(body ?? "-")" }
 
-        /// The query without its percent-encoding.
+        /// The query without percent-encoding.
         var query: String {
             let parts = target.split(separator: "?", maxSplits: 1)
             return parts.count < 2 ? "" : String(parts[1]).removingPercentEncoding ?? ""
@@ -74,10 +76,9 @@ final class ScriptedTransport: Transport {
     private let otherwise: Answer?
     private let takesBatches: Bool
 
-    /// `otherwise` answers what the list has no answer for.
+    /// Answers requests from a list; `otherwise` answers the requests after its end.
     ///
-    /// Batches are refused, conditional reads fail, and neither is recorded,
-    /// unless the script answers them.
+    /// Batches are rejected, conditional reads fail, and neither is recorded, unless the script answers them.
     init(_ answers: [Answer] = [], otherwise: Answer? = nil, takesBatches: Bool = false) {
         state = Mutex((answers, []))
         self.otherwise = otherwise
@@ -86,7 +87,7 @@ final class ScriptedTransport: Transport {
 
     var sent: [Recorded] { state.withLock { $0.sent } }
 
-    /// How many answers nobody asked for.
+    /// The number of unused answers.
     var unused: Int { state.withLock { $0.answers.count } }
 
     func add(_ answers: Answer...) { state.withLock { $0.answers += answers } }
@@ -95,7 +96,7 @@ final class ScriptedTransport: Transport {
         if !takesBatches, request.url.path().hasSuffix("/$batch") {
             return TransportResponse(status: 404)
         }
-        // A look whether conditions arrive: they do.
+        // A probe for conditional requests: they are supported.
         if request.method == "GET", request.headers["If-Match"] != nil {
             return TransportResponse(status: 412, body: Array(serverRow("other", 0).utf8))
         }

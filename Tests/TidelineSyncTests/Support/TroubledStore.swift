@@ -6,14 +6,14 @@ import TidelineCore
 import TidelineSQLite
 import TidelineTestKit
 
-/// Passes everything on; what happens to the next writes is scripted.
+/// Passes all calls on; the fates of the next writes are scripted.
 final class TroubledStore: ForwardingStore {
     enum Fate: Sendable {
-        /// The work is done and then rolled back.
+        /// The work is executed and then rolled back.
         case rollBack
         /// The first run is rolled back, the second one counts.
         case runTwice
-        /// As `rollBack`, and SQLite says that the disk is full.
+        /// Like `rollBack`, and SQLite reports that the disk is full.
         case fillDisk
     }
 
@@ -21,14 +21,14 @@ final class TroubledStore: ForwardingStore {
 
     let inner: any LocalStore
     private let fates = Mutex<[Fate]>([])
-    /// How many transactions are stored before the process is gone; nil while it lives on.
+    /// The number of transactions until the process ends; nil if it does not end.
     private let left = Mutex<Int?>(nil)
 
     init(_ inner: any LocalStore = MemoryStore()) { self.inner = inner }
 
     func add(_ fate: Fate) { fates.withLock { $0.append(fate) } }
 
-    /// Stores so many transactions, and nothing after them.
+    /// Stores this number of transactions, and nothing after them.
     func kill(after count: Int) { left.withLock { $0 = count } }
 
     private func isKilled() -> Bool {

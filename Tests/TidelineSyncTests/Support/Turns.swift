@@ -1,4 +1,4 @@
-// Turns and blocking: for closures that are not asynchronous.
+// Turns and blocking: helpers for closures that are not asynchronous.
 
 import Foundation
 import Synchronization
@@ -15,7 +15,7 @@ final class Turns: Sendable {
     }
 }
 
-/// A queue for tasks: those that wait for others may hold all threads that tasks have.
+/// An executor for tasks, because waiting tasks may block all threads of the pool.
 private final class OwnQueue: TaskExecutor {
     private let queue = DispatchQueue(label: "blocking")
 

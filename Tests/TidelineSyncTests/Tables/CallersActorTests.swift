@@ -1,4 +1,4 @@
-// No call parses, reads or writes on the actor of its caller: a long list must not hold up a screen.
+// No call parses, reads or writes on the actor of its caller, because a long list must not block a screen.
 
 import Dispatch
 import Foundation
@@ -9,17 +9,17 @@ import TidelineCore
 import TidelineTestKit
 
 @Suite struct CallersActorTests {
-    /// What was done on the main thread.
+    /// The work that ran on the main thread.
     private final class Watch: Sendable {
         static let shared = Watch()
         private let state = Mutex<Set<String>>([])
-        private let mark = DispatchSpecificKey<Bool>()
+        private let mainQueueKey = DispatchSpecificKey<Bool>()
 
-        private init() { DispatchQueue.main.setSpecific(key: mark, value: true) }
+        private init() { DispatchQueue.main.setSpecific(key: mainQueueKey, value: true) }
 
         /// The main actor runs on the main queue, which is not on the main thread in every runner.
         static var isOnMainActor: Bool {
-            Thread.isMainThread || DispatchQueue.getSpecific(key: shared.mark) == true
+            Thread.isMainThread || DispatchQueue.getSpecific(key: shared.mainQueueKey) == true
         }
 
         var seen: Set<String> { state.withLock { $0 } }
@@ -30,7 +30,7 @@ import TidelineTestKit
         }
     }
 
-    /// A record that says where it is decoded.
+    /// A record that reports the thread on which it is decoded.
     private struct Item: SyncRecord {
         static let tableName = "Todo"
         var id: String
@@ -51,14 +51,14 @@ import TidelineTestKit
         init(from decoder: any Decoder) throws {
             let values = try decoder.container(keyedBy: CodingKeys.self)
             id = try values.decode(String.self, forKey: .id)
-            // A placeholder that only shows the columns has no id.
+            // The placeholder that only shows the columns has no id.
             if !id.isEmpty { Watch.shared.note("decode") }
             text = try values.decode(String.self, forKey: .text)
             updatedAt = try values.decodeIfPresent(Date.self, forKey: .updatedAt)
         }
     }
 
-    /// A store that says where it is called.
+    /// A store that reports the thread on which it is called.
     private final class WatchedStore: ForwardingStore {
         let inner: any LocalStore = MemoryStore()
 
@@ -77,7 +77,7 @@ import TidelineTestKit
         }
     }
 
-    /// A transport that says where it is called: the answer is read where the call returns.
+    /// A transport that reports the thread on which it is called: the answer is read where the call returns.
     private struct WatchedTransport: Transport {
         let inner: any Transport
 
@@ -87,7 +87,7 @@ import TidelineTestKit
         }
     }
 
-    @MainActor @Test func nothingIsDoneOnTheMainActor() async throws {
+    @MainActor @Test func noWorkRunsOnTheMainActor() async throws {
         let server = try await makeServer(pageSize: 2)
         let client = SyncClient(
             endpoint: Device.endpoint,

@@ -14,7 +14,7 @@ import TidelineTestKit
         return try await Device(transport, store: try SQLiteStore(path: path))
     }
 
-    /// Runs a change in a task that is cancelled already; the error.
+    /// Runs a change in a task that is already cancelled, and returns the error.
     private func cancelled(
         _ body: @escaping @Sendable () async throws -> Void
     ) async -> SyncError? {
@@ -47,7 +47,7 @@ import TidelineTestKit
         }
     }
 
-    /// The rows that were stored before are taken back, and nothing behind them is begun.
+    /// The rows that were stored before are rolled back, and no later row is started.
     @Test(arguments: [false, true])
     func aTransactionEndsBetweenTwoRows(file: Bool) async throws {
         try await withTemporaryFile { path in
@@ -73,14 +73,14 @@ import TidelineTestKit
             #expect(count.withLock { $0 } == 10)
             #expect(try await device.queue() == [])
             #expect(try await device.todos().read() == [])
-            // The device goes on.
+            // The device continues to work.
             try await device.todos().insert(Todo(id: "a"))
             #expect(try await device.queue() == ["insert a"])
         }
     }
 
-    /// What the closure throws is passed on as it is, also this.
-    @Test func anErrorOfTheClosureIsItsOwn() async throws {
+    /// The closure's error is passed on unchanged, also this one.
+    @Test func anErrorOfTheClosureIsPassedOn() async throws {
         let device = try await device(false, "")
         await #expect(throws: CancellationError.self) {
             try await device.context.transaction { _ in throw CancellationError() }
@@ -94,7 +94,7 @@ import TidelineTestKit
         #expect(error?.code == .cancelled)
     }
 
-    @Test func verifyPurgeAndCheckTellHowFarTheyAre() async throws {
+    @Test func verifyPurgeAndCheckReportTheirProgress() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             let store = try SQLiteStore(path: path)

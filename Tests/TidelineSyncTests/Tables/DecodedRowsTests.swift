@@ -1,4 +1,4 @@
-// DecodedRows: what an observer is given, without decoding again what has not changed.
+// DecodedRows: the values for an observer, without decoding unchanged rows again.
 
 import Foundation
 import Synchronization
@@ -22,9 +22,9 @@ import TidelineTestKit
         #expect(Counted.decoded.withLock { $0 } - before < 10)
     }
 
-    /// Rows come, change, move and leave, and some do not decode: what is given is what a whole look
-    /// gives, and comes where it is another one.
-    @Test(arguments: 0..<200) func aRunGivesWhatAWholeLookGives(seed: Int) throws {
+    /// Rows are added, changed, moved and removed, and some do not decode: the values equal those of a complete read,
+    /// and are published if they differ from the previous ones.
+    @Test(arguments: 0..<200) func aRunReturnsTheValuesOfACompleteRead(seed: Int) throws {
         var random = SeededGenerator(seed: UInt64(seed))
         var observed = DecodedRows<Row>()
         var (rows, last): ([Row], [Row]?) = ([], nil)
@@ -48,7 +48,7 @@ import TidelineTestKit
         }
     }
 
-    /// A record without the version; rows with 0 do not decode.
+    /// Returns the record without the version; rows with 0 do not decode.
     private static func shown(_ row: Row) -> Row? {
         guard row["n"] != 0 else { return nil }
         var record = row

@@ -1,4 +1,4 @@
-// The system property `deleted` in queries of the device: its rows are never deleted.
+// The system property `deleted` in queries on the device, whose rows are never deleted.
 
 import Foundation
 import Testing
@@ -39,7 +39,7 @@ private struct Marked: SyncRecord, Hashable {
     }
 
     @Test(arguments: StoreKind.allCases)
-    func filtersTakeItForFalse(kind: StoreKind) async throws {
+    func filtersReadDeletedAsFalse(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let (_, marked, rows) = try await device(kind, path)
             try await marked.insert([Marked(id: "a", text: "x"), Marked(id: "b", text: "y")])
@@ -62,7 +62,7 @@ private struct Marked: SyncRecord, Hashable {
     }
 
     @Test(arguments: StoreKind.allCases)
-    func ordersAndSelectionsTakeIt(kind: StoreKind) async throws {
+    func ordersAndSelectionsAcceptDeleted(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let (_, marked, _) = try await device(kind, path)
             try await marked.insert([Marked(id: "a", text: "x"), Marked(id: "b", text: "y")])
@@ -75,7 +75,7 @@ private struct Marked: SyncRecord, Hashable {
     }
 
     @Test(arguments: StoreKind.allCases)
-    func observersTransactionsAndPurgesTakeIt(kind: StoreKind) async throws {
+    func observersTransactionsAndPurgesAcceptDeleted(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let (device, marked, rows) = try await device(kind, path)
             var lists = marked.observe(where: { $0.deleted == false }).makeAsyncIterator()
@@ -96,9 +96,9 @@ private struct Marked: SyncRecord, Hashable {
         }
     }
 
-    /// A query without an id lets go of what its filter holds for here and the server does not send.
+    /// A query without an id removes the local matches of its filter that the server does not return.
     @Test(arguments: StoreKind.allCases)
-    func pullsTakeIt(kind: StoreKind) async throws {
+    func pullsAcceptDeleted(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let transport = ScriptedTransport()
             let (device, marked, _) = try await device(kind, path, transport)
@@ -107,7 +107,7 @@ private struct Marked: SyncRecord, Hashable {
             transport.add(page([serverRow("b", 1)]))
             try await marked.pull(queryID: nil, where: { $0.deleted == false })
             #expect(try await marked.read().map(\.id) == ["b"])
-            // An answer to a push says whether the query still holds the row.
+            // An answer to a push shows whether the query still contains the row.
             transport.add(page([serverRow("b", 1)]))
             try await marked.pull(queryID: "live", where: { $0.deleted == false })
             try await marked.update(id: "b") { $0.text = "mine" }

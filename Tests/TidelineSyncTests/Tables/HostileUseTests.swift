@@ -1,5 +1,5 @@
-// Uses that an app does not mean: endpoints that may not be used, rows that do not fit, windows
-// below zero, tasks that are cancelled while they wait.
+// Unintended uses by an app: invalid endpoints, rows that do not decode, negative windows, and tasks that are cancelled
+// while they wait.
 
 import Foundation
 import Testing
@@ -12,7 +12,7 @@ import TidelineTestKit
 
     // MARK: - Endpoints
 
-    /// The endpoint is looked at when something is to be sent, and not before.
+    /// The endpoint is checked when a request is to be sent, and not before.
     @Test func localWorkNeedsNoEndpoint() async throws {
         let url = try #require(URL(string: "http://example.com"))
         let device = try await Device(transport, endpoint: url)
@@ -29,9 +29,9 @@ import TidelineTestKit
         #expect(await code { try await device.todos().pull(queryID: nil) } == .insecureEndpoint)
     }
 
-    /// Requests put their paths behind the endpoint: a query there would be lost, or in their way.
+    /// Requests append their paths to the endpoint: a query there would be lost, or would break the path.
     @Test(arguments: ["https://example.com/x?key=secret", "https://example.com/#top"])
-    func anEndpointWithAQueryIsRefused(_ text: String) async throws {
+    func anEndpointWithAQueryIsRejected(_ text: String) async throws {
         let device = try await Device(transport, endpoint: try #require(URL(string: text)))
         try await device.todos().insert(Todo(id: "a"))
         let error = await #expect(throws: SyncError.self) {
@@ -44,9 +44,9 @@ import TidelineTestKit
         #expect(transport.sent.isEmpty)
     }
 
-    // MARK: - Rows that do not fit
+    // MARK: - Rows that do not decode
 
-    private func misfit() async throws -> Device {
+    private func deviceWithADecodingFailure() async throws -> Device {
         let device = try await Device(transport)
         try await device.seed([
             localRow("a", 1), ["id": "b", "text": "two", "complete": "perhaps"], localRow("c", 1),
@@ -55,7 +55,7 @@ import TidelineTestKit
     }
 
     @Test func aReadNamesTheRowOrLeavesItOut() async throws {
-        let device = try await misfit()
+        let device = try await deviceWithADecodingFailure()
         let error = await #expect(throws: SyncError.self) { try await device.todos().read() }
         #expect(error?.code == .rowDoesNotFit)
         for word in ["'Todo'", "'b'", "'complete'", "onDecodingFailure: .skip"] {
@@ -67,8 +67,8 @@ import TidelineTestKit
         #expect(try await device.todos().read().map(\.id) == ["a", "c"])
     }
 
-    @Test func observeHasTheSameChoice() async throws {
-        let device = try await misfit()
+    @Test func observersHaveTheSameChoice() async throws {
+        let device = try await deviceWithADecodingFailure()
         let todos = try device.todos()
         var strict = todos.observe(onDecodingFailure: .throw).makeAsyncIterator()
         let error = await #expect(throws: SyncError.self) { try await strict.next() }
@@ -85,8 +85,8 @@ import TidelineTestKit
     // MARK: - Windows
 
     @Test(arguments: [(-1, 0), (Int.min, 0), (3, -1)])
-    func aWindowBelowZeroIsRefused(limit: Int, offset: Int) async throws {
-        let device = try await misfit()
+    func aNegativeWindowIsRejected(limit: Int, offset: Int) async throws {
+        let device = try await deviceWithADecodingFailure()
         let todos = try device.todos()
         let query = Query<Todo>().limited(to: limit, offset: offset)
         let error = await #expect(throws: SyncError.self) {
@@ -108,8 +108,8 @@ import TidelineTestKit
 
     // MARK: - Cancelled tasks
 
-    /// While one push stands still, those who wait for their turn can be called off.
-    @Test func whoWaitsForATurnEndsWhenCancelled() async throws {
+    /// While one push is waiting, callers that wait for their turn can be cancelled.
+    @Test func aCallerThatWaitsForATurnEndsWhenCancelled() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a"))
         let (gate, opener) = AsyncStream<Void>.makeStream()
@@ -133,11 +133,11 @@ import TidelineTestKit
         #expect(await purge.value == .cancelled)
         opener.yield()
         #expect(try await first.value.completed == 1)
-        // Nobody holds the turn that a cancelled task waited for.
+        // No caller has the turn that a cancelled task waited for.
         #expect(try await device.context.push().completed == 0)
     }
 
-    @Test func aCancelledPullSaysSo() async throws {
+    @Test func aCancelledPullReportsTheCancellation() async throws {
         let device = try await Device(transport)
         transport.add(
             .run { _ in
@@ -149,7 +149,7 @@ import TidelineTestKit
         #expect(await pull.value == .cancelled)
     }
 
-    // MARK: - Tables and seeds that cannot be
+    // MARK: - Invalid tables and seeds
 
     @Test(
         arguments: [
@@ -164,7 +164,7 @@ import TidelineTestKit
             ),
         ]
     )
-    func columnsThatCannotBeAreRefused(columns: [ColumnDefinition], fault: String) async throws {
+    func invalidColumnsAreRejected(columns: [ColumnDefinition], fault: String) async throws {
         let schema = TableSchema(name: "Loose", columns: columns)
         await #expect {
             _ = try await Device(transport, schemas: [schema])
@@ -173,7 +173,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func rulesForColumnsOfNoTableAreRefused() async throws {
+    @Test func rulesForUnknownColumnsAreRejected() async throws {
         await #expect {
             _ = try await Device(transport, conflicts: .merge(["text": .append, "nope": .max]))
         } throws: { error in
@@ -182,7 +182,7 @@ import TidelineTestKit
         _ = try await Device(transport, conflicts: .merge(["body": .append]))
     }
 
-    @Test func aSeedIsWhatATableHolds() async throws {
+    @Test func invalidSeedsAreRejected() async throws {
         for seed in [
             [Todo(id: "a"), Todo(id: "a")], [Todo(id: "a/b")], [Todo(id: "a", text: "a\u{0}b")],
         ] {
@@ -190,7 +190,7 @@ import TidelineTestKit
         }
     }
 
-    /// A sequence of a column that may be null, and more values than it would do to compare one by one.
+    /// A list for a column that may be null, with more values than can be compared one by one.
     @Test func listsMayBeLong() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
@@ -200,7 +200,7 @@ import TidelineTestKit
         #expect(try await todos.read(where: { ids.contains($0.id) }).map(\.id) == ["c"])
     }
 
-    @Test func messagesSayWhatIsAtFault() async throws {
+    @Test func messagesNameTheFault() async throws {
         let device = try await Device(transport)
         await #expect {
             _ = try await device.todos().insert(Todo(text: "a\u{0}b"))
@@ -215,11 +215,11 @@ import TidelineTestKit
         }
     }
 
-    // MARK: - Limits that cannot be kept
+    // MARK: - Invalid limits
 
-    /// Each limit with each odd value: whatever comes of it, nothing traps and nothing hangs.
+    /// Each limit with each unusual value: nothing traps, and nothing hangs.
     @Test(arguments: [-1, 0, 1, Int.max - 1, .max])
-    func oddLimits(value: Int) async throws {
+    func unusualLimitsDoNotTrap(value: Int) async throws {
         for limit in SyncLimits.rowLimits + SyncLimits.countLimits {
             var limits = SyncLimits()
             limits[keyPath: limit] = value
@@ -232,7 +232,7 @@ import TidelineTestKit
     }
 
     @Test(arguments: [Duration.seconds(Int64.min), .seconds(-1), .zero, .seconds(Int64.max)])
-    func oddTimes(value: Duration) async throws {
+    func unusualTimesDoNotTrap(value: Duration) async throws {
         for limit in SyncLimits.timeLimits {
             var limits = SyncLimits()
             limits[keyPath: limit] = value
@@ -262,7 +262,7 @@ import TidelineTestKit
         for limit in SyncLimits.timeLimits { #expect(clamped[keyPath: limit] == .zero) }
     }
 
-    /// What every app does, once.
+    /// Makes the usual calls of an app once.
     private func useOnce(_ limits: SyncLimits, _ what: String) async throws {
         let device = try await Device(
             try await makeServer().transport,
@@ -279,10 +279,10 @@ import TidelineTestKit
         try? await device.todos().purge(force: true)
     }
 
-    // MARK: - What the server has
+    // MARK: - The server's row
 
-    /// What dropping a rejected operation would leave, before it is dropped.
-    @Test func anErrorSaysWhatTheServerHas() async throws {
+    /// The row that dropping a rejected operation would leave, before it is dropped.
+    @Test func anErrorDescribesTheServersRow() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("b", 1), localRow("c", 1)])
         try await device.todos().insert(Todo(id: "a", text: "only copy"))

@@ -1,4 +1,4 @@
-// insert of many records: one transaction, the rules of single inserts.
+// insert of many records: one transaction, with the rules of single inserts.
 
 import Foundation
 import Testing
@@ -28,7 +28,7 @@ import TidelineTestKit
         #expect(try await device.todos().insert([]) == [])
     }
 
-    /// What a record says of the server is no part of a new row.
+    /// The system columns of a record are not part of a new row.
     @Test(arguments: [false, true])
     func systemColumnsAreLeftOut(file: Bool) async throws {
         let device = try await device(file)
@@ -42,7 +42,7 @@ import TidelineTestKit
     @Test(arguments: [
         ["new", "here", "other"], ["new", "other", "new"], ["new", "other", "a/b"],
     ])
-    func oneThatCannotBeStoredKeepsOutAll(ids: [String]) async throws {
+    func aRecordThatCannotBeStoredPreventsAllInserts(ids: [String]) async throws {
         for file in [false, true] {
             let device = try await device(file)
             try await device.todos().insert(Todo(id: "here", text: "first"))
@@ -55,7 +55,7 @@ import TidelineTestKit
         }
     }
 
-    /// A deleted row that comes back is a replacement, as with one insert.
+    /// A deleted row that is inserted again is a replacement, as with a single insert.
     @Test(arguments: [false, true])
     func aDeleteInTheQueueBecomesAReplacement(file: Bool) async throws {
         let device = try await device(file)
@@ -66,7 +66,7 @@ import TidelineTestKit
         #expect(try await device.todos().read(id: "a")?.text == "back")
     }
 
-    /// One of a list has no version yet; an older copy of it must not overwrite what came since.
+    /// A row of a list has no version yet; an older copy of it must not overwrite later values.
     @Test func aListWithOneNewRowIsRemembered() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "a", rank: 1)])

@@ -1,4 +1,4 @@
-// LiveQuery, LiveStatus and previews: what views show, on the main actor.
+// LiveQuery, LiveStatus and previews: the values that views show, on the main actor.
 
 import Foundation
 import Observation
@@ -7,7 +7,7 @@ import Tideline
 import TidelineCore
 
 @Suite(.timeLimit(.minutes(10))) @MainActor struct LiveQueryTests {
-    /// Waits until something that is observed holds.
+    /// Waits until a condition on an observed value is true.
     private func until(_ condition: @MainActor () -> Bool) async {
         while !condition() {
             await withCheckedContinuation { (next: CheckedContinuation<Void, Never>) in
@@ -20,7 +20,7 @@ import TidelineCore
         }
     }
 
-    @Test func itShowsTheRecordsNowAndAfterEveryChange() async throws {
+    @Test func itShowsTheRecordsAndEachChange() async throws {
         let client = try await SyncClient.preview(seed: [Todo(id: "b"), Todo(id: "a", rank: 1)])
         let todos = try client.syncTable(Todo.self)
         let live = LiveQuery(todos, where: { !$0.complete }, sortedBy: [.ascending(\.id)])
@@ -41,7 +41,7 @@ import TidelineCore
         await until { live.items.count == 2 }
     }
 
-    @Test func anErrorIsShownAndTheNextQueryGoesOn() async throws {
+    @Test func anErrorIsShownAndTheNextQueryRuns() async throws {
         let client = try await SyncClient.preview(seed: [Todo(id: "a")])
         let live = LiveQuery(try client.syncTable(Todo.self))
         await until { live.items.count == 1 }
@@ -55,7 +55,7 @@ import TidelineCore
         await until { live.error == nil }
     }
 
-    /// Nothing keeps it: not its task, and the task ends with it.
+    /// Nothing retains it, not even its task, and the task ends with it.
     @Test func itEndsWithItsOwner() async throws {
         let client = try await SyncClient.preview(seed: [Todo(id: "a")])
         var live: LiveQuery<Todo>? = LiveQuery(try client.syncTable(Todo.self))
@@ -65,7 +65,7 @@ import TidelineCore
         #expect(gone == nil)
     }
 
-    /// A decoder that runs on the main actor's thread says so.
+    /// A record that reports whether it is decoded on the main thread.
     private struct Watched: SyncRecord {
         static let tableName = "Todo"
         var id = ""
@@ -94,7 +94,7 @@ import TidelineCore
         #expect(live.items.first?.text == "two")
     }
 
-    @Test func aPreviewIsFreshAndHasNoNetwork() async throws {
+    @Test func aPreviewIsEmptyAndHasNoNetwork() async throws {
         let first = try await SyncClient.preview(
             seed: [Todo(id: "", text: "one")],
             tables: [Note.self]

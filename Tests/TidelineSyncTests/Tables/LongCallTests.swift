@@ -1,5 +1,5 @@
-// Long calls tell how far they are; cancelled in the middle, nothing of them has happened, and another
-// call does all of it.
+// Long calls report their progress; if they are cancelled in the middle, nothing is changed, and a repeated call does
+// all of the work.
 
 import Foundation
 import Synchronization
@@ -15,8 +15,7 @@ import TidelineTestKit
         var text = 0
     }
 
-    /// Cancels a task at the first entry of a log that has some words; the client writes it in the middle
-    /// of its work.
+    /// Cancels a task at the first log entry with certain words; the client writes the entry in the middle of its work.
     private final class CancellingLog: SyncLog {
         private struct State {
             var words: String?
@@ -32,7 +31,7 @@ import TidelineTestKit
             }
         }
 
-        /// The code of the error of a call that is cancelled so.
+        /// Returns the code of the error of a call that is cancelled this way.
         func cancelled(
             at words: String,
             _ body: @escaping @Sendable () async throws -> Void
@@ -72,14 +71,14 @@ import TidelineTestKit
         )
     }
 
-    private func told(
+    private func reportedEvents(
         _ client: SyncClient,
         _ kind: SyncEvent.Kind,
         _ body: () async throws -> Void
     ) async throws -> [SyncEvent] {
         let events = client.syncContext.events
         try await body()
-        // The mark of the end.
+        // Marks the end of the events.
         try await client.syncTable(Todo.self).purge(where: { $0.id == "none" })
         var seen: [SyncEvent] = []
         for await event in events {
@@ -94,7 +93,7 @@ import TidelineTestKit
     private static func list() -> [Todo] { (0..<many).map { Todo(id: "t\($0)", text: "old") } }
 
     @Test(arguments: [false, true])
-    func listsAreChangedWholeOrNotAtAll(hasIDs: Bool) async throws {
+    func listsAreChangedCompletelyOrNotAtAll(hasIDs: Bool) async throws {
         try await withTemporaryFile { path in
             let client = try await client(ScriptedTransport(), SQLiteStore(path: path))
             let todos = try client.syncTable(Todo.self)
@@ -104,7 +103,10 @@ import TidelineTestKit
             #expect(await log.cancelled(at: words) { try await todos.insert(list) } == .cancelled)
             #expect(try await todos.count() == 0)
             #expect(try await client.syncContext.pendingOperationCount == 0)
-            #expect(try await told(client, .rowsChanged) { try await todos.insert(list) } == steps)
+            #expect(
+                try await reportedEvents(client, .rowsChanged) { try await todos.insert(list) }
+                    == steps
+            )
             let stored = try await todos.read()
             #expect(stored.count == Self.many)
             let edited = stored.map { todo in
@@ -115,7 +117,8 @@ import TidelineTestKit
             #expect(await log.cancelled(at: words) { try await todos.update(edited) } == .cancelled)
             #expect(try await todos.count(where: { $0.text == "old" }) == Self.many)
             #expect(
-                try await told(client, .rowsChanged) { try await todos.update(edited) } == steps
+                try await reportedEvents(client, .rowsChanged) { try await todos.update(edited) }
+                    == steps
             )
             #expect(try await todos.count(where: { $0.text == "mine" }) == Self.many)
             let ids = stored.map(\.id)
@@ -124,13 +127,14 @@ import TidelineTestKit
             )
             #expect(try await todos.count() == Self.many)
             #expect(
-                try await told(client, .rowsChanged) { try await todos.delete(ids: ids) } == steps
+                try await reportedEvents(client, .rowsChanged) { try await todos.delete(ids: ids) }
+                    == steps
             )
             #expect(try await client.syncContext.pendingOperationCount == 0)
         }
     }
 
-    @Test func aPurgeIsDoneWholeOrNotAtAll() async throws {
+    @Test func aPurgeIsCompleteOrHasNoEffect() async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path)
             let client = try await client(ScriptedTransport(), store)
@@ -150,15 +154,17 @@ import TidelineTestKit
                 } == .cancelled
             )
             #expect(try await todos.read(id: "r7")?.text == "mine")
-            let steps = try await told(client, .rowsRemoved) { try await todos.purge(force: true) }
+            let steps = try await reportedEvents(client, .rowsRemoved) {
+                try await todos.purge(force: true)
+            }
             #expect(steps == [500, 1000].map { .rowsRemoved(table: "Todo", removed: $0) })
             #expect(try await todos.count() == 0)
             #expect(try await client.syncContext.pendingOperationCount == 0)
         }
     }
 
-    /// Rows that another account holds, too, are looked at and stay.
-    @Test func aPurgeOfAnAccountIsDoneWholeOrNotAtAll() async throws {
+    /// Rows that are also in another account's queries are checked and stay.
+    @Test func aPurgeOfAnAccountIsCompleteOrHasNoEffect() async throws {
         try await withTemporaryFile { path in
             let (transport, signIn) = (ScriptedTransport(), SignIn("anna"))
             let client = SyncClient(
@@ -186,20 +192,23 @@ import TidelineTestKit
             }
             #expect(await log.cancelled(at: "Rows were removed.", purge) == .cancelled)
             #expect(try await todos.count() == 1900)
-            let steps = try await told(client, .rowsRemoved, purge)
+            let steps = try await reportedEvents(client, .rowsRemoved, purge)
             #expect(steps == [.rowsRemoved(table: "Todo", removed: 800)])
             #expect(try await todos.count() == 700)
         }
     }
 
-    @Test func whatIsNotThereIsNotToldAsChanged() async throws {
+    @Test func missingRowsAreNotReportedAsChanged() async throws {
         let client = try await client(ScriptedTransport(), MemoryStore())
         let todos = try client.syncTable(Todo.self)
         let ids = (0..<Self.many).map { "none\($0)" }
-        #expect(try await told(client, .rowsChanged) { try await todos.delete(ids: ids) } == [])
+        #expect(
+            try await reportedEvents(client, .rowsChanged) { try await todos.delete(ids: ids) }
+                == []
+        )
     }
 
-    @Test func aVerificationThatIsCancelledIsBegunAnew() async throws {
+    @Test func aCancelledVerificationIsRestarted() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             let client = try await client(server.transport, SQLiteStore(path: path))
@@ -213,7 +222,7 @@ import TidelineTestKit
             }
             #expect(await log.cancelled(at: "A verification begins.", verify) == .cancelled)
             #expect(try await todos.read().map(\.id) == ["a", "b"])
-            // What was compared is repaired whole.
+            // The differences that were found are all repaired.
             #expect(await log.cancelled(at: "Rows were compared.", verify) == .cancelled)
             #expect(try await todos.read().map(\.id) == ["a", "b", "c"])
             #expect(try await todos.verify(queryID: "all").isEqual)
@@ -223,8 +232,8 @@ import TidelineTestKit
         }
     }
 
-    /// Rows are brought into other columns whole or not at all; the former model still has them.
-    @Test func theColumnsOfAnotherModelAreMadeWholeOrNotAtAll() async throws {
+    /// Rows are moved to other columns completely or not at all; the former model can still read them.
+    @Test func theColumnsOfAnotherModelAreAddedCompletelyOrNotAtAll() async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path)
             let former = try await client(ScriptedTransport(), store, [Whole.self])

@@ -6,7 +6,7 @@ import Tideline
 import TidelineCore
 
 @Suite struct ODataQueryTests {
-    @Test func theContractsExample() throws {
+    @Test func theContractsExampleIsParsed() throws {
         let query = try Query<Todo>(odata: "$filter=complete eq false&$orderby=text")
         let other = try Query<Todo>(where: { $0.complete == false })
         #expect(query.filter == other.filter)
@@ -14,7 +14,7 @@ import TidelineCore
         #expect(query.limit == nil)
     }
 
-    @Test func everyOption() throws {
+    @Test func eachOptionIsParsed() throws {
         let query = try Query<Todo>(
             odata: "?$filter=rank gt 1&$orderby=rank desc,text&$top=5&$skip=2&$select=id,text"
                 + "&$count=true&__includeDeleted=true&owner=me"
@@ -45,13 +45,13 @@ import TidelineCore
     ]
 
     @Test(arguments: literals)
-    func encodings(text: String, expected: String) throws {
+    func encodingsAreDecoded(text: String, expected: String) throws {
         let query = try Query<Todo>(odata: text)
         #expect(query.filter == (try Query<Todo>(where: { $0.text == expected })).filter)
     }
 
-    /// `now()` is the device's moment for local rows, and the server's for a request.
-    @Test func nowIsTheMomentOfTheRead() async throws {
+    /// `now()` is the device's current time for local rows, and the server's for a request.
+    @Test func nowIsTheTimeOfTheRead() async throws {
         let device = try await Device(ScriptedTransport())
         let todos = try device.todos()
         try await todos.insert(Todo(id: "a"))
@@ -64,7 +64,7 @@ import TidelineCore
         #expect(written.contains("year%28now%28%29%29"))
     }
 
-    @Test func anEmptyTextIsAllRows() throws {
+    @Test func anEmptyTextMatchesAllRows() throws {
         for text in ["", "?", "$select=*"] {
             let query = try Query<Row>(odata: text)
             #expect(query.filter == nil)
@@ -94,7 +94,7 @@ import TidelineCore
     ]
 
     @Test(arguments: faultCases)
-    func faults(text: String, option: String, position: Int) {
+    func errorsNameTheOptionAndThePosition(text: String, option: String, position: Int) {
         let error = #expect(throws: SyncError.self) { try Query<Todo>(odata: text) }
         #expect(error?.code == .unsupportedQuery)
         let message = error?.message ?? ""

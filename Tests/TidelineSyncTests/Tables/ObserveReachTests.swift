@@ -1,4 +1,4 @@
-// Which changes run an observed query again: those that may change its result, and no others.
+// The changes that run an observed query again: those that may change its result, and no other ones.
 
 import Foundation
 import Synchronization
@@ -15,11 +15,11 @@ import TidelineTestKit
 
     private func change(_ rows: [(String, Row?)]) -> StoreChange {
         StoreChange([
-            "T": .these(rows.map { StoreChange.ChangedRow(id: $0.0, row: $0.1) })
+            "T": .rows(rows.map { StoreChange.ChangedRow(id: $0.0, row: $0.1) })
         ])
     }
 
-    @Test func onlyWhatMayChangeTheResultReaches() throws {
+    @Test func onlyRelevantChangesRunTheQuery() throws {
         let shown: Set = [ItemKey("a")]
         let few = try query("$filter=rank lt 5")
         let put = change([("b", Self.high)])
@@ -27,11 +27,11 @@ import TidelineTestKit
         #expect(!put.reaches(few, of: "U", shown: shown))
         #expect(put.reaches(try query(""), of: "T", shown: shown))
         #expect(put.reaches(try query("$filter=rank gt 5"), of: "T", shown: shown))
-        // What is shown has left, or is gone.
+        // A shown row has left the result, or is deleted.
         #expect(change([("a", Self.high)]).reaches(few, of: "T", shown: shown))
         #expect(change([("a", nil)]).reaches(few, of: "T", shown: shown))
         #expect(!change([("b", nil)]).reaches(few, of: "T", shown: shown))
-        // A row before the window moves it.
+        // A row before the window moves the window.
         let window = try query("$filter=rank lt 5&$skip=1&$top=1")
         #expect(change([("b", nil)]).reaches(window, of: "T", shown: shown))
         #expect(StoreChange(all: ["T"]).reaches(few, of: "T", shown: []))
@@ -49,19 +49,19 @@ import TidelineTestKit
         #expect(first.reaches(few, of: "T", shown: []))
         var many = change((0..<200).map { ("x\($0)", Self.high) })
         #expect(!many.reaches(few, of: "T", shown: []))
-        // Too many to be told one by one.
+        // Too many changes to be reported one by one.
         many.join(change((0..<200).map { ("y\($0)", Self.high) }))
         #expect(many.reaches(few, of: "T", shown: []) && many.reaches(all, of: "T", shown: []))
     }
 
-    /// What each observer was told last.
+    /// The last value of each observer.
     private final class Shown: Sendable {
         let items = Mutex<[Int: [Todo]]>([:])
     }
 
-    /// After random changes every observer shows what its query gives.
+    /// After random changes each observer shows the result of its query.
     @Test(arguments: [1, 2, 3] as [UInt64])
-    func everyObserverEndsWithWhatItsQueryGives(seed: UInt64) async throws {
+    func eachObserverEndsWithTheResultOfItsQuery(seed: UInt64) async throws {
         try await withTemporaryFile { path in
             let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
             let todos = try device.todos()

@@ -1,4 +1,4 @@
-// observe and events: what comes, what does not come, and when it ends.
+// observe and events: the published values, the values that are not published, and the end of a sequence.
 
 import Foundation
 import Testing
@@ -9,7 +9,7 @@ import TidelineCore
     private let transport = ScriptedTransport()
 
     @Test(arguments: StoreKind.allCases)
-    func nowAndAfterEveryChange(kind: StoreKind) async throws {
+    func observersGetTheResultAndEachChange(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let device = try await Device(transport, store: try await kind.stores(in: path)("one"))
             let todos = try device.todos()
@@ -28,8 +28,8 @@ import TidelineCore
         }
     }
 
-    /// The first change is shown at once; while the observer rests the others gather, and its query
-    /// runs once for all of them.
+    /// The first change is published at once; while the observer rests, later changes are gathered, and its query runs
+    /// once for all of them.
     @Test func changesGatherWhileAnObserverRests() async throws {
         let (rests, store) = (Rests(), CountingStore())
         defer { rests.end(forAll: true) }
@@ -56,7 +56,7 @@ import TidelineCore
         }
     }
 
-    @Test func whatLeavesTheResultAsItWasIsNoNews() async throws {
+    @Test func anUnchangedResultIsNotPublished() async throws {
         let device = try await Device(transport, tables: [Plain.self, Note.self])
         let todos = try device.client.syncTable(Plain.self)
         let notes = try device.client.syncTable(Note.self)
@@ -66,7 +66,7 @@ import TidelineCore
         try await todos.insert(Plain(id: "x", complete: true))
         try await todos.insert(Plain(id: "a", text: "one"))
         #expect(try await open.next()?.map(\.id) == ["a"])
-        // The push gives the row a version, which the record does not show.
+        // The push gives the row a version, which the record does not contain.
         transport.add(
             .json(201, #"{"id":"n","body":"","version":"v1"}"#),
             .json(201, serverRow("x", 1).replacing("false,\"rank", with: "true,\"rank")),
@@ -77,7 +77,7 @@ import TidelineCore
         #expect(try await open.next()?.map(\.id) == ["a", "b"])
     }
 
-    @Test func oneRecordAndCountsAreFollowed() async throws {
+    @Test func oneRecordAndCountsAreObserved() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         var one = todos.observe(id: "a").makeAsyncIterator()
@@ -108,7 +108,7 @@ import TidelineCore
         #expect(try await those.next()?.isEmpty == true)
     }
 
-    @Test func ordersAndLimitsHold() async throws {
+    @Test func ordersAndLimitsApply() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         var top = todos.observe(sortedBy: [.descending(\.rank)], limit: 2).makeAsyncIterator()
@@ -121,8 +121,8 @@ import TidelineCore
         #expect(try await top.next()?.map(\.id) == ["9", "5"])
     }
 
-    /// A sequence is what is watched; each iteration of it begins with what is so now.
-    @Test func eachIterationBeginsWithNow() async throws {
+    /// A sequence describes the query; each iteration of it starts with the current result.
+    @Test func eachIterationStartsWithTheCurrentResult() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         let (lists, counts) = (todos.observe(), todos.observeCount())
@@ -142,7 +142,7 @@ import TidelineCore
                 break
             }
         }
-        // One within another: each is told of everything by itself.
+        // Nested iterations: each receives all values independently.
         var seen: [Int] = []
         for try await list in lists {
             seen.append(list.count)
@@ -156,8 +156,8 @@ import TidelineCore
         #expect(seen == [3, 4])
     }
 
-    /// Nobody iterates any more: the query does not run again.
-    @Test func anIteratorThatIsGoneReadsNothing() async throws {
+    /// After the last iterator is gone, the query does not run again.
+    @Test func aReleasedIteratorReadsNothing() async throws {
         let store = CountingStore()
         let device = try await Device(transport, store: store)
         let todos = try device.todos()
@@ -184,8 +184,8 @@ import TidelineCore
         #expect(try await task.value == 1)
     }
 
-    /// A file keeps the name of a table in the letters that it was made with.
-    @Test func changesOfATableInOtherLettersAreTold() async throws {
+    /// A file keeps the letter case with which a table was created.
+    @Test func changesOfATableInAnotherCaseAreReported() async throws {
         try await withTemporaryFile { path in
             let former = TableSchema(name: "todo", columns: [ColumnDefinition("text", .string)])
             let store = try SQLiteStore(path: path)
@@ -207,7 +207,7 @@ import TidelineCore
         #expect(error?.code == .unsupportedQuery)
     }
 
-    @Test func eventsTellTheProgress() async throws {
+    @Test func eventsReportTheProgress() async throws {
         let device = try await Device(transport)
         let events = device.context.events
         try await device.todos().insert(Todo(id: "a"))

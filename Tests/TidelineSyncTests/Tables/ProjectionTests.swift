@@ -1,4 +1,4 @@
-// Records of a selection: nothing writes what was not read.
+// Records of a selection: no write contains a column that was not read.
 
 import Foundation
 import Testing
@@ -10,7 +10,7 @@ import TidelineTestKit
 @Suite struct ProjectionTests {
     private func selected() throws -> Query<Todo> { try Query<Todo>().selecting(\.text) }
 
-    /// A device with a row that the server has, too.
+    /// A device with a row that the server also has.
     private func device(_ server: InProcessServer) async throws -> Device {
         let device = try await Device(server.transport)
         try await device.todos().insert(Todo(id: "a", text: "milk", complete: true, rank: 5))
@@ -18,7 +18,7 @@ import TidelineTestKit
         return device
     }
 
-    @Test("an update with a record of a selection writes nothing that was not read")
+    @Test("an update with a record of a selection writes no column that was not read")
     func update() async throws {
         let device = try await device(try await makeServer())
         let todos = try device.todos()
@@ -34,7 +34,7 @@ import TidelineTestKit
         )
         #expect(try await todos.read(id: "a")?.rank == 5)
         #expect(try await device.queue() == [])
-        // The whole record, and the recommended form, work as ever.
+        // The whole record, and the recommended form, work as usual.
         var whole = try #require(try await todos.read(id: "a"))
         whole.complete = false
         whole.rank = nil
@@ -105,7 +105,7 @@ import TidelineTestKit
         #expect(try await todos.read(id: "b") == Todo(id: "b", text: "green tea"))
     }
 
-    @Test("a remote table is no way around")
+    @Test("a remote table has the same restriction")
     func remote() async throws {
         let device = try await device(try await makeServer())
         let remote = device.client.table(Todo.self)
@@ -117,7 +117,7 @@ import TidelineTestKit
         #expect(await code { try await remote.insert(copy) } == .partialRecord)
     }
 
-    @Test("a row that was made of a record of a selection is no way around on a remote table")
+    @Test("a row made from a record of a selection has the same restriction on a remote table")
     func remoteRows() async throws {
         let device = try await device(try await makeServer())
         let remote = device.client.table(Todo.self)
@@ -140,7 +140,7 @@ import TidelineTestKit
         var row = try #require(try await rows.read(query).items.first)
         row["text"] = "oat milk"
         try await rows.update(row)
-        // A record made of such a row has values that were not read, and so has a row made of that record.
+        // A record made from such a row has values that were not read, and so has a row made from that record.
         var copy = try row.decode(Todo.self)
         copy.text = "rice milk"
         #expect(await code { try await device.todos().update(copy) } == .partialRecord)

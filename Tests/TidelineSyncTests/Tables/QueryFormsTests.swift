@@ -1,4 +1,4 @@
-// The forms that take a whole Query or one id, and opening a client in one step.
+// The overloads that take a complete Query or one id, and opening a client in one step.
 
 import Foundation
 import Testing
@@ -27,7 +27,7 @@ import TidelineTestKit
         #expect(try await lists.next()?.map(\.id) == ["4", "3"])
     }
 
-    /// No order is no order, whatever the terms of one would be.
+    /// An empty order has no effect, whatever the type of its terms.
     @Test func anEmptyOrderIsOneForm() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
@@ -45,8 +45,8 @@ import TidelineTestKit
         await list.update(where: { !$0.complete }, sortedBy: [])
     }
 
-    /// An order of a query is written as those of reads are.
-    @Test func anOrderIsAnArrayOrOneByOne() async throws {
+    /// The order of a query is written like the order of a read.
+    @Test func anOrderIsAnArrayOrSingleTerms() async throws {
         let query = Query<Todo>()
         let wanted = try query.sorted(by: .descending(\.rank), .ascending(\.text)).table
         #expect(try query.sorted(by: [.descending(\.rank), .ascending(\.text)]).table == wanted)
@@ -58,7 +58,7 @@ import TidelineTestKit
         #expect(try query.sorted(by: .ascending(\.text)).table == one)
     }
 
-    @Test func allOfATableAreReadInATransaction() async throws {
+    @Test func allRowsOfATableAreReadInATransaction() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a"))
         let ids = try await device.context.transaction { transaction in
@@ -68,7 +68,7 @@ import TidelineTestKit
         #expect(ids == ["a"])
     }
 
-    /// A view that is made again and again watches a query once, and another one from then on.
+    /// A view that is created repeatedly observes a query once, until it has another query.
     @MainActor @Test func aViewFollowsItsQuery() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
@@ -80,7 +80,7 @@ import TidelineTestKit
         list.follow(low)
         list.follow(low)
         #expect(!list.isLoading)
-        // Something else is shown meanwhile: that the view is made again takes nothing back.
+        // The view shows another query now: creating the view again does not revert that.
         list.update(where: { $0.rank == 3 })
         list.follow(low)
         while list.isLoading { try await Task.sleep(for: .milliseconds(1)) }
@@ -131,15 +131,15 @@ import TidelineTestKit
         #expect(try await untyped.next() == 1)
     }
 
-    /// A filter that cannot be made is told by the sequence.
-    @Test func aCountThatCannotBeMadeThrows() async throws {
+    /// A filter that cannot be built makes the sequence throw.
+    @Test func anInvalidCountThrows() async throws {
         let device = try await Device(transport, tables: [Measured.self])
         let table = try device.client.syncTable(Measured.self)
         var counts = table.observeCount(where: { $0.isLong }).makeAsyncIterator()
         await #expect(throws: SyncError.self) { try await counts.next() }
     }
 
-    @Test func descriptorsOrderWhatIsObserved() async throws {
+    @Test func descriptorsOrderObservedRows() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         try await todos.insert([Todo(id: "a", text: "x"), Todo(id: "b", text: "y")])
@@ -148,8 +148,8 @@ import TidelineTestKit
         #expect(try await lists.next()?.map(\.id) == ["b"])
     }
 
-    /// What a transaction reads and what a view shows takes each kind of order in each form.
-    @Test func everyFormTakesEveryOrder() async throws {
+    /// Reads in transactions and views accept each kind of order in each form.
+    @Test func eachFormAcceptsEachOrder() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         let rows = try device.client.syncTable(named: "Todo")
@@ -177,25 +177,25 @@ import TidelineTestKit
 
     @MainActor
     private func expectShown(_ todos: SyncTable<Todo>, _ rows: SyncTable<Row>) async throws {
-        func expect<Record>(_ live: LiveQuery<Record>, _ id: (Record) -> String) async {
-            while live.isLoading { await Task.yield() }
+        func expect<Record>(_ live: LiveQuery<Record>, _ id: (Record) -> String) async throws {
+            try await until { !live.isLoading }
             #expect(live.items.map(id) == ["c", "b"])
         }
         let down = [SortDescriptor(\Todo.text, order: .reverse)]
-        await expect(LiveQuery(todos, sortedBy: [.descending(\.rank)], limit: 2), \.id)
-        await expect(LiveQuery(todos, sortedBy: down, limit: 2), \.id)
-        await expect(LiveQuery(todos, where: { $0.rank > 1 }, sortedBy: down), \.id)
-        await expect(LiveQuery(todos, where: #Predicate { $0.id != "a" }, sortedBy: down), \.id)
+        try await expect(LiveQuery(todos, sortedBy: [.descending(\.rank)], limit: 2), \.id)
+        try await expect(LiveQuery(todos, sortedBy: down, limit: 2), \.id)
+        try await expect(LiveQuery(todos, where: { $0.rank > 1 }, sortedBy: down), \.id)
+        try await expect(LiveQuery(todos, where: #Predicate { $0.id != "a" }, sortedBy: down), \.id)
         let order: [SortTerm<Row>] = [.descending("rank")]
-        await expect(LiveQuery(rows, where: { $0["rank"] > 1 }, sortedBy: order), \.id)
+        try await expect(LiveQuery(rows, where: { $0["rank"] > 1 }, sortedBy: order), \.id)
         let live = LiveQuery(todos)
         live.update(sortedBy: down, limit: 2)
-        await expect(live, \.id)
+        try await expect(live, \.id)
         live.update(where: #Predicate { $0.id != "a" }, sortedBy: down)
-        await expect(live, \.id)
+        try await expect(live, \.id)
         let untyped = LiveQuery(rows)
         untyped.update(where: { $0["rank"] > 1 }, sortedBy: order)
-        await expect(untyped, \.id)
+        try await expect(untyped, \.id)
     }
 
     @Test func aQueryIsPurged() async throws {
@@ -210,17 +210,17 @@ import TidelineTestKit
         #expect(try await todos.read().map(\.id) == ["b"])
     }
 
-    @Test func caughtUpTakesEveryForm() async throws {
+    @Test func syncAcceptsEachForm() async throws {
         let device = try await Device(transport)
         let rows = try device.client.syncTable(named: "Todo")
         transport.add(page([serverRow("a", 1)]), page([]))
-        try await rows.caughtUp(queryID: nil, where: { $0["complete"] == false })
-        try await device.todos().caughtUp(queryID: nil, where: #Predicate { $0.complete })
+        try await rows.sync(queryID: nil, where: { $0["complete"] == false })
+        try await device.todos().sync(queryID: nil, where: #Predicate { $0.complete })
         #expect(transport.sent[0].query.contains("complete eq false"))
         #expect(transport.sent[1].query.contains("complete"))
     }
 
-    @Test func openIsOneStep() async throws {
+    @Test func openNeedsOneStep() async throws {
         let client = try await SyncClient.open(
             endpoint: Device.endpoint,
             store: MemoryStore(),

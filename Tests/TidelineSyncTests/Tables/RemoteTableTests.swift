@@ -1,4 +1,4 @@
-// RemoteTable: every verb as a request, and every answer as a result or an error.
+// RemoteTable: each verb as a request, and each answer as a result or an error.
 
 import Foundation
 import Testing
@@ -45,7 +45,7 @@ import TidelineTestKit
         )
     }
 
-    @Test func aReadOfWhatIsNotThereIsNil() async throws {
+    @Test func aReadOfAMissingRowIsNil() async throws {
         transport.add(
             .json(404, #"{"error":"No row."}"#),
             .json(410, #"{"error":"Deleted."}"#),
@@ -56,9 +56,9 @@ import TidelineTestKit
         #expect(try await todos.read(id: "a")?.id == "a")
     }
 
-    /// A proxy that knows no such path says the same: the list of the table decides.
+    /// A proxy without such a path gives the same answer: the table's list decides.
     @Test(arguments: [404, 410])
-    func anUnprovenAbsenceIsLookedUp(status: Int) async throws {
+    func anUnprovenAbsenceLeadsToALookup(status: Int) async throws {
         transport.add(.status(status), page([]), .status(status), page([serverRow("a", 1)]))
         #expect(try await todos.read(id: "a") == nil)
         await #expect(throws: SyncError.self) { try await todos.read(id: "a") }
@@ -66,7 +66,7 @@ import TidelineTestKit
         await #expect(throws: SyncError.self) { try await todos.read(id: "a") }
     }
 
-    @Test func everyPageIsFollowed() async throws {
+    @Test func allPagesAreRead() async throws {
         transport.add(
             page([serverRow("a", 1), serverRow("b", 2)], next: "$skip=2"),
             .json(
@@ -84,14 +84,15 @@ import TidelineTestKit
         )
     }
 
-    @Test func aLimitEndsTheReading() async throws {
+    @Test func aLimitEndsTheRead() async throws {
         transport.add(page([serverRow("a", 1), serverRow("b", 2)], next: "$skip=2"))
-        let query = try Query<Todo>(where: { $0.rank == nil }).limited(to: 2).parameter("x", "1 2")
+        var query = try Query<Todo>(where: { $0.rank == nil }).limited(to: 2)
+        query.parameters["x"] = "1 2"
         #expect(try await todos.read(query).items.count == 2)
         #expect(transport.sent.map(\.query) == ["$filter=rank eq null&$top=2&x=1 2"])
     }
 
-    @Test func countsAskForNoRows() async throws {
+    @Test func countsRequestNoRows() async throws {
         transport.add(.json(200, #"{"items":[],"count":41}"#), .json(200, #"{"items":[]}"#))
         #expect(try await todos.count(where: { $0.complete }) == 41)
         #expect(transport.sent.map(\.query) == ["$filter=complete&$top=0&$count=true"])
@@ -110,7 +111,7 @@ import TidelineTestKit
         #expect(error?.serverItem?.version == "v4")
     }
 
-    static let refusedCases: [(Int, String, SyncError.Code)] = [
+    static let rejectedCases: [(Int, String, SyncError.Code)] = [
         (400, #"{"error":"no such column"}"#, .badRequest), (401, "", .unauthorized),
         (403, "", .forbidden), (429, "", .tooManyRequests), (404, "", .notFound),
         (410, "", .notFound),
@@ -118,8 +119,12 @@ import TidelineTestKit
         (302, "", .serverError), (200, "<html></html>", .badResponse), (201, "", .badResponse),
     ]
 
-    @Test(arguments: refusedCases)
-    func refusals(status: Int, body: String, expected: SyncError.Code) async throws {
+    @Test(arguments: rejectedCases)
+    func rejectionsHaveTheirErrorCodes(
+        status: Int,
+        body: String,
+        expected: SyncError.Code
+    ) async throws {
         let transport = ScriptedTransport(
             otherwise: body.isEmpty && status >= 400 ? .status(status) : .json(status, body)
         )
@@ -131,12 +136,11 @@ import TidelineTestKit
         #expect(await code { try await todos.delete(id: "a") } == expected)
     }
 
-    /// What the server says means the same to a pull, to a read of its table, to a write there and
-    /// to an operation that was pushed.
+    /// A server's answer has the same meaning for a pull, a read of the table, a remote write, and a pushed operation.
     @Test(arguments: [
         302, 400, 401, 403, 404, 405, 408, 409, 410, 412, 413, 415, 422, 429, 500, 501, 503,
     ])
-    func codesAreThoseOfPulls(status: Int) async throws {
+    func codesMatchThoseOfPulls(status: Int) async throws {
         for body in ["", #"{"error":"No."}"#] {
             let transport = ScriptedTransport(otherwise: .json(status, body))
             let device = try await Device(transport)
@@ -156,29 +160,29 @@ import TidelineTestKit
         }
     }
 
-    @Test func noAnswerIsOffline() async throws {
+    @Test func aMissingAnswerMeansOffline() async throws {
         transport.add(.lost, .lost, .broken)
         #expect(await code { try await todos.insert(Todo(id: "a")) } == .offline)
         #expect(await code { _ = try await todos.read() } == .offline)
         #expect(await code { _ = try await todos.read(id: "a") } == .offline)
     }
 
-    @Test func plainHTTPToAnotherMachineIsRefused() async throws {
+    @Test func plainHTTPToAnotherMachineIsRejected() async throws {
         let url = try #require(URL(string: "http://example.com"))
-        let refused = SyncClient(endpoint: url, transport: transport)
-        #expect(await code { _ = try await refused.table(Todo.self).read() } == .insecureEndpoint)
+        let insecure = SyncClient(endpoint: url, transport: transport)
+        #expect(await code { _ = try await insecure.table(Todo.self).read() } == .insecureEndpoint)
         #expect(transport.sent.isEmpty)
-        let asked = SyncClient(
+        let allowed = SyncClient(
             endpoint: url,
             transport: transport,
             allowsInsecureEndpoint: true
         )
         transport.add(page([]))
-        #expect(try await asked.table(Todo.self).read().isEmpty)
+        #expect(try await allowed.table(Todo.self).read().isEmpty)
     }
 
-    /// What v4 has no words for is an error before anything is sent; locally it works.
-    @Test func aQueryWithoutWordsIsNotSent() async throws {
+    /// A query that v4 cannot express is an error before a request is sent; it works locally.
+    @Test func aQueryThatCannotBeExpressedIsNotSent() async throws {
         let device = try await Device(transport, tables: [Priced.self])
         let local = try device.client.syncTable(Priced.self)
         try await device.seed([["id": "a", "price": 2.5]], "Priced")
@@ -203,8 +207,8 @@ import TidelineTestKit
         #expect(transport.sent.last?.query == "$filter=round(price) eq 3.0")
     }
 
-    /// Literals are written in the form of their columns.
-    @Test func literalsHaveTheFormOfTheirColumns() async throws {
+    /// Literals are written in the format of their columns.
+    @Test func literalsHaveTheFormatOfTheirColumns() async throws {
         let key = try #require(UUID(uuidString: "6BA7B810-9DAD-11D1-80B4-00C04FD430C8"))
         let device = try await Device(transport, tables: [Priced.self])
         transport.add(page([]), page([]))

@@ -1,4 +1,4 @@
-// What no server takes is refused when it is stored, and nothing is queued.
+// Values that no server accepts are rejected when they are stored, and nothing is queued.
 
 import Foundation
 import Testing
@@ -17,7 +17,7 @@ import TidelineTestKit
         var version: String?
     }
 
-    private func expectRefused(
+    private func expectRejected(
         _ column: String,
         _ body: () async throws -> Void
     ) async throws {
@@ -27,22 +27,22 @@ import TidelineTestKit
         #expect(error?.message.contains("'a'") == true)
     }
 
-    @Test func textsWithNULAreRefused() async throws {
+    @Test func textsWithNULAreRejected() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         try await device.seed([["id": "a", "text": "x", "version": "v1"]])
         let bad = Todo(id: "a", text: "a\u{0}b")
-        try await expectRefused("text") { try await todos.update(bad) }
-        try await expectRefused("text") { try await todos.update(id: "a") { $0.text = bad.text } }
+        try await expectRejected("text") { try await todos.update(bad) }
+        try await expectRejected("text") { try await todos.update(id: "a") { $0.text = bad.text } }
         try await todos.delete(id: "a")
-        try await expectRefused("text") { try await todos.insert(bad) }
-        try await expectRefused("text") { try await todos.insert([Todo(id: "b"), bad]) }
+        try await expectRejected("text") { try await todos.insert(bad) }
+        try await expectRejected("text") { try await todos.insert([Todo(id: "b"), bad]) }
         #expect(try await device.queue() == ["delete a"])
         let remote = device.client.table(Todo.self)
-        try await expectRefused("text") { try await remote.insert(bad) }
-        try await expectRefused("text") { try await remote.update(bad) }
+        try await expectRejected("text") { try await remote.insert(bad) }
+        try await expectRejected("text") { try await remote.update(bad) }
         transport.add(.json(200, serverRow("a", 1)))
-        try await expectRefused("text") { try await remote.update(id: "a") { $0.text = bad.text } }
+        try await expectRejected("text") { try await remote.update(id: "a") { $0.text = bad.text } }
         #expect(transport.sent.map(\.description) == ["GET /tables/Todo/a - -"])
     }
 
@@ -52,19 +52,19 @@ import TidelineTestKit
         var tags: [String] = []
     }
 
-    @Test func documentsWithNULAreRefused() async throws {
+    @Test func documentsWithNULAreRejected() async throws {
         let device = try await Device(transport, tables: [Tagged.self])
         let table = try device.client.syncTable(Tagged.self)
-        // A backslash before a "u0000" is none.
+        // An escaped backslash before "u0000" is not a NUL.
         try await table.insert(Tagged(id: "b", tags: ["\\u0000", "\\"]))
-        try await expectRefused("tags") {
+        try await expectRejected("tags") {
             try await table.insert(Tagged(id: "a", tags: ["\\", "x\u{0}"]))
         }
         #expect(try await device.queue() == ["insert b"])
     }
 
-    /// Rows without a type are held against the columns that were declared.
-    @Test func valuesOfAnotherTypeAreRefused() async throws {
+    /// Untyped rows are compared with the declared columns.
+    @Test func valuesOfAnotherTypeAreRejected() async throws {
         let schema = TableSchema(
             name: "Todo",
             columns: [
@@ -88,14 +88,14 @@ import TidelineTestKit
             ("day", "2026-02-30"), ("at", "25:00"), ("key", "5"), ("level", "high"),
         ]
         for (name, value) in bad {
-            try await expectRefused(name) { try await rows.update(id: "a") { $0[name] = value } }
+            try await expectRejected(name) { try await rows.update(id: "a") { $0[name] = value } }
             var row: Row = ["id": "a"]
             row[name] = value
             let new = row
-            try await expectRefused(name) { try await fresh.insert(new) }
+            try await expectRejected(name) { try await fresh.insert(new) }
         }
         #expect(try await device.queue() == [])
-        // What the server gave stays as it is, and no reason to refuse other edits.
+        // The server's value stays as it is, and does not prevent other edits.
         try await rows.update(id: "a") { $0["size"] = 2 }
         #expect(try await rows.read(id: "a")?["text"] == 6)
         try await rows.insert([
@@ -134,8 +134,8 @@ import TidelineTestKit
         var text = Either.text("")
     }
 
-    /// A type says itself what it writes, in an update as in an insert.
-    @Test func aModelMayWriteWhatItsColumnIsNot() async throws {
+    /// A type decides what it writes, in an update as in an insert.
+    @Test func aModelMayWriteAnotherTypeThanItsColumn() async throws {
         let device = try await Device(transport, tables: [Faced.self])
         let table = try device.client.syncTable(Faced.self)
         try await table.insert(Faced(id: "a", text: .whole(7)))
@@ -143,17 +143,17 @@ import TidelineTestKit
         #expect(try await table.read(id: "a")?.text == .whole(8))
     }
 
-    /// Names that begin with two underscores are the protocol's.
+    /// Names that begin with two underscores are reserved for the protocol.
     @Test(arguments: ["__x", "__queries", "__extra", "__checksum", "__includedeleted", "__"])
-    func reservedNamesAreRefused(name: String) async throws {
+    func reservedNamesAreRejected(name: String) async throws {
         let device = try await Device(transport)
         let rows = try device.client.syncTable(named: "Todo")
         try await device.seed([["id": "b", "text": "x", "version": "v1"]])
         var row: Row = ["id": "a", "text": "x"]
         row[name] = 1
         let bad = row
-        try await expectRefused(name) { try await rows.insert(bad) }
-        try await expectRefused(name) { try await rows.insert([bad]) }
+        try await expectRejected(name) { try await rows.insert(bad) }
+        try await expectRejected(name) { try await rows.insert([bad]) }
         var edit = bad
         edit["id"] = "b"
         let edited = edit
@@ -171,14 +171,14 @@ import TidelineTestKit
         #expect(try await device.queue() == [])
         #expect(try await rows.count() == 1)
         let remote = device.client.table(named: "Todo")
-        try await expectRefused(name) { try await remote.insert(bad) }
-        try await expectRefused(name) { try await remote.update(bad) }
+        try await expectRejected(name) { try await remote.insert(bad) }
+        try await expectRejected(name) { try await remote.update(bad) }
         transport.add(.json(200, serverRow("a", 1)))
-        try await expectRefused(name) { try await remote.update(id: "a") { $0[name] = 1 } }
+        try await expectRejected(name) { try await remote.update(id: "a") { $0[name] = 1 } }
         #expect(transport.sent.map(\.method) == ["GET"])
     }
 
-    @Test func anIDIsAText() async throws {
+    @Test func anIDMustBeAText() async throws {
         let device = try await Device(transport)
         let rows = try device.client.syncTable(named: "Todo")
         #expect(await code { try await rows.insert(["id": 5, "text": "x"]) } == .invalidID)
@@ -186,8 +186,8 @@ import TidelineTestKit
         #expect(try await device.queue() == [])
     }
 
-    /// A text of an old server stays, and the row can be edited elsewhere.
-    @Test func whatTheServerHasIsNoReasonToRefuse() async throws {
+    /// A text of an old server stays, and other columns of the row can be edited.
+    @Test func valuesOfTheServerAreNotRejected() async throws {
         let device = try await Device(transport)
         try await device.seed([["id": "a", "text": "x\u{0}", "version": "v1"]])
         try await device.todos().update(id: "a") { $0.rank = 1 }
@@ -203,23 +203,25 @@ import TidelineTestKit
         let table = try device.client.syncTable(Marked.self)
         try await device.seed([["id": "a", "text": "x", "version": "v1"]])
         let bad = Marked(id: "a", text: "y", deleted: true, version: "v1")
-        try await expectRefused("deleted") { try await table.update(bad) }
-        try await expectRefused("deleted") { try await table.update(id: "a") { $0.deleted = true } }
+        try await expectRejected("deleted") { try await table.update(bad) }
+        try await expectRejected("deleted") {
+            try await table.update(id: "a") { $0.deleted = true }
+        }
         try await table.update(id: "a") { $0.text = "z" }
         #expect(try await device.queue() == ["update a"])
         let remote = device.client.table(Marked.self)
-        try await expectRefused("deleted") { try await remote.update(bad) }
-        try await expectRefused("deleted") { try await remote.insert(bad) }
+        try await expectRejected("deleted") { try await remote.update(bad) }
+        try await expectRejected("deleted") { try await remote.insert(bad) }
     }
 
-    /// A parked operation takes no such row either, and stays as it is.
+    /// A retry of a parked operation rejects such a row, too, and does not change the operation.
     @Test func aRetryIsChecked() async throws {
         let device = try await Device(transport)
         try await device.todos().insert(Todo(id: "a", text: "x"))
         transport.add(.status(400))
         await #expect(throws: PushError.self) { try await device.context.push() }
         let error = try #require(try await device.context.operationErrors().first)
-        try await expectRefused("text") {
+        try await expectRejected("text") {
             try await error.updateOperationAndRetry(with: ["id": "a", "text": "\u{0}"])
         }
         let queue = try await device.queue()
@@ -227,7 +229,7 @@ import TidelineTestKit
     }
 
     @Test(arguments: [(403, SyncError.Code.forbidden), (429, .tooManyRequests)])
-    func refusalsHaveTheSameCodesEverywhere(status: Int, code: SyncError.Code) async throws {
+    func rejectionsHaveTheSameCodesEverywhere(status: Int, code: SyncError.Code) async throws {
         let device = try await Device(transport)
         transport.add(.status(status))
         await #expect { try await device.client.table(Todo.self).read(id: "a") } throws: {

@@ -1,4 +1,4 @@
-// Tables by name with a declared schema: every verb that typed ones have, in every form.
+// Tables by name with a declared schema: each verb of typed tables, in each form.
 
 import Foundation
 import Testing
@@ -24,7 +24,7 @@ import TidelineTestKit
         ["id": .string(id), "text": .string("t" + id), "complete": false, "rank": .integer(rank)]
     }
 
-    @Test func rowsAreChangedByEveryVerb() async throws {
+    @Test func eachVerbChangesRows() async throws {
         let (device, todos) = try await device(ScriptedTransport())
         #expect(try await todos.insert(row("a", 1))["rank"] == 1)
         #expect(try await todos.insert([row("b", 2), row("c", 3), row("d", 4)]).count == 3)
@@ -56,9 +56,9 @@ import TidelineTestKit
         }
     }
 
-    /// A date in a condition is rounded as it is where it is stored.
+    /// A date in a condition is rounded like a stored date.
     @Test(arguments: StoreKind.allCases)
-    func aDateIsFoundByItself(kind: StoreKind) async throws {
+    func aDateMatchesItself(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let schema = TableSchema(name: "Todo", columns: [ColumnDefinition("due", .dateTime)])
             let device = try await Device(
@@ -83,7 +83,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func aDateThatNoColumnHoldsIsNoCondition() async throws {
+    @Test func aDateThatNoColumnCanStoreIsRejected() async throws {
         for seconds in [Double.nan, .infinity, 1e15] {
             let date = Value.date(Date(timeIntervalSince1970: seconds))
             let error = #expect(throws: SyncError.self) { try Filter(where: { $0["due"] == date }) }
@@ -93,7 +93,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func rowsAreReadInEveryForm() async throws {
+    @Test func rowsAreReadInEachForm() async throws {
         let (device, todos) = try await device(ScriptedTransport())
         try await todos.insert((1...4).map { row("\($0)", Int64($0)) })
         let order = [SortTerm<Row>.descending("rank")]
@@ -116,12 +116,12 @@ import TidelineTestKit
         #expect(try await todos.count(where: { $0["rank"] > 1 }) == 3)
         #expect(try await todos.count(query) == 2)
         #expect(try await todos.count() == 4)
-        // A value in another type than the column's is kept, and is no misfit: nothing is decoded.
+        // A value of another type than the column's is kept, and is not a decoding failure, because nothing is decoded.
         try await device.seed([["id": "odd", "rank": "007"]])
         #expect(try await todos.read(id: "odd")?["rank"] == "007")
     }
 
-    @Test func rowsAreWatchedInEveryForm() async throws {
+    @Test func rowsAreObservedInEachForm() async throws {
         let (_, todos) = try await device(ScriptedTransport())
         let order = [SortTerm<Row>.descending("rank")]
         var all = todos.observe(sortedBy: order, limit: 3, onDecodingFailure: .skip)
@@ -150,7 +150,7 @@ import TidelineTestKit
         #expect(try await number.next() == 1)
     }
 
-    @Test func rowsAreSyncedInEveryForm() async throws {
+    @Test func rowsAreSyncedInEachForm() async throws {
         let server = try await makeServer()
         let (device, todos) = try await device(server.transport)
         try await todos.insert((1...4).map { row("\($0)", Int64($0)) })
@@ -158,9 +158,9 @@ import TidelineTestKit
         let query = try Query<Row>(odata: "$filter=rank lt 3")
         try await todos.pull(queryID: "low", query)
         try await todos.pull(queryID: "high", where: { $0["rank"] >= 3 })
-        try await todos.caughtUp(queryID: "low", query)
-        try await todos.caughtUp(queryID: "high", where: { $0["rank"] >= 3 })
-        try await todos.caughtUp(queryID: "all")
+        try await todos.sync(queryID: "low", query)
+        try await todos.sync(queryID: "high", where: { $0["rank"] >= 3 })
+        try await todos.sync(queryID: "all")
         #expect(try await todos.verify(queryID: "all").isEqual)
         try await todos.purge(where: { $0["rank"] == 4 })
         try await todos.purge(query)
@@ -169,7 +169,7 @@ import TidelineTestKit
         #expect(try await todos.count() == 0)
     }
 
-    @Test func rowsOfTheServerHaveTheSameVerbs() async throws {
+    @Test func remoteRowsHaveTheSameVerbs() async throws {
         let server = try await makeServer()
         let (device, _) = try await device(server.transport)
         let remote = device.client.table(named: "Todo")

@@ -1,4 +1,4 @@
-// Searches as people mean them: localizedStandardContains, and UUIDs in either case.
+// Searches as users expect them: localizedStandardContains, and UUIDs in either letter case.
 
 import Foundation
 import Testing
@@ -46,7 +46,7 @@ import TidelineTestKit
         }
     }
 
-    @Test("no server is asked for it, and the error names it")
+    @Test("a localized search is not sent to a server, and the error names it")
     func pulls() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)
@@ -59,7 +59,7 @@ import TidelineTestKit
         #expect(transport.sent.isEmpty)
     }
 
-    /// The table as it was, with a column of texts.
+    /// The former version of the table, with a text column.
     private struct Before: SyncRecord, Hashable {
         static let tableName = "Task"
         var id = ""

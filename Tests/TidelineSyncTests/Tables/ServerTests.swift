@@ -1,4 +1,4 @@
-// The client against the real server, in this process.
+// The client with the real server, in process.
 
 import Foundation
 import Testing
@@ -32,7 +32,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func manyPagesOfManyRows() async throws {
+    @Test func manyPagesArePulled() async throws {
         let server = try await makeServer(pageSize: 7)
         var limits = SyncLimits()
         limits.pageRowsMax = 7
@@ -59,7 +59,7 @@ import TidelineTestKit
         #expect(page.totalCount == 100)
     }
 
-    @Test func remoteVerbs() async throws {
+    @Test func remoteVerbsChangeTheServer() async throws {
         let server = try await makeServer()
         let remote = try await Device(server.transport).client.table(Todo.self)
         let made = try await remote.insert(Todo(text: "x"))
@@ -85,7 +85,7 @@ import TidelineTestKit
         #expect(try await rows.read(where: { $0["text"] == "y" }).count == 1)
     }
 
-    @Test func aRowThatWasDeletedByAnotherComesBackWithAnInsert() async throws {
+    @Test func anInsertRestoresARowThatAnotherDeviceDeleted() async throws {
         let server = try await makeServer()
         let one = try await Device(server.transport)
         let two = try await Device(server.transport)
@@ -99,7 +99,7 @@ import TidelineTestKit
         #expect(try await one.todos().read().map(\.text) == ["second"])
     }
 
-    @Test func aConflictAndItsResolution() async throws {
+    @Test func aConflictIsResolved() async throws {
         let server = try await makeServer()
         let one = try await Device(server.transport)
         let two = try await Device(server.transport)
@@ -121,9 +121,9 @@ import TidelineTestKit
         #expect(try await one.todos().read(id: "a")?.text == "one and two")
     }
 
-    /// Guarantee 7 under load: fifty edits of five rows while a push is on its way.
+    /// Guarantee 7 under load: fifty edits of five rows during a push.
     @Test(arguments: StoreKind.allCases)
-    func concurrentEditsDuringPushes(kind: StoreKind) async throws {
+    func concurrentEditsDuringPushesAreKept(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             let device = try await Device(server.transport, store: kind.stores(in: path)("one"))

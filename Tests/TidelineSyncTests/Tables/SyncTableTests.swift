@@ -20,7 +20,7 @@ import TidelineCore
         "a/b", "a?b", "a+b", "a\"b", "a\\b", "a`b", "a\u{7}b", ".", "..", "e\u{301}",
         String(repeating: "x", count: 256),
     ])
-    func someTextsAreNoIDs(id: String) async throws {
+    func invalidIDsAreRejected(id: String) async throws {
         let device = try await Device(transport)
         #expect(await code { try await device.todos().insert(Todo(id: id)) } == .invalidID)
         #expect(
@@ -35,7 +35,7 @@ import TidelineCore
     @Test(arguments: [
         "\u{e9}", "日本", "a b", "A", "a'b", "100%", "{}", String(repeating: "é", count: 255),
     ])
-    func othersAre(id: String) async throws {
+    func validIDsAreAccepted(id: String) async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         try await todos.insert(Todo(id: id, text: "x"))
@@ -45,7 +45,7 @@ import TidelineCore
         #expect(try await todos.read(id: id) == nil)
     }
 
-    @Test func idsAreTheirBytes() async throws {
+    @Test func idsAreComparedByTheirBytes() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("e\u{301}", 1), localRow("\u{e9}", 1)])
         try await device.todos().update(id: "\u{e9}") { $0.text = "composed" }
@@ -53,7 +53,7 @@ import TidelineCore
         #expect(try await device.todos().count(where: { $0.id == "\u{e9}" }) == 1)
     }
 
-    @Test func changesOfMissingRowsAreErrors() async throws {
+    @Test func changesOfMissingRowsThrow() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         #expect(await code { try await todos.update(Todo(id: "a")) } == .notFound)
@@ -65,21 +65,21 @@ import TidelineCore
     }
 
     @Test func anUpdateInOneStepMayNotChangeTheIDAndMayFail() async throws {
-        struct Refused: Error {}
+        struct Rejected: Error {}
         let device = try await Device(transport)
         let todos = try device.todos()
         try await todos.insert(Todo(id: "a", text: "x"))
         #expect(await code { try await todos.update(id: "a") { $0.id = "b" } } == .invalidID)
-        await #expect(throws: Refused.self) {
+        await #expect(throws: Rejected.self) {
             try await todos.update(id: "a") { todo in
                 todo.text = "y"
-                throw Refused()
+                throw Rejected()
             }
         }
         #expect(try await todos.read(id: "a")?.text == "x")
     }
 
-    @Test func readsInEveryForm() async throws {
+    @Test func rowsAreReadInEachForm() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         for (id, text, rank) in [("1", "milk", 3), ("2", "Milk", 1), ("3", "bread", 2)] {
@@ -99,9 +99,9 @@ import TidelineCore
         #expect(try await todos.read(limit: 1, offset: 1).map(\.id) == ["2"])
         #expect(try await todos.count() == 3)
         #expect(try await todos.count(where: { $0.rank > 1 }) == 2)
-        let page = try await todos.read(
-            Query<Todo>(where: { $0.rank > 1 }).limited(to: 1).countingAll()
-        )
+        var first = try Query<Todo>(where: { $0.rank > 1 }).limited(to: 1)
+        first.includesTotalCount = true
+        let page = try await todos.read(first)
         #expect(page.items.map(\.id) == ["1"])
         #expect(page.totalCount == 2)
         let text = "$filter=rank gt 1&$orderby=rank&$top=1&$count=true"
@@ -110,8 +110,8 @@ import TidelineCore
         #expect(other.totalCount == 2)
     }
 
-    /// One bad row never fails a page; a read says which row it is, without its values.
-    @Test func aRowThatDoesNotFitIsKeptAndNamed() async throws {
+    /// One row that does not decode never fails a page; a read names the row, without its values.
+    @Test func aRowThatDoesNotDecodeIsKeptAndNamed() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()
         transport.add(
@@ -145,7 +145,7 @@ import TidelineCore
         }
     }
 
-    @Test func codesOfErrors() async throws {
+    @Test func errorsHaveTheirCodes() async throws {
         let client = SyncClient(endpoint: Device.endpoint, transport: transport)
         #expect(await code { _ = try client.syncTable(Todo.self) } == .storeNotInitialized)
         #expect(await code { try await client.syncContext.push() } == .storeNotInitialized)
@@ -174,7 +174,7 @@ import TidelineCore
         )
     }
 
-    @Test func reservedTablesAreRefused() async throws {
+    @Test func reservedTablesAreRejected() async throws {
         let schema = TableSchema(name: "MS_TableConfig", columns: [])
         #expect(
             await code { _ = try await Device(transport, tables: [], schemas: [schema]) }
@@ -185,7 +185,7 @@ import TidelineCore
     @Test(arguments: [
         "", ".", "..", "../x", "a/b", "a?b", "a#b", "a%2fb", "a\u{0}", "SQLite_master",
     ])
-    func namesThatNoTableCanHaveAreRefused(_ name: String) async throws {
+    func invalidTableNamesAreRejected(_ name: String) async throws {
         let schema = TableSchema(name: name, columns: [ColumnDefinition("a", .string)])
         #expect(
             await code { _ = try await Device(transport, tables: [], schemas: [schema]) }

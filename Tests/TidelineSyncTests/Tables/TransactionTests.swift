@@ -1,4 +1,4 @@
-// Transactions of an app: several changes as one on the device.
+// Transactions of an app: several changes that succeed or fail together on the device.
 
 import Foundation
 import Synchronization
@@ -13,7 +13,7 @@ import TidelineTestKit
     private struct Odd: Error {}
 
     @Test(arguments: StoreKind.allCases)
-    func severalTables(kind: StoreKind) async throws {
+    func aTransactionChangesSeveralTables(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let device = try await Device(transport, store: kind.stores(in: path)("one"))
             let text = try await device.context.transaction { transaction in
@@ -35,9 +35,9 @@ import TidelineTestKit
         }
     }
 
-    /// What the app throws is passed on as it is, and nothing has happened.
+    /// The app's error is passed on unchanged, and nothing is changed.
     @Test(arguments: StoreKind.allCases)
-    func allOrNothing(kind: StoreKind) async throws {
+    func aFailedTransactionChangesNothing(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
             let device = try await Device(transport, store: kind.stores(in: path)("one"))
             try await device.todos().insert(Todo(id: "b", text: "here"))
@@ -63,9 +63,9 @@ import TidelineTestKit
         }
     }
 
-    @Test func endedTransactionThrows() async throws {
+    @Test func anEndedTransactionThrows() async throws {
         let device = try await Device(transport)
-        // Written once, by the closure that is awaited.
+        // Assigned once, by the closure that is awaited.
         nonisolated(unsafe) var kept: TransactionTable<Todo>?
         try await device.context.transaction { kept = try $0.table(Todo.self) }
         let table = try #require(kept)
@@ -85,8 +85,8 @@ import TidelineTestKit
         #expect(closed == .storeNotInitialized)
     }
 
-    /// Listeners see one change, of all of it.
-    @Test func observersSeeTheWholeOfIt() async throws {
+    /// Observers see one change, with the complete transaction.
+    @Test func observersSeeTheCompleteTransaction() async throws {
         let device = try await Device(transport)
         var lists = try device.todos().observe(sortedBy: [.ascending(\.id)]).makeAsyncIterator()
         #expect(try await lists.next()?.count == 0)
@@ -98,7 +98,7 @@ import TidelineTestKit
         #expect(try await lists.next()?.map(\.id) == ["a", "c"])
     }
 
-    /// A record that a transaction returned tells its state like one of a read.
+    /// A record that a transaction returned has its state, like a record of a read.
     @Test func aRecordOfATransactionOverwritesNothing() async throws {
         let device = try await Device(transport)
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
@@ -136,7 +136,7 @@ import TidelineTestKit
         #expect(try await todos.insert([]).isEmpty)
     }
 
-    /// What the closure of an update writes to the same row by other ways stays.
+    /// Changes that the closure of an update makes to the same row in other ways stay.
     @Test(arguments: StoreKind.allCases)
     func anUpdateWithinAnUpdateIsKept(kind: StoreKind) async throws {
         try await withTemporaryFile { path in
@@ -166,8 +166,7 @@ import TidelineTestKit
         }
     }
 
-    /// In the order of the transaction, over all tables.
-    @Test func pushedInOrder() async throws {
+    @Test func operationsOfAllTablesArePushedInOrder() async throws {
         let device = try await Device(transport)
         try await device.context.transaction { transaction in
             try transaction.table(Note.self).insert(Note(id: "n"))

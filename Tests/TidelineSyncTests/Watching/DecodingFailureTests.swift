@@ -1,4 +1,4 @@
-// Rows that do not decode: lists show the others, say which they are, and recover.
+// Rows that do not decode: lists show the other rows, report the failures, and recover.
 
 import Foundation
 import Observation
@@ -28,7 +28,9 @@ import TidelineCore
         return device
     }
 
-    @Test("a list shows the other rows, reports the one, and takes it up again")
+    @Test(
+        "a list shows the other rows, reports the failure, and shows the row again when it decodes"
+    )
     func lists() async throws {
         let device = try await device()
         let live = LiveQuery(try device.todos(), sortedBy: [.ascending(\.id)])
@@ -43,7 +45,7 @@ import TidelineCore
         #expect(live.decodingFailures.isEmpty)
     }
 
-    @Test("a strict list has an error until the row is gone, and keeps what it showed")
+    @Test("a strict list has an error until the row is gone, and keeps its former value")
     func strictLists() async throws {
         let device = try await device()
         let todos = try device.todos()
@@ -55,7 +57,7 @@ import TidelineCore
         #expect(live.decodingFailures.isEmpty)
     }
 
-    @Test("observers go on, too, and give no value for what changes nothing")
+    @Test("observers continue, too, and publish no unchanged value")
     nonisolated func observers() async throws {
         let device = try await device()
         let todos = try device.todos()

@@ -1,4 +1,4 @@
-// How often the queries of observers run: counted by a store that notes what it is asked for.
+// How often the queries of observers run, counted by a store that records its reads.
 
 import Foundation
 import Synchronization
@@ -11,25 +11,25 @@ import TidelineTestKit
     private let transport = ScriptedTransport()
 
     private func withStore(
-        _ body: (AskedStore, SyncTable<Todo>, Device) async throws -> Void
+        _ body: (RecordingStore, SyncTable<Todo>, Device) async throws -> Void
     ) async throws {
         try await withTemporaryFile { path in
-            let store = AskedStore(try SQLiteStore(path: path))
+            let store = RecordingStore(try SQLiteStore(path: path))
             let device = try await Device(transport, store: store)
             try await body(store, try device.todos(), device)
         }
     }
 
-    private func counts(_ store: AskedStore) -> Int {
-        store.asked.count { $0.table == "Todo" && $0.isCount && $0.filter != nil }
+    private func counts(_ store: RecordingStore) -> Int {
+        store.reads.count { $0.table == "Todo" && $0.isCount && $0.filter != nil }
     }
 
-    private func lists(_ store: AskedStore) -> Int {
-        store.asked.count { $0.table == "Todo" && $0.order.count == 1 }
+    private func lists(_ store: RecordingStore) -> Int {
+        store.reads.count { $0.table == "Todo" && $0.order.count == 1 }
     }
 
-    /// A row that no count is about, before or after the change, runs none.
-    @Test func aCountRunsAgainWhereItMayBeAnother() async throws {
+    /// A row outside of the count, before and after the change, does not run it.
+    @Test func aCountRunsAgainIfItMayChange() async throws {
         try await withStore { store, todos, _ in
             try await todos.insert(Todo(id: "in", rank: 7))
             var high = todos.observeCount(where: { $0.rank > 5 }).makeAsyncIterator()
@@ -41,7 +41,7 @@ import TidelineTestKit
                 try await todos.insert(Todo(id: "\(number)", rank: 1))
                 var count = 0
                 while count < number { count = try #require(try await all.next()) }
-                // It is among them, and stays.
+                // The row is in the count, and stays in it.
                 try await todos.update(id: "in") { $0.rank = 10 + number }
             }
             try await Task.sleep(for: .milliseconds(20))
@@ -56,7 +56,7 @@ import TidelineTestKit
         }
     }
 
-    /// What time has changed is seen with the next change of the table.
+    /// Changes over time are noticed with the next change of the table.
     @Test func aQueryByTimeFollowsEveryChangeOfItsTable() async throws {
         let now = Mutex(Date(timeIntervalSince1970: 1_800_000_000))
         var environment = Waits().environment
@@ -90,7 +90,7 @@ import TidelineTestKit
         #expect(try await counts.next() == 1)
     }
 
-    /// More than are remembered one by one.
+    /// More rows than the observer stores one by one.
     @Test func aCountOfManyFollowsEveryChange() async throws {
         try await withStore { store, todos, _ in
             try await todos.insert((0..<3000).map { Todo(id: "r\($0)", rank: 7) })
@@ -105,7 +105,7 @@ import TidelineTestKit
         }
     }
 
-    @Test func changesOfAnotherTableRunNothing() async throws {
+    @Test func changesOfAnotherTableRunNoQuery() async throws {
         try await withStore { store, todos, device in
             let notes = try device.client.syncTable(Note.self)
             var list = todos.observe(sortedBy: [.descending(\.rank)]).makeAsyncIterator()
@@ -123,7 +123,7 @@ import TidelineTestKit
                 while seen < number { seen = try #require(try await others.next()) }
             }
             try await Task.sleep(for: .milliseconds(20))
-            #expect(store.asked(of: "Todo") == 0)
+            #expect(store.readCount(of: "Todo") == 0)
             try await todos.insert(Todo(id: "a", rank: 6))
             #expect(try await list.next()?.count == 1)
             #expect(try await count.next() == 1)
@@ -133,7 +133,7 @@ import TidelineTestKit
         }
     }
 
-    /// A page is one change, however many rows it has.
+    /// A page is one change, with any number of rows.
     @Test func aPulledPageRunsEachQueryOnce() async throws {
         try await withStore { store, todos, _ in
             var list = todos.observe(sortedBy: [.descending(\.rank)]).makeAsyncIterator()
@@ -153,8 +153,8 @@ import TidelineTestKit
         }
     }
 
-    /// An order among the members of an enumeration is theirs also where a change is looked at.
-    @Test func whatIsLookedAtIsWhatTheColumnHolds() async throws {
+    /// The order of enumeration members also applies when a change is compared.
+    @Test func changesAreComparedByTheColumnsType() async throws {
         let schema = TableSchema(
             name: "Job",
             columns: [ColumnDefinition("state", .enumeration(["open", "done"]))]
@@ -174,30 +174,30 @@ import TidelineTestKit
         }
     }
 
-    /// With the object its task ends, and what that listened to.
-    @MainActor @Test func aLiveQueryListensNoLongerThanItIsThere() async throws {
+    /// With the object its task ends, and the task's observation.
+    @MainActor @Test func aReleasedLiveQueryStopsListening() async throws {
         try await withTemporaryFile { path in
-            let store = AskedStore(try SQLiteStore(path: path))
+            let store = RecordingStore(try SQLiteStore(path: path))
             let todos = try await Device(transport, store: store).todos()
             let before = store.listeners
             var live: LiveQuery<Todo>? = LiveQuery(todos, where: { $0.rank == 3 })
-            while live?.isLoading == true { await Task.yield() }
+            try await until { live?.isLoading != true }
             #expect(store.listeners == before + 1)
             live?.update(where: { $0.rank == 4 })
-            while live?.isLoading == true { await Task.yield() }
+            try await until { live?.isLoading != true }
             try await until { store.listeners == before + 1 }
             try await todos.insert(Todo(id: "a", rank: 4))
-            while live?.items.count == 0 { await Task.yield() }
+            try await until { live?.items.count != 0 }
             live = nil
             try await until { store.listeners == before }
             store.forget()
             for number in 0..<5 { try await todos.insert(Todo(id: "\(number)", rank: 4)) }
             try await Task.sleep(for: .milliseconds(20))
-            #expect(store.asked(of: "Todo") == 0)
+            #expect(store.readCount(of: "Todo") == 0)
         }
     }
 
-    /// Waits for what comes soon; a failure if it does not.
+    /// Waits for a condition that soon becomes true; fails if it does not.
     @MainActor private func until(_ condition: () -> Bool) async throws {
         for _ in 0..<2000 where !condition() { try await Task.sleep(for: .milliseconds(5)) }
         #expect(condition())

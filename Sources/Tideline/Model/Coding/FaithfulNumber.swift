@@ -3,7 +3,7 @@
 import Foundation
 
 extension Double {
-    /// Makes the double of a whole number; nil if no double equals it or is written like it.
+    /// Creates the double of a whole number; nil if no double equals it and is written with the same digits.
     init?(faithful integer: Int64) {
         self.init(integer)
         guard Int64(exactly: self) != integer else { return }
@@ -11,7 +11,7 @@ extension Double {
         guard self.isWritten(as: Decimal(integer)) else { return nil }
     }
 
-    /// Makes the double that is written like this decimal; nil if the decimal has more digits than a double.
+    /// Creates the double that is written like this decimal; nil if the decimal has more digits than a double.
     init?(faithful decimal: Decimal) {
         guard let number = Double("\(decimal)"), number.isFinite, number.isWritten(as: decimal)
         else { return nil }

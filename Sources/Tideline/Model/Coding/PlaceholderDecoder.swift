@@ -1,4 +1,4 @@
-// PlaceholderDecoder: makes a value of a type, and finds out how the type encodes itself.
+// PlaceholderDecoder: creates a value of a type, and finds out how the type encodes itself.
 //
 // The schema probe needs a value for every property to decode the next one. Texts are empty, numbers 0,
 // optionals nil, arrays empty; objects are made of placeholders.

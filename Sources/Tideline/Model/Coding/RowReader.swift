@@ -1,4 +1,4 @@
-// RowReader: a row as a Decoder, for the `init(from:)` of one model.
+// RowReader: a Decoder over a row, for the `init(from:)` of one model.
 //
 // The synthesized initializer asks for the same keys in the same order every time, so a cursor
 // over the schema's columns replaces a lookup by name. A reader is used on one thread, and loads
@@ -153,7 +153,7 @@ final class RowReader: Decoder {
 
 /// Decodes a document.
 ///
-/// For each member that its type requires, and that is missing or null, the default's member is used.
+/// If a member that its type requires is missing or null, the default's member is used.
 private func decodeDocument<T: Decodable>(_ type: T.Type, _ json: JSON, _ known: JSON) throws -> T {
     var json = json
     for _ in 0..<JSONDocument.missingMembersMax {
@@ -196,7 +196,7 @@ extension RecordSchema {
 }
 
 extension Misfit {
-    /// Returns the error for a type without a stand-in for a missing value, as '' and 0 are for texts and numbers.
+    /// Returns the error for a type that has no zero value for a missing one, as '' and 0 are for texts and numbers.
     static func missing(_ type: Any.Type) -> Misfit {
         Misfit(
             expected: """

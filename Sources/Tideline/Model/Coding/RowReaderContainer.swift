@@ -22,7 +22,7 @@ struct RowReaderContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     @inline(__always)
     private func optional(_ key: Key) -> Value? {
         let value = reader.value(at: reader.advance(to: key.stringValue))
-        // Spelled out: a bare nil would be the literal for Value.null.
+        // This is written out, because a bare nil would be the literal for Value.null.
         return value.isNull ? Optional.none : .some(value)
     }
 

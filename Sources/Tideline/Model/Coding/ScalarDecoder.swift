@@ -1,5 +1,5 @@
-// ScalarDecoder: one value as a Decoder, for enums with raw values and for types that encode
-// themselves as one text or number.
+// ScalarDecoder: a Decoder over one value, for enums with raw values and for types that encode themselves as one text
+// or number.
 
 import TidelineCore
 

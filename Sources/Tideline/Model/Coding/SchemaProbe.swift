@@ -19,7 +19,7 @@ final class SchemaProbe: Decoder {
         var zero: Value?
     }
 
-    /// An error for a property for whose type no value can be made.
+    /// An error for a property with a type of which no placeholder can be created.
     struct Failure: Error {
         var property: String
         var type: String

@@ -32,7 +32,7 @@ extension Value {
         switch self {
         case .number(let value): value
         case .integer(let value): Double(faithful: value)
-        // As a column of numbers stores it.
+        // The number is converted as a column of numbers stores it.
         case .decimal(let value): Double("\(value)")
         default: nil
         }
@@ -42,7 +42,7 @@ extension Value {
         switch self {
         case .decimal(let value): value
         case .integer(let value): Decimal(value)
-        // Through the shortest text: Decimal(0.1) made from the bits is not 0.1.
+        // The conversion uses the shortest text, because Decimal(0.1) created from the bits is not 0.1.
         case .number(let value): Decimal(string: "\(value)", locale: nil)
         default: nil
         }
@@ -83,10 +83,10 @@ extension Value {
 
 /// The types that have a column type of their own.
 ///
-/// Each is recognized by comparing metatypes.
+/// Each type is recognized by comparing metatypes.
 ///
-/// Generic `Codable` code asks for them by a type parameter. After the parameter has compared equal to
-/// a type, `unsafeBitCast` between the two is the identity and much faster than `as`.
+/// Generic `Codable` code requests them by a type parameter. After the parameter has compared equal to a type,
+/// `unsafeBitCast` between the two is the identity and much faster than `as`.
 enum SpecialType {
     case date
     case uuid

@@ -14,7 +14,7 @@ enum CellKind: Sendable {
     case instant
     case bytes
     case json
-    /// Not checked.
+    /// The value is not checked.
     case any
 
     init(_ type: ColumnType) {

@@ -1,5 +1,5 @@
-// ColumnMemory: the columns that models gave a table of the store, as a row of the configuration. Only
-// the model that wrote a cell knows what it means.
+// ColumnMemory: stores the columns that models gave a table, as a row of the configuration. Only the model that wrote
+// a cell knows its type.
 
 import Foundation
 import TidelineCore
@@ -24,13 +24,13 @@ struct ColumnMemory {
             )) ?? [:]
     }
 
-    /// Returns how the cells of a column become values, according to the model that opened the file last; nil if
-    /// no model has described the column.
+    /// Returns how the cells of a column are converted to values, by the model that opened the file last; nil if no
+    /// model has described the column.
     func form(of name: String) -> CellForm? {
         forms[name] ?? forms.first { $0.key.lowercased() == name.lowercased() }?.value
     }
 
-    /// Returns whether the cells of a column are of this type, as far as is known.
+    /// Returns whether the cells of a column are of this type; true if that is not known.
     func holds(_ column: ColumnDefinition) -> Bool {
         form(of: column.name).map { $0 == CellForm(column.type) } ?? true
     }
@@ -66,8 +66,8 @@ struct ColumnMemory {
         try database.prepare(insert).run([.text(memory.id), .text(text)])
     }
 
-    /// Remembers the columns of a file that an older version of the client created, as if its model had required
-    /// them: see RequiredDefaults.
+    /// Stores the columns of a file that an older version of the client created, as if its model had required them:
+    /// see RequiredDefaults.
     static func keepRequired(_ table: SQLiteTable, in database: Database) throws {
         guard table.hasExtra, try canBeKept(in: database) else { return }
         let id = RequiredDefaults.id(table.schema.name)
@@ -98,7 +98,7 @@ struct ColumnMemory {
         VALUES (?1, '', \(requiredKeyType), '', ?2)
         """
 
-    /// Follows the key types of the pull.
+    /// The key type after those of the pull.
     private static let keyType = 13
 
     /// The key type of the rows of RequiredDefaults.

@@ -1,8 +1,8 @@
-// ColumnMoves: columns that a model added or whose type it changed since the file was last opened.
+// ColumnMoves: stores rows again if a model added columns or changed their types since the file was last opened.
 //
-// The values of a column that was unknown before are among the unknown members of the rows; a column
-// of another type stores them as that type does. The rows are stored again, in the transaction that opens the
-// store. A column that the model does not name stays, because other programs may use the file.
+// The values of a column that was unknown before are among the unknown members of the rows, and a column of another
+// type has other cells. The rows are stored again in the transaction that opens the store. A column that the model
+// does not name stays, because other programs may use the file.
 
 import TidelineCore
 import TidelineSQLite

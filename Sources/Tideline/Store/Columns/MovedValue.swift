@@ -1,6 +1,6 @@
 // MovedValue: converts a value to the new type of its column.
 //
-// Only a value that means the same in the new type is converted: a text that is written like the number,
+// A value is converted only if the result means the same in the new type: a text that is written like the number, or
 // a date to its text. Any other value stays as it was, and a read of the property reports that it does not fit.
 
 import Foundation

@@ -1,5 +1,5 @@
-// OtherColumns: columns that other models added to a table, in the rows of a model that does not have
-// them. There, their values are untyped JSON, like those of any member that a model does not know.
+// OtherColumns: converts the columns that other models added to a table, for a model that does not have them. Their
+// values are untyped JSON there, like those of any member that a model does not know.
 
 import Foundation
 import TidelineCore

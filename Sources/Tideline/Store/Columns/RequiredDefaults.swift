@@ -64,7 +64,7 @@ struct RequiredDefaults: Sendable {
     func check(_ store: any LocalStore) async throws {
         let changes: [Row] = try await store.read { try self.changes(in: $0) }
         guard !changes.isEmpty else { return }
-        // A full disk does not prevent an app from opening its store: the next opening checks again.
+        // An app can open its store even on a full disk: the next opening checks again.
         try? await store.write { try $0.put(changes, in: SystemTables.config) }
     }
 
@@ -103,7 +103,8 @@ struct RequiredDefaults: Sendable {
         of store: any LocalStoreReader
     ) throws -> Bool {
         var query = TableQuery(filter: .equal(column, .null))
-        // A value that the column cannot hold is stored outside of it: the filter finds null, but the row has it.
+        // A value that the column cannot hold is stored outside of it: the filter finds null, although the row has a
+        // value.
         query.limit = 100
         return try store.rows(query, in: table).contains { $0[column]?.isNull ?? true }
     }

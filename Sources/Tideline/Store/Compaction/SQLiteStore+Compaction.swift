@@ -25,10 +25,10 @@ public struct CompactionResult: Sendable, Hashable {
 extension SQLiteStore {
     /// Returns the space of removed rows to the disk, and ends by the deadline.
     ///
-    /// A purge does this by itself if it leaves half of the file free. Work that is not done by the deadline is left
-    /// to the next call; nothing that was done is lost. Reads and changes continue meanwhile. The exception is a file
-    /// that an earlier version of this library created, which is rewritten as a whole the first time: changes wait
-    /// until that is done, it needs as much free space as the rows take, and if the time is too short nothing happens.
+    /// A purge does this by itself if it leaves half of the file free. The next call continues with the work that is
+    /// not done by the deadline. Reads and changes continue in the meantime. The exception is a file that an earlier
+    /// version of this library created, which is rewritten as a whole the first time: changes wait until that is
+    /// done, it needs as much free space as the rows take, and if the time is too short nothing happens.
     ///
     /// ```swift
     /// let result = try await store.compact(deadline: .seconds(5))
@@ -59,7 +59,7 @@ extension SQLiteStore {
         }
         // If the log is in use, a later commit truncates it.
         await log?.finishCopying()
-        _ = await emptyLog()
+        _ = await checkpoint()
         return CompactionResult(
             freedBytes: max(0, before.bytes - now.bytes),
             isComplete: now.freePages == 0
@@ -100,7 +100,7 @@ extension SQLiteStore {
         }
         // The temporary copy of an encrypted file is in memory.
         if isEncrypted, !space.isIncremental, space.usedBytes > FreeSpace.memoryMax { return }
-        // If this fails, for example on a full disk, the file keeps the space and uses it again.
+        // If this fails, for example on a full disk, the file keeps the space and uses it later.
         _ = try? await compact(deadline: deadline)
     }
 }

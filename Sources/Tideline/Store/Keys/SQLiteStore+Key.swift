@@ -13,8 +13,8 @@ import Glibc
 extension SQLiteStore {
     /// The encryption key of a store's file.
     ///
-    /// Keep it in the system's storage for secrets. Errors, logs and the printed description of a key
-    /// contain nothing of it.
+    /// Keep it in the system's storage for secrets. Errors, logs and the printed description of a key contain no part
+    /// of it.
     public struct Key: Sendable {
         let key: DatabaseKey
 
@@ -123,7 +123,7 @@ private func flushFolder(of path: String) {
 }
 
 extension Database {
-    /// Takes exclusive use of the file for this connection, with its whole log moved into it.
+    /// Locks the file for this connection alone, with its whole log moved into it.
     fileprivate func holdAlone() throws {
         try execute("PRAGMA locking_mode = EXCLUSIVE")
         guard try text("PRAGMA journal_mode = DELETE") == "delete" else {

@@ -27,7 +27,7 @@ extension SQLiteStore {
         log?.interrupt()
     }
 
-    /// Keeps the file open again.
+    /// Keeps the file open from now on.
     public func resume() {
         connection.end.clear()
         connection.setSuspended(false)

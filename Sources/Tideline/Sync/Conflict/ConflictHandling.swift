@@ -37,20 +37,23 @@ struct ConflictView: Sendable, Hashable {
     }
 }
 
-extension SyncEngine {
-    /// Calls the handler until the row did not change while it decided, and stores its decision.
+/// A runner of custom conflict policies: it calls the handler of the app, and stores its decision.
+struct CustomPolicyRunner {
+    let engine: SyncEngine
+
+    /// Calls the handler until the row is unchanged after the call, and stores its decision.
     func ask(_ settling: PushSettling) async throws -> PushSettled {
         let sent = settling.operation
-        guard case .custom(let handler) = policy(sent.table).kind else { return .gone }
-        for _ in 0..<max(1, limits.conflictsMax) {
-            guard let view = try await read({ try ConflictView($0, of: sent) }) else {
+        guard case .custom(let handler) = engine.policy(sent.table).kind else { return .gone }
+        for _ in 0..<max(1, engine.limits.conflictsMax) {
+            guard let view = try await engine.read({ try ConflictView($0, of: sent) }) else {
                 return .gone
             }
             var resolution = Resolution.fail
             var failure: String?
             do {
-                let gate = gate
-                resolution = try await calls.run {
+                let gate = engine.gate
+                resolution = try await engine.calls.run {
                     try await handler.decide(view.conflict, at: gate)
                 }
                 if case .write(let row) = resolution {
@@ -59,12 +62,12 @@ extension SyncEngine {
                         changing: [view.conflict.local, view.conflict.server],
                         table: sent.table,
                         id: sent.itemID,
-                        schema: catalog.schema(sent.table)
+                        schema: engine.catalog.schema(sent.table)
                     )
                 }
             } catch {
                 // Without a decision, the next push calls the handler again.
-                if Task.isCancelled || calls.isSuspended { return .gone }
+                if Task.isCancelled || engine.calls.isSuspended { return .gone }
                 (resolution, failure) = (.fail, SyncError.failedHandler(sent, error))
             }
             let settled = try await store(resolution, view, text(failure, settling, view.server))
@@ -73,11 +76,11 @@ extension SyncEngine {
         return try await park(settling)
     }
 
-    /// The row was edited each time that the handler had decided.
+    /// Parks the operation, because the row was edited during each call of the handler.
     private func park(_ settling: PushSettling) async throws -> PushSettled {
         let sent = settling.operation
         let text = text(SyncError.restlessRow(sent), settling, nil)
-        return try await transaction { queue in
+        return try await engine.transaction { queue in
             guard let view = try ConflictView(queue.reader, of: sent) else { return .gone }
             return try Settlement(queue: queue).resolve(view, .fail, text)
         }
@@ -88,7 +91,11 @@ extension SyncEngine {
         _ settling: PushSettling,
         _ server: ServerState?
     ) -> ParkText {
-        var text = parkText(settling.operation, server, settling.answer)
+        var text = OutcomeRules(engine: engine).parkText(
+            settling.operation,
+            server,
+            settling.answer
+        )
         if let failure { text.message = failure }
         return text
     }
@@ -99,7 +106,7 @@ extension SyncEngine {
         _ view: ConflictView,
         _ text: ParkText
     ) async throws -> PushSettled? {
-        try await transaction { queue in
+        try await engine.transaction { queue in
             guard let now = try ConflictView(queue.reader, of: view.operation) else { return .gone }
             guard now == view else { return nil }
             return try Settlement(queue: queue).resolve(view, resolution, text)

@@ -12,8 +12,8 @@ package enum ConflictOutcome: Sendable, Hashable {
     case takeServer(ServerState)
     /// The operation, changed like this, is sent again on top of the server's row.
     case sendAgain(QueuedOperation)
-    /// Nothing arrived, and the server's row is unchanged, so this is not a conflict. The operation is
-    /// retried, with a request of its own.
+    /// No attempt took effect, and the server's row is unchanged, so this is not a conflict. The operation is
+    /// retried with a new request.
     case tryAnew(QueuedOperation)
     /// An earlier form of the operation arrived, and this row is its result: the changes made since are
     /// sent on top.
@@ -192,7 +192,7 @@ package enum ConflictRules {
         return sent.contains { $0.map { RowMerge.holds(tombstone, $0) } ?? false }
     }
 
-    /// Whether the server's row is still the one that the operation was to change.
+    /// Whether the server's row is still in the state that the operation was based on.
     private static func isUntouched(_ operation: QueuedOperation, by server: ServerState) -> Bool {
         switch (operation.kind, server) {
         case (.insert, .deleted(version: nil, row: nil)): return true

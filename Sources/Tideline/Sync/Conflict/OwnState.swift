@@ -105,6 +105,9 @@ extension Collection<OwnState> {
 }
 
 extension [OwnState] {
+    /// The state of a row that the app inserted and that has not been accepted yet, if it is the last one.
+    var pendingInsert: OwnState? { last.flatMap { $0.isInserted && $0.next == .none ? $0 : nil } }
+
     /// Returns whether the last state is that of a version, or was replaced by it.
     fileprivate func leads(to version: String?) -> Bool { suffix(1).isChain(to: version) }
 }
@@ -181,6 +184,31 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
+    /// Notes that the app inserted a row after other operations with its id: from now on a record without a state
+    /// belongs to this row.
+    func noteInsert(of key: RowKey) throws {
+        try forget(reader.ownStates(of: key), of: key, keepsInserted: false)
+        try put(OwnState(state: .inserted), of: key)
+    }
+
+    /// Keeps the state of an inserted row.
+    ///
+    /// An accepted push sent the row as `sent`, and the server has it as `after`; `states` are those that are kept.
+    func keepInsert(
+        _ inserted: OwnState,
+        replacedBy after: Row,
+        _ sent: Row,
+        among states: [OwnState],
+        of key: RowKey
+    ) throws {
+        guard let version = after.version else { return }
+        var kept = inserted
+        kept.next = .version(version)
+        kept.former = RowMerge.changes(from: after, to: sent)
+        try forget(states.filter { $0.id != inserted.id }, of: key, keepsInserted: false)
+        try put(kept, of: key)
+    }
+
     /// Keeps a state that an accepted push of this device replaced; `states` are those that are kept.
     func keep(_ new: OwnState, behind states: [OwnState], of key: RowKey) throws {
         var (new, earlier) = (new, states)
@@ -196,7 +224,7 @@ extension QueueTransaction {
         try put(new, of: key)
     }
 
-    /// Makes room for a state: the second oldest one becomes part of the oldest.
+    /// Merges the second oldest state into the oldest, if there are too many.
     private func join(_ states: [OwnState], of key: RowKey) throws {
         let chain = states.filter { $0.next != .otherWriter }
         guard chain.count >= OwnState.statesMax else { return }
@@ -220,6 +248,9 @@ extension QueueTransaction {
         case .older: return
         case .own(var state, _):
             guard !columns.isSubset(of: state.columnsSet) else { return }
+            if state.id == 0, !states.leads(to: state.state.version) {
+                try forget(states, of: key)
+            }
             state.columnsSet.formUnion(columns)
             try put(state, of: key)
         case .current:
@@ -237,11 +268,27 @@ extension QueueTransaction {
         }
     }
 
-    /// Notes that another writer's row replaced an inserted one, so that records of the insert are older.
+    /// Records that another writer's row replaced an inserted one, so that records of the insert are older.
     func loseInserted(_ states: [OwnState], of key: RowKey) throws {
         if states.contains(where: { $0.isInserted && $0.next == .otherWriter }) { return }
         try forget(states, of: key, keepsInserted: false)
         try put(OwnState(state: .inserted, next: .otherWriter), of: key)
+    }
+
+    /// Notes that an insert left the queue without being accepted: its records do not belong to a row that gets its
+    /// id later.
+    func endInsert(_ operation: QueuedOperation) throws {
+        guard operation.kind == .insert, operation.damage == nil else { return }
+        let states = try reader.ownStates(of: operation.row)
+        // No other device has a row with an id that was generated and never sent.
+        let mayExist =
+            operation.knownUntil != nil || operation.frozen != nil || operation.outcomeUnknown
+            || operation.basis.lastKnown?.row != nil
+        if mayExist {
+            try loseInserted(states, of: operation.row)
+        } else {
+            try forget(states, of: operation.row)
+        }
     }
 
     /// Removes the states of rows that a purge removes.

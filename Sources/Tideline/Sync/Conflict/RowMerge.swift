@@ -70,7 +70,7 @@ package enum RowMerge {
 
     /// The result of merging two changes of one row.
     package enum Joined: Sendable, Hashable {
-        /// The server's row with this device's changes; `isTheirs`: there are none.
+        /// The server's row with this device's changes; `isTheirs` if no change of this device is left.
         case joined(Row, isTheirs: Bool)
         /// Both sides changed these columns, to different values; `faults` says by column why it cannot hold
         /// the value of its rule.

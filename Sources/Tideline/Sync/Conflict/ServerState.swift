@@ -45,22 +45,26 @@ package enum ServerState: Sendable, Hashable {
     /// Returns the later of the state in a response to an operation and the state that a pull brought while
     /// the operation was in the queue.
     ///
-    /// The response to a repeated request may be the replayed answer to the first attempt, and the row may
-    /// have changed since. If that cannot be determined, the pull's state counts: if the response is the
-    /// later one, the next pull brings it. The response to a request that was sent once is later than
-    /// every state that was known when it was sent.
+    /// The response may be the replayed answer to an earlier attempt, and the row may have changed since. This device
+    /// need not know of that attempt: an older copy of its file may have been put back. So the times decide. If they
+    /// are equal or unknown, the row in the response to a request with `If-Match` followed the named state, and any
+    /// other state that was pulled is later than both. For a delete, and without `If-Match`, the response to a request
+    /// that was sent once is the later state, and after a repeat the pull's state counts: if the response is later,
+    /// the next pull brings it.
     package static func newest(
         after answer: ServerState,
         to operation: QueuedOperation
     ) -> ServerState {
-        guard let pulled = operation.basis.latest, operation.outcomeUnknown,
-            operation.attempts > 1
-        else {
-            return later(operation.basis.latest, answer)
+        guard let pulled = operation.basis.latest else { return answer }
+        if let first = pulled.updatedAt, let second = answer.updatedAt, first != second {
+            return first > second ? pulled : answer
         }
-        if pulled.updatedAt != nil, answer.updatedAt != nil { return later(pulled, answer) }
-        guard let version = pulled.version else { return pulled }
-        let isBasis = operation.frozen?.ifMatch == OperationRequest.quoted(version)
-        return isBasis || version == answer.version ? answer : pulled
+        if let version = pulled.version {
+            if version == answer.version { return answer }
+            let named = operation.frozen?.ifMatch
+            if named == OperationRequest.quoted(version) { return answer }
+            if named != nil, operation.kind != .delete { return pulled }
+        }
+        return operation.outcomeUnknown && operation.attempts > 1 ? pulled : answer
     }
 }

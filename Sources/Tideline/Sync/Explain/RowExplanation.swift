@@ -11,13 +11,13 @@
 /// // The query 'openItems' holds it.
 /// ```
 ///
-/// Nothing of the row's contents is in it but its id and its versions.
+/// It contains no values of the row except its id and its versions.
 public struct RowExplanation: Sendable, Hashable, CustomStringConvertible {
     /// One fact and what it means.
     public struct Reason: Sendable, Hashable, CustomStringConvertible {
-        /// Which fact.
+        /// The kind of fact.
         public var code: Code
-        /// The fact in a sentence or two, and what to do where there is something to do.
+        /// The fact in a sentence or two, and how to fix it if something is wrong.
         public var message: String
 
         /// The message.
@@ -50,15 +50,15 @@ public struct RowExplanation: Sendable, Hashable, CustomStringConvertible {
         public static let basis = Self("basis")
         /// A newer state of the server is known, and waits for the operations to end.
         public static let newerOnServer = Self("newerOnServer")
-        /// The row is what the server gave under a version.
+        /// The row is as the server sent it under a version.
         public static let serverVersion = Self("serverVersion")
-        /// The row may hold other values than the server gave under its version.
+        /// The row may have other values than those that the server sent under its version.
         public static let changedHere = Self("changedHere")
-        /// The server never gave the row, and nothing waits to be sent.
+        /// The server never sent the row, and no operation is pending.
         public static let localOnly = Self("localOnly")
         /// A restored server lost the row, or has it in an older state only.
         public static let lost = Self("lost")
-        /// The row was pulled before the server was restored, and not looked for since.
+        /// The row was pulled before the server was restored, and was not requested since.
         public static let formerEpoch = Self("formerEpoch")
         /// Which queries hold the row.
         public static let held = Self("held")

@@ -18,7 +18,7 @@ package struct RowFacts: Sendable {
             self.hold = hold
         }
 
-        /// Whether its rows are not all here yet.
+        /// Whether some of its rows have not been pulled yet.
         var isUnfinished: Bool { !hasCursor || hold?.isReading != false }
 
         /// The bits of the masks of its rows.
@@ -56,7 +56,7 @@ package struct RowFacts: Sendable {
     package var rejection: Rejection?
     /// The restored server's state of the row, if the server lost it.
     package var lost: Lost?
-    /// Whether it was pulled before the server was restored, and not looked for since.
+    /// Whether it was pulled before the server was restored, and was not requested since.
     package var isOfFormerEpoch = false
     /// The queries of the table that have an id, by id.
     package var queries: [Query] = []
@@ -129,13 +129,13 @@ extension QueueReader {
     }
 }
 
-extension SyncEngine {
-    /// Why a row is here as it is; see ``SyncContext/explain(table:id:)``.
-    func explain(_ id: String, in table: String) async throws -> RowExplanation {
-        let endpoint = try? remote.get().endpoint.key
-        var facts = try await read { try $0.facts(table, id, endpoint: endpoint) }
+extension RowExplanation {
+    /// Reads why a row is here as it is; see ``SyncContext/explain(table:id:)``.
+    init(_ id: String, in table: String, _ engine: SyncEngine) async throws {
+        let endpoint = try? engine.remote.get().endpoint.key
+        var facts = try await engine.read { try $0.facts(table, id, endpoint: endpoint) }
         // Pulls that brought nothing are not written down.
-        facts.lastPull = lastPulls.withLock { $0[table] } ?? facts.lastPull
-        return RowExplanation(facts)
+        facts.lastPull = engine.lastPulls.withLock { $0[table] } ?? facts.lastPull
+        self.init(facts)
     }
 }

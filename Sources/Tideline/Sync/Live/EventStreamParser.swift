@@ -3,7 +3,7 @@
 package struct ServerSentEvent: Sendable, Hashable {
     package var name: String
     package var data: String
-    /// What to send as `Last-Event-ID`; nil before the first.
+    /// The value of `Last-Event-ID` for a reconnection; nil before the first id.
     package var lastID: String?
 
     package init(name: String, data: String, lastID: String?) {
@@ -20,7 +20,7 @@ package struct EventStreamParser: Sendable {
     private var lastID: String?
     private var endedWithReturn = false
     private var isFirstLine = true
-    /// Whether a line was longer than any that the protocol has: the stream is given up.
+    /// Whether a line exceeded the limit, so that the stream is abandoned.
     package private(set) var isTooLong = false
 
     /// The longest line that is kept, in bytes.
@@ -28,7 +28,7 @@ package struct EventStreamParser: Sendable {
 
     package init() {}
 
-    /// Takes bytes in; the events that they completed come out.
+    /// Parses bytes; returns the events that they complete.
     package mutating func receive(_ bytes: some Sequence<UInt8>) -> [ServerSentEvent] {
         var events: [ServerSentEvent] = []
         for byte in bytes where !isTooLong {

@@ -7,8 +7,8 @@ import TidelineCore
 /// Listens to the server's events.
 struct LiveEvents: Sendable {
     enum Failure: Error {
-        /// The transport has no streams, or the server never gave one: changes are fetched on
-        /// schedule, and the events are asked for again on later occasions.
+        /// The transport has no streams, or the server never sent one: changes are pulled on schedule, and the
+        /// events are requested again on later occasions.
         case unsupported
         /// The server lacks one of the tables, or has no events.
         case notFound
@@ -26,7 +26,7 @@ struct LiveEvents: Sendable {
 
     /// Calls `opened` once the stream is open, then `changed` for each table that it names.
     ///
-    /// - Throws: When the events end, however they end.
+    /// - Throws: An error whenever the stream ends, for any reason.
     func listen(
         opened: @escaping @Sendable () -> Void,
         changed: @escaping @Sendable (String) -> Void

@@ -175,7 +175,7 @@ final class HeldRows: LocalStoreWriter {
         return bits
     }
 
-    /// Returns the bits of the queries of a table.
+    /// Returns the bits that the queries of a table use.
     func taken(_ table: String) throws -> Int64 {
         if let known = takenBits[table] { return known }
         let id = Value.string(QueueReader.configID(table, "", QueryHold.takenType))
@@ -185,7 +185,7 @@ final class HeldRows: LocalStoreWriter {
         return bits
     }
 
-    /// Stores the bits of the queries of a table.
+    /// Stores the bits that the queries of a table use.
     func setTaken(_ bits: Int64, _ table: String) throws {
         guard try taken(table) != bits else { return }
         takenBits[table] = bits

@@ -278,7 +278,7 @@ struct PageApply {
 
     // MARK: - The end of a read
 
-    /// Ends a read from the beginning: rows that it did not return and that no other query holds leave.
+    /// Ends a read from the beginning: removes the rows that it did not return and that no other query holds.
     func endReading() throws -> Counts {
         var counts = Counts()
         guard let formerBits else { return counts }
@@ -409,8 +409,8 @@ struct PulledIDs: Sendable {
 
     /// Returns whether the read returned a row.
     ///
-    /// Once in many millions of reads this is true for a row that it did not return; the row leaves with the
-    /// next read.
+    /// By a hash collision this may be true for a row that it did not return, once in many millions of reads; the
+    /// next read removes that row.
     func contains(_ id: String) -> Bool { hashes.contains(Self.hash(id.utf8)) }
 
     /// FNV-1a: the same hash for the same bytes.

@@ -12,7 +12,7 @@
 //
 // Otherwise a pull requests `updatedAt ge T` in the order of updatedAt, including tombstones. After a
 // page that advances T, it sends a new request from there: rows that change during the pull move to the
-// end and come again, however the server pages. Only if T does not advance (a page of equal times)
+// end and are sent again, however the server pages. Only if T does not advance (a page of equal times)
 // does it follow the server's next link.
 //
 // If a cursor is no longer valid (another epoch, an expired link, tombstones that are gone), the query

@@ -115,7 +115,7 @@ struct PullSteps: Sendable {
         let start = engine.environment.now()
         while true {
             try Task.checkCancellation()
-            if isPatient { try await engine.awaitEndOfBusy() }
+            if isPatient { try await engine.serverWait.sleep() }
             let response: TransportResponse
             do {
                 response = try await self.response(at: place, rows: rows)

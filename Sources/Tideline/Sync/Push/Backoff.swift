@@ -11,12 +11,12 @@ package enum Backoff {
         return min(max(own, asked ?? .zero), limits.retryDelayMax)
     }
 
-    /// Whether the server asks for a longer wait than a push or pull lasts: then it ends.
+    /// Whether the server asks for a longer wait than a push or pull lasts, so that it ends.
     package static func isTooLong(_ asked: Duration?, _ limits: SyncLimits) -> Bool {
         asked.map { $0 > limits.retryDelayMax } ?? false
     }
 
-    /// Up to a quarter longer, so that devices which failed together do not return together.
+    /// Adds up to a quarter, so that devices that failed together do not return together.
     ///
     /// Never shorter: the server may have asked for the delay.
     package static func spread(_ delay: Duration, _ fraction: Double) -> Duration {

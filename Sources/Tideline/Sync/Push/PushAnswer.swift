@@ -24,12 +24,15 @@ package struct PushAnswer: Sendable, Hashable {
     /// Whether another request used its id before: a copy of the store sent the operation in another
     /// form.
     package var isOfOtherRequest = false
-    /// Whether the server knows repeats, and this is its response to the request of this id: what it
-    /// refuses was never done.
+    /// Whether the server knows repeats, and this is its response to the request of this id: an operation that it
+    /// rejects was never executed.
     package var wasAcceptedAsRequest = false
-    /// Whether the row in the response to a success may have values of another writer: the server resolved a conflict
-    /// by itself, or the row was read later.
-    package var mayHoldOthers = false
+    /// Whether the server resolved a conflict by itself: it may have dropped the operation.
+    package var isResolved = false
+    /// Whether the row was read later, because the response had none.
+    package var wasReadLater = false
+    /// Whether the row in the response to a success may have values of another writer.
+    package var mayHoldOthers: Bool { isResolved || wasReadLater }
     /// Whether it proves to be the server's (AnswerProof): a row with its version, a problem body, or
     /// a header field that only servers of tables send.
     package var isProven = true
@@ -78,13 +81,13 @@ package struct PushAnswer: Sendable, Hashable {
         isProven && status >= 500 && status != 503 && retryAfter == nil
     }
 
-    /// Whether a 404 or 410 is certainly said of the row.
+    /// Whether a 404 or 410 certainly refers to the row.
     fileprivate var isOfTheRow: Bool {
         status == 410 && isProven || item != nil || lacksRow || isPage
     }
 
-    /// Whether something in between rejected this request, and may let others pass: a firewall that
-    /// rejects certain text.
+    /// Whether something between client and server rejected this request and may accept others, such as a firewall
+    /// that rejects certain text.
     ///
     /// A busy or broken server has other statuses, and also rejects the next request.
     package var isRefusedInBetween: Bool {

@@ -110,7 +110,7 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The first messages, cut: a queue of a hundred thousand must not fill a log.
+    /// The first messages only, because a queue of a hundred thousand operations must not fill a log.
     private var firstMessages: String {
         let shown = errors.rejectedFirst.prefix(Self.messagesMax).map {
             String($0.message.prefix(300))

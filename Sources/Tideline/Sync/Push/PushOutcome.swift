@@ -4,22 +4,22 @@ import TidelineCore
 
 /// The decision about an operation that was sent.
 enum PushOutcome: Sendable {
-    /// It is complete, and the server has this state.
+    /// The operation is complete, and the server has this state.
     ///
-    /// `isOwn`: no other writer changed the row in between. `isDone`: the operation took effect; else it gave
-    /// way to the server's row.
+    /// `isOwn`: no other writer changed the row in between. `isDone`: the operation took effect;
+    /// otherwise the server's row replaced it.
     case accept(ServerState, isOwn: Bool, isDone: Bool)
-    /// It is sent again, changed, on top of the server's state.
+    /// The changed operation is sent again, based on the server's state.
     case sendAgain(QueuedOperation, ServerState)
-    /// Nothing of it arrived: it is retried, with a request of its own.
+    /// No part of it arrived: it is retried with a new request.
     case tryAnew(QueuedOperation)
     /// An earlier form of it arrived, and this row is the result.
     case rebase(Row)
     /// This merged row is sent on top of the server's.
     case merge(Row, onto: Row)
-    /// The app's handler decides, when this state of the server is stored.
+    /// This state of the server is stored, and then the app's handler decides.
     case ask(ServerState)
-    /// It waits for the app.
+    /// The operation is parked until the app decides.
     case park(ServerState?, ParkText)
 }
 
@@ -34,9 +34,9 @@ struct ParkText: Sendable {
 
 /// The result of a stored decision.
 package enum PushSettled: Sendable, Hashable {
-    /// It left the queue.
+    /// The operation left the queue.
     case completed
-    /// It is to be sent again.
+    /// The operation has to be sent again.
     case again
     /// Nothing of it arrived, although a response did: it is retried.
     case untouched

@@ -28,7 +28,7 @@ extension PushPreparation {
         _ work: inout Work
     ) throws -> Step? {
         let waits = members.contains { member in
-            work.slice.heldRows.contains(member.row)
+            work.slice.blockedRows.contains(member.row)
                 || !isFirst && work.slice.closed.contains(member.row)
         }
         if waits { return .passed }
@@ -86,10 +86,10 @@ extension PushPreparation {
         return try freeze(members, &work)
     }
 
-    /// Returns the operation that has to go before another one of its row; nil if none has.
+    /// Returns the operation that must be sent before another one of its row; nil if there is none.
     ///
-    /// It is the first one of the row. If that belongs to the same group, it is the one directly before, which
-    /// may belong to another group: two operations of a row change places with none between them.
+    /// This is the first operation of the row. If that one belongs to the same group, it is the operation directly
+    /// before, which may belong to another group.
     private func operation(
         before member: QueuedOperation,
         first: QueuedOperation
@@ -198,7 +198,7 @@ extension PushPreparation {
             }
         }
         // The group is sent again in another slice, if at all.
-        work.slice.heldRows.insert(cause.row)
+        work.slice.blockedRows.insert(cause.row)
         guard let edited = released.first else { return }
         try queue.release(with: edited)
         work.result.stopped = work.result.stopped.filter { $0.group != edited.group }

@@ -20,7 +20,7 @@ struct PushPreparation {
         case full
     }
 
-    /// A slice on its way.
+    /// A slice while it is prepared.
     struct Work {
         var slice: PushSlice
         var result: PreparedSlice
@@ -29,9 +29,9 @@ struct PushPreparation {
         var ids: Set<Int64> = []
         /// Whether a group has the slice for itself.
         var isClosed = false
-        /// Whether a group was looked at since the queue was read: others may be gone or changed.
+        /// Whether a group was examined since the queue was read: other operations may have been removed or changed.
         var hasMetGroup = false
-        /// Whether the queue has groups at all, once that was asked.
+        /// Whether the queue has any groups; nil until it was checked.
         var hasGroups: Bool?
 
         init(_ slice: PushSlice) {
@@ -53,7 +53,7 @@ struct PushPreparation {
         }
     }
 
-    /// `mayBeSent` throws where nothing can be: then nothing is frozen either.
+    /// Prepares a slice; if `mayBeSent` throws because nothing can be sent, nothing is frozen.
     func prepare(_ slice: PushSlice, mayBeSent: () throws -> Void) throws -> PreparedSlice {
         var work = Work(slice)
         for (index, id) in slice.first.enumerated() {
@@ -154,7 +154,7 @@ struct PushPreparation {
             && queue.account.maySend(operation)
     }
 
-    /// Whether an operation of a group, which waits, stands before it in its row.
+    /// Returns whether an operation of a waiting group precedes it in its row.
     private func isBehindGroup(
         _ operation: QueuedOperation,
         _ work: inout Work

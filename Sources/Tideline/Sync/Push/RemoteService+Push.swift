@@ -189,7 +189,7 @@ extension TransportResponse {
         answer.rejectsForm = isSkipped || status == 415 && code == "notJSON"
         answer.schema = headers[SharedSchema.field]
         answer.wasAcceptedAsRequest = headers["Repeatability-Result"]?.lowercased() == "accepted"
-        answer.mayHoldOthers = headers["Tideline-Conflict"] != nil
+        answer.isResolved = headers["Tideline-Conflict"] != nil
         return answer
     }
 }

@@ -28,7 +28,7 @@ struct Settlement {
         operation.outcomeUnknown = operation.outcomeUnknown || sent.outcomeUnknown
         operation.unknownSent = operation.unknownSent ?? sent.unknownSent
         let later = operations.first { $0.id > sent.id }
-        if operation.damage == nil { try keepStates(of: operation, outcome, own) }
+        if operation.damage == nil { try keepStates(of: operation, outcome, operations, own) }
         switch outcome {
         case .accept(let server, let isOwn, let isDone):
             try finish(operation, later, server, isOwn: isOwn, isDone: isDone)
@@ -65,10 +65,12 @@ struct Settlement {
 
     /// Keeps the state that an accepted operation replaced.
     ///
-    /// If another writer's row took the place of an inserted one, that is noted. `own` are the row's own states.
+    /// If another writer's row took the place of an inserted one, that is noted. `operations` are those of the row,
+    /// and `own` its own states.
     private func keepStates(
         of operation: QueuedOperation,
         _ outcome: PushOutcome,
+        _ operations: [QueuedOperation],
         _ own: [OwnState]
     ) throws {
         switch outcome {
@@ -81,23 +83,53 @@ struct Settlement {
                 return try queue.forget(own, of: operation.row, keepsInserted: false)
             }
             let sent = operation.frozen?.sentRow
-            if let replaced = OwnState(replacedBy: operation, sent: sent, after: after) {
-                return try queue.keep(replaced, behind: own, of: operation.row)
-            }
+            if try keepReplaced(by: operation, sent, after, operations, own) { return }
         case .rebase(let after):
             // The operation that was sent before has arrived, and the row has all its values.
-            let sent = operation.unknownSent
-            if let replaced = OwnState(replacedBy: operation, sent: sent, after: after) {
-                return try queue.keep(replaced, behind: own, of: operation.row)
+            if try keepReplaced(by: operation, operation.unknownSent, after, operations, own) {
+                return
             }
-        case .accept(let server, isOwn: false, _), .sendAgain(_, let server), .ask(let server),
-            .park(let server?, _):
+        case .accept(_, isOwn: false, _): break
+        case .sendAgain(_, let server), .ask(let server), .park(let server?, _):
             guard server.row != nil else { return }
         case .merge: break
         case .tryAnew, .park(nil, _): return
         }
         guard operation.kind == .insert else { return }
         try queue.loseInserted(own, of: operation.row)
+    }
+
+    /// Keeps the state that an accepted operation replaced by `after`.
+    ///
+    /// - Returns: False if the state is not known.
+    private func keepReplaced(
+        by operation: QueuedOperation,
+        _ sent: Row?,
+        _ after: Row,
+        _ operations: [QueuedOperation],
+        _ own: [OwnState]
+    ) throws -> Bool {
+        if let inserted = own.pendingInsert,
+            let local = try store.row(id: .string(operation.itemID), in: operation.table),
+            !local.isFromServer
+        {
+            // The new row may be that of a later operation: then this one replaced a row that the app has deleted.
+            if !operations.contains(where: { $0.id > operation.id && $0.replacesRow }), let sent {
+                try queue.keepInsert(
+                    inserted,
+                    replacedBy: after,
+                    sent,
+                    among: own,
+                    of: operation.row
+                )
+            }
+            return true
+        }
+        guard let replaced = OwnState(replacedBy: operation, sent: sent, after: after) else {
+            return false
+        }
+        try queue.keep(replaced, behind: own, of: operation.row)
+        return true
     }
 
     /// Completes the operation; `server` is the server's state, if it is known.
@@ -172,19 +204,17 @@ struct Settlement {
         // A pull may have shown a later state than a stored answer, and the queries have it.
         let newest = basis.lastKnown?.row ?? row
         if later.kind == .insert {
-            // The delete before it did not come to pass: the new row replaces the one that stayed.
+            // The delete before it was not executed: the new row replaces the remaining one.
             waiting.kind = .update
             waiting.sendsWholeRow = true
         }
         try queue.put(waiting)
         if later.kind == .insert, let edit = later.edit, let result = waiting.result(local: nil) {
-            // Later changes were made to the new row, which keeps no value of the one that stayed.
+            // Later changes were made to the new row, which keeps no value of the remaining one.
             try queue.rebaseFollowing(waiting, from: edit, onto: result)
             return try queue.confirmHolders(of: newest, operation.table)
         }
-        // An insert that follows an unsent delete replaced the whole row.
-        let isWhole = later.sendsWholeRow && later.basisVersion == nil
-        guard try !isWhole && !queue.reader.isReplaced(behind: waiting) else {
+        guard try !later.replacesRow && !queue.reader.isReplaced(behind: waiting) else {
             return try queue.confirmHolders(of: newest, operation.table)
         }
         // A delete has no row after it: then every value of the local one is an edit.
@@ -192,12 +222,18 @@ struct Settlement {
             operation.frozen?.sentRow ?? operation.edit.flatMap { _ in
                 operation.result(local: local)
             }
-            ?? (later.kind == .insert ? Row() : local)
+            ?? local
         if !isDone, later.kind == .update, !operation.isChained(to: later),
             let base = operation.basis.base
         {
             // A value that the next edit only restored to the one before both is not an edit.
             for (name, value) in RowMerge.payload(local) where RowMerge.same(base[name], value) {
+                if let change = sent[name], let now = row[name],
+                    RowMerge.same(now, now.applying(from: base[name], to: change))
+                {
+                    // The operation has changed this column, so the next one changes it back.
+                    continue
+                }
                 sent[name] = value
             }
         }
@@ -208,10 +244,10 @@ struct Settlement {
         try queue.confirmHolders(of: newest, operation.table)
     }
 
-    /// Leaves an inherited operation where it is that follows one that gave way to the server's row.
+    /// Keeps an inherited operation in the queue whose previous operation was replaced by the server's row.
     ///
-    /// The original may have sent it, and newer edits since: it must meet the conflict as the one before it
-    /// did, so it stays based on the state that it was made to. The local row loses what that one changed.
+    /// The original may have sent it, and newer edits since. It stays based on the state that the app changed, so
+    /// that it causes a conflict as well. The local row loses the change of the previous operation.
     private func stay(
         _ later: QueuedOperation,
         behind operation: QueuedOperation,
@@ -236,7 +272,7 @@ struct Settlement {
         try queue.rebaseFollowing(operation, from: sent, onto: base)
     }
 
-    /// Ends the row's part in the queue: the local row becomes the server's.
+    /// Removes the row's operations: the local row becomes the server's.
     func apply(_ server: ServerState, _ table: String, _ id: String) throws {
         switch server {
         case .row(let row):
@@ -280,6 +316,7 @@ struct Settlement {
             _ = try drop(operation, later, again.basis)
             return false
         }
+        if operation.kind == .insert, merged.kind == .delete { try queue.endInsert(operation) }
         try queue.remove(later)
         again.group = try queue.joined(merged, with: later).group
         again.edit = merged.edit
@@ -361,6 +398,7 @@ struct Settlement {
         guard let merged = QueueRules.merge(rejected: operation, behind: later) else {
             return try drop(operation, later, operation.basis)
         }
+        if operation.kind == .insert, merged.kind == .delete { try queue.endInsert(operation) }
         try queue.remove(later)
         try queue.put(try queue.joined(merged, with: later))
         return .released
@@ -376,6 +414,7 @@ struct Settlement {
         _ basis: RowBasis
     ) throws -> PushSettled {
         try queue.remove(operation)
+        try queue.endInsert(operation)
         guard case .row(let row) = basis.lastKnown else {
             try queue.remove(later)
             return .dropped

@@ -1,7 +1,7 @@
 // KnownCommits: the latest commit of each table that the device knows of, from pages and from responses to
 // pushes.
 //
-// An insert keeps it. A tombstone that was made after it cannot be of a row that the app knew: it is of
+// An insert keeps it. A tombstone with a later creation time cannot belong to a row that the app knew: it belongs to
 // this very insert, which another copy of the store has sent.
 
 import TidelineCore

@@ -21,7 +21,7 @@ struct LocalChanges {
         return try queue.absorbFollowing(first).map { [$0] } ?? []
     }
 
-    /// Whether the last operation of a row stays as it is, since it belongs to another transaction.
+    /// Returns whether the last operation of a row must not absorb changes, because it belongs to another transaction.
     ///
     /// Each transaction is sent by itself, so that neither grows past what a batch takes, and a
     /// rejection of one is not a rejection of the other.
@@ -58,6 +58,8 @@ struct LocalChanges {
             var operation = QueuedOperation(table: table, itemID: id, kind: kind)
             operation.knownUntil = try queue.reader.knownUntil(table)
             try append(operation, after: operations)
+            // If the delete before it meets a conflict, the insert becomes an update.
+            if !operations.isEmpty { try queue.noteInsert(of: RowKey(table, id)) }
         case .replaceDeleted:
             guard let last = operations.last else { break }
             var operation = last
@@ -65,17 +67,7 @@ struct LocalChanges {
             operation.kind = .update
             operation.sendsWholeRow = true
             try replace(last, with: operation)
-            let base = operations.first?.basis.base
-            for name in [SystemColumn.version, SystemColumn.createdAt, SystemColumn.updatedAt] {
-                new[name] = base?[name]
-            }
-            if let base {
-                // The new record has the version of the deleted row, so a value of that row is an edit of it.
-                let key = RowKey(table, id)
-                let own = try queue.reader.ownStates(of: key)
-                let columns = Set(RowMerge.changes(from: base, to: new).map(\.name))
-                try queue.note(columns, setBy: .current, of: base, own, key)
-            }
+            try queue.noteInsert(of: RowKey(table, id))
         case .alreadyExists, .collapse, .remove, .nothing, .notFound:
             throw SyncError.alreadyExists(table: table, id: id)
         }
@@ -114,7 +106,7 @@ struct LocalChanges {
 
     private static let idsAtOnce = 500
 
-    /// Stores rows of whose ids nothing is known.
+    /// Stores rows whose ids are unknown to the store.
     private func insertUnknown(_ rows: [Row], knownUntil: Int64? = nil) throws -> [Row] {
         var payloads = PayloadWriter()
         let new = rows.map { payloads.row($0) }
@@ -159,7 +151,11 @@ struct LocalChanges {
         let plan = UpdateRules.plan(edited, stored: stored, age: age) { normalized($0) ?? $0 }
         let changed = try change(stored, to: plan.row, basisVersion: plan.basisVersion)
         // An update of an insert that was never sent becomes part of it.
-        if !plan.columnsSet.isEmpty, stored.isFromServer || first?.frozen != nil {
+        let mayHaveArrived = first?.frozen != nil || first?.outcomeUnknown == true
+        // After an update of an older record, the stored row names the older state, and so does a record of that row.
+        let namesOlder = first?.basis.base.map { $0.version != stored.version } ?? false
+        let isOfState = stored.isFromServer && !(age == .current && namesOlder)
+        if !plan.columnsSet.isEmpty, isOfState || mayHaveArrived {
             try queue.note(plan.columnsSet, setBy: age, of: stored, own, RowKey(table, id))
         }
         return changed
@@ -272,6 +268,7 @@ struct LocalChanges {
         into kind: OperationKind,
         _ older: String?
     ) throws {
+        try queue.endInsert(last)
         var operation = last
         operation.thaw()
         operation.kind = kind
@@ -298,6 +295,7 @@ struct LocalChanges {
         let id = operation.itemID
         try release(with: operation)
         try queue.remove(operation)
+        try queue.endInsert(operation)
         guard isOnly, case .row(let row) = operation.basis.latest else {
             try store.delete(ids: [.string(id)], in: table)
             return
@@ -308,7 +306,7 @@ struct LocalChanges {
             delete.basis = RowBasis(base: row)
             try queue.append(delete)
         } else {
-            // In its place, so that what queries told of it stays known.
+            // In its place, so that the membership that queries reported stays known.
             try store.put([JSONRowReader.withoutDeleted(row)], in: table)
             try queue.confirmHolders(of: row, table)
             try queue.removeUnheld(id, table)

@@ -5,7 +5,7 @@ import TidelineCore
 /// A row with an id that is not stored yet.
 struct NewRow: Sendable {
     let row: Row
-    /// Whether the id was made here, so that nothing can be known of it.
+    /// Whether the id was generated here, so that no row can have it.
     let hasNewID: Bool
 
     /// Makes an id for a row that has none, and checks any other; checks the values.

@@ -50,7 +50,7 @@ extension QueuedOperation {
         "edit", "before", "failedPushes",
         "knownUntil", "inherited",
     ]
-    /// The names of all entries, and of those that have no place in the queue yet.
+    /// The columns of all operations, and of those that are not in the queue yet.
     private static let layout = RowLayout(columns + ["id"])
     private static let newLayout = RowLayout(columns)
 
@@ -151,7 +151,7 @@ private struct OperationReader {
 }
 
 extension ServerState {
-    /// As it is kept: a tombstone keeps its version only.
+    /// The state in its stored form; of a tombstone only the version is stored.
     var stored: Row {
         switch self {
         case .row(let row): return row

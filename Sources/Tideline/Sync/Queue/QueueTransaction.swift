@@ -14,7 +14,7 @@ struct QueueTransaction {
     var group: String?
     /// The size of the transaction's part of its group.
     var size: GroupSize?
-    /// Whether it is still waited for.
+    /// The watch over the task that waits for the transaction.
     var watch: TransactionWatch?
     /// Makes the ids of requests.
     var makeID: @Sendable () -> String
@@ -84,6 +84,7 @@ struct QueueTransaction {
             delete.basis = RowBasis(base: row)
             result = delete
         }
+        if result == nil || result?.kind == .delete { try endInsert(first) }
         guard var result else {
             try release(with: first)
             try remove(first)
@@ -98,13 +99,14 @@ struct QueueTransaction {
     /// Removes the operations that follow one in its row.
     func removeFollowing(_ first: QueuedOperation) throws {
         for later in try reader.allOperations(first.table, first.itemID) where later.id > first.id {
+            try endInsert(later)
             try remove(later)
             try join(later, to: first)
         }
     }
 
     /// The rest of an operation's atomic group becomes part of another group, which has taken in its
-    /// change of a row: no one may see a part of it first.
+    /// change of a row: so that no reader sees a part of it.
     ///
     /// A group that would be too large for a batch stays as it is.
     private func join(_ later: QueuedOperation, to first: QueuedOperation) throws {
@@ -134,8 +136,7 @@ struct QueueTransaction {
 
     // MARK: - Groups
 
-    /// A change of this transaction goes into an operation that is there: its group and the one of
-    /// the transaction become one.
+    /// Merges the groups of an operation and of this transaction, whose change it absorbs.
     func joined(_ operation: QueuedOperation) throws -> QueuedOperation {
         guard let group else { return operation }
         size?.joinedEarlier()
@@ -162,7 +163,7 @@ struct QueueTransaction {
         return operation
     }
 
-    /// A group becomes part of another one, but for an operation that is written otherwise.
+    /// Makes a group part of another one, except for an operation that the caller writes.
     func rename(_ former: String, to group: String, but id: Int64? = nil) throws {
         guard former != group else { return }
         for var member in try reader.members(of: former) where member.id != id {

@@ -45,12 +45,12 @@ package struct QueuedOperation: Sendable, Hashable {
     /// The id of the request that will send it: made with the change, so that a copy of the store sends
     /// the same; nil before it is stored.
     package var requestID: String?
-    /// For an insert of an id that the app gave: the latest commit of the table that the device knew, in
+    /// For an insert with an id that the app chose: the latest commit of the table that the device knew, in
     /// milliseconds since 1970.
     package var knownUntil: Int64?
     /// Whether it was in the queue when the store was copied: the original may have sent it.
     package var isInherited = false
-    /// What is known of the row on the server; kept with the first operation of a row.
+    /// The known server state of the row; kept with the first operation of a row.
     package var basis = RowBasis()
     /// The version that the change is based on, if it is not that of the base row.
     ///
@@ -101,6 +101,11 @@ package struct QueuedOperation: Sendable, Hashable {
     package var isAttempted: Bool { state == .attempted }
 
     package var row: RowKey { RowKey(table, itemID) }
+
+    /// Whether it replaces the whole row, as an insert does.
+    package var replacesRow: Bool {
+        kind == .insert || kind == .update && sendsWholeRow && basisVersion == nil
+    }
 
     /// The base row of the change; nil if it is not stored.
     package var knownBase: Row? {
@@ -192,7 +197,7 @@ package struct QueuedOperation: Sendable, Hashable {
         failedPushes = 0
     }
 
-    /// Makes the operation as new: the outcome of every attempt is known.
+    /// Resets the attempts, because the outcome of each is known.
     package mutating func startAnew() {
         outcomeUnknown = false
         unknownSent = nil
@@ -201,7 +206,7 @@ package struct QueuedOperation: Sendable, Hashable {
 }
 
 extension QueuedOperation.Frozen {
-    /// The column of what no request can be made of: another program wrote it, or the server gave a
+    /// The column that makes it impossible to build a request: another program wrote it, or the server sent a
     /// version that no header can hold.
     var fault: String? {
         if !["POST", "PATCH", "PUT", "DELETE"].contains(method) { return "method" }

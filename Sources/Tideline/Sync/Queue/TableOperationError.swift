@@ -127,9 +127,9 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
         (operationID, engine) = (0, nil)
     }
 
-    private func client() throws -> SyncEngine {
+    private func errors() throws -> OperationErrors {
         guard let engine else { throw SyncError.errorSettled() }
-        return engine
+        return engine.operationErrors
     }
 
     /// The message.
@@ -147,7 +147,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, or
     ///   `otherAccount`; nothing is changed then.
     public func cancelOperationAndDiscardItem() async throws {
-        try await client().discard(self)
+        try await errors().discard(self)
     }
 
     /// Drops the operation; the local row becomes `item`.
@@ -158,7 +158,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
     ///   `rowDoesNotFit` or `otherAccount`; nothing is changed then.
     public func cancelOperationAndUpdateItem(_ item: Row) async throws {
-        try await client().cancel(self, item)
+        try await errors().cancel(self, item)
     }
 
     /// Drops the operation; the local row becomes `item`.
@@ -169,7 +169,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
     ///   `rowDoesNotFit` or `otherAccount`; nothing is changed then.
     public func cancelOperationAndUpdateItem<Record: SyncRecord>(_ item: Record) async throws {
-        try await client().cancel(self, Row(item))
+        try await errors().cancel(self, Row(item))
     }
 
     /// Sends the operation again with the next push, unchanged, together with those that were parked in the
@@ -187,7 +187,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, `otherAccount`,
     ///   and if ``canRetry`` is false; nothing is changed then.
-    public func retry() async throws { try await client().retry(self) }
+    public func retry() async throws { try await errors().retry(self) }
 
     /// Makes `item` the local row, and sends the operation with the next push, based on the
     /// newest known server row.
@@ -198,7 +198,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
     ///   `rowDoesNotFit`, `otherAccount`, and if ``canRetry`` is false; nothing is changed then.
     public func updateOperationAndRetry(with item: Row) async throws {
-        try await client().retry(self, item)
+        try await errors().retry(self, item)
     }
 
     /// Makes `item` the local row, and sends the operation with the next push, based on the
@@ -220,6 +220,6 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
     ///   `rowDoesNotFit`, `otherAccount`, and if ``canRetry`` is false; nothing is changed then.
     public func updateOperationAndRetry<Record: SyncRecord>(with item: Record) async throws {
-        try await client().retry(self, Row(item))
+        try await errors().retry(self, Row(item))
     }
 }

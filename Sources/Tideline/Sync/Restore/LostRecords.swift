@@ -87,7 +87,7 @@ package struct RestorePoint: Hashable, Sendable {
     /// Whether a state of a row that was pulled before the restore is lost.
     ///
     /// The server's may be a later commit of another device that never saw this one. A later deletion
-    /// counts: the device that deleted the row wants it gone.
+    /// counts: the device deleted the row on purpose.
     func hasLost(_ local: Row, server: Row) -> Bool {
         guard local.version != server.version else { return false }
         guard server[SystemColumn.deleted] != true else { return local.isLater(than: server) }
@@ -121,7 +121,7 @@ extension Row {
         return mine > theirs
     }
 
-    /// The microseconds since 1970 that a version of a Tideline server stands for.
+    /// The microseconds since 1970 that a version of a Tideline server represents.
     fileprivate var commit: Int64? {
         guard let bytes = version.flatMap({ Data(base64Encoded: $0) }), bytes.count == 8 else {
             return nil

@@ -97,7 +97,7 @@ public struct LostRow: Sendable, Identifiable, CustomStringConvertible {
     private func perform(
         _ action: @escaping @Sendable (QueueTransaction, LostRecord) throws -> Void
     ) async throws {
-        guard let engine, try await engine.resolveLost([self], action) == 1 else {
+        guard let engine, try await engine.lostRows.resolve([self], action) == 1 else {
             throw SyncError.lostRowSettled(table: table, id: itemID)
         }
     }
@@ -108,7 +108,7 @@ extension SyncContext {
     ///
     /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`.
     public nonisolated func lostRows() async throws -> [LostRow] {
-        try await engine().lostRows()
+        try await engine().lostRows.all()
     }
 
     /// How many rows a restored server lost, and neither were sent again nor discarded.
@@ -134,8 +134,8 @@ extension SyncContext {
         where condition: (LostRow) throws -> Bool = { _ in true }
     ) async throws -> Int {
         let engine = try engine()
-        let rows = try await engine.lostRows().filter(condition)
-        return try await engine.resolveLost(rows) { queue, record in
+        let rows = try await engine.lostRows.all().filter(condition)
+        return try await engine.lostRows.resolve(rows) { queue, record in
             try queue.sendLostAgain(record)
         }
     }
@@ -155,34 +155,37 @@ extension SyncContext {
         where condition: (LostRow) throws -> Bool = { _ in true }
     ) async throws -> Int {
         let engine = try engine()
-        let rows = try await engine.lostRows().filter(condition)
-        return try await engine.resolveLost(rows) { queue, record in
+        let rows = try await engine.lostRows.all().filter(condition)
+        return try await engine.lostRows.resolve(rows) { queue, record in
             try queue.discardLost(record)
         }
     }
 }
 
-extension SyncEngine {
-    func lostRows() async throws -> [LostRow] {
-        let rows = try await read { reader in
+/// The rows that a restored server has lost.
+struct LostRows {
+    let engine: SyncEngine
+
+    func all() async throws -> [LostRow] {
+        let rows = try await engine.read { reader in
             try reader.lostRecords(account: reader.account).compactMap { record in
                 try reader.store.row(id: .string(record.itemID), in: record.table)
                     .map { (record, $0) }
             }
         }
-        return rows.map { LostRow($0, $1, self) }
+        return rows.map { LostRow($0, $1, engine) }
     }
 
     /// Performs an action on each of these rows that is still lost, in one transaction.
     ///
     /// - Returns: On how many.
-    func resolveLost(
+    func resolve(
         _ rows: [LostRow],
         _ action: @escaping @Sendable (QueueTransaction, LostRecord) throws -> Void
     ) async throws -> Int {
         guard !rows.isEmpty else { return 0 }
         let keys = rows.map { ($0.table, $0.itemID) }
-        return try await transaction { queue in
+        return try await engine.transaction { queue in
             var count = 0
             for (table, id) in keys {
                 guard let record = try queue.reader.lost(table, id),

@@ -71,7 +71,7 @@ extension PullSteps {
             }
         }
         guard engine.lostRowPolicy != .ask else { return }
-        let rows = try await engine.lostRows().filter { $0.table == table }
+        let rows = try await engine.lostRows.all().filter { $0.table == table }
         switch engine.lostRowPolicy {
         case .ask: break
         case .sendAgain:
@@ -79,11 +79,11 @@ extension PullSteps {
             let older = rows.filter { row in
                 row.serverItem.map { row.item.isLater(than: $0) } ?? true
             }
-            _ = try await engine.resolveLost(older) { queue, record in
+            _ = try await engine.lostRows.resolve(older) { queue, record in
                 try queue.sendLostAgain(record)
             }
         case .discard:
-            _ = try await engine.resolveLost(rows) { queue, record in
+            _ = try await engine.lostRows.resolve(rows) { queue, record in
                 try queue.discardLost(record)
             }
         }
@@ -198,7 +198,7 @@ struct LostRowCheck {
 
     /// The result for a row.
     enum Finding: Hashable {
-        /// The server changed or deleted it since: it left the queries.
+        /// The server changed or deleted it since: it no longer belongs to the queries.
         case left
         /// The server has the same.
         case same(Row)

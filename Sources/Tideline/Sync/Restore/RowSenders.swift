@@ -21,10 +21,11 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// No account has an empty name: rows of several accounts, or of none.
+    /// The value for rows of several accounts, or of none; no account has an empty id.
     private static let severalSenders = ""
 
-    /// Remembers whose rows a table has that was not pulled yet, before answers to a push are stored.
+    /// Stores which accounts sent rows to a table that was not pulled yet, before the responses to a push are
+    /// stored.
     ///
     /// If a restored server does not show such a row, it is lost only if it is this account's.
     func noteSenders(of settlings: [PushSettling]) throws {

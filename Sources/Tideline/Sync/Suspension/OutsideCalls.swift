@@ -37,9 +37,9 @@ final class OutsideCalls: Sendable {
 
     /// Runs `body` in a task of its own and returns its result.
     ///
-    /// A call with a limit ends also when the caller's task is cancelled, whatever `body` does then.
+    /// If the call has a limit, it also ends when the caller's task is cancelled, whatever `body` does then.
     ///
-    /// - Throws: What `body` throws, ``TimedOut`` after the limit, and ``SyncError`` with code `suspended`
+    /// - Throws: The errors of `body`, ``TimedOut`` after the limit, and ``SyncError`` with code `suspended`
     ///   as soon as the client is suspended.
     func run<Result: Sendable>(
         within limit: Duration? = nil,

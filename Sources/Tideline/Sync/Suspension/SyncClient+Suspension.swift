@@ -6,9 +6,9 @@ extension SyncClient {
     /// Requests that run are cancelled, and pushes, pulls and calls of ``RemoteTable`` throw
     /// ``SyncError/Code/suspended`` or a ``PushError`` with the status `cancelled`, whatever a transport or an
     /// authentication does with its cancellation. Nothing is lost: a request whose response did not arrive is sent
-    /// again unchanged. Automatic sync rests.
+    /// again unchanged. Automatic sync is paused.
     ///
-    /// Local reads and changes still work. Each opens the file for itself and holds nothing when it is done. A
+    /// Local reads and changes still work. Each opens the file for itself and keeps no file open afterward. A
     /// change or a read that already runs has 130 ms to end; then it is undone and throws
     /// ``SyncError/Code/suspended``.
     ///

@@ -4,10 +4,10 @@
 //
 //     start() -> { answered(_:local:) | fetched() }* -> .finish
 //
-// The server hashes a range and up to sixteen parts of it. A part that differs is asked for in its
-// turn, until so few rows are in it that they are fetched.
+// The server hashes a range and up to sixteen parts of it. A part that differs is requested
+// next, until so few rows are in it that they are fetched.
 
-/// The ids after `after`, up to `upTo`; nil for open.
+/// A range of ids after `after`, up to `upTo`; nil for no bound.
 package struct IDRange: Sendable, Hashable {
     package var after: String?
     package var upTo: String?
@@ -33,7 +33,7 @@ package struct RangeDigest: Sendable, Hashable {
 
 package struct VerifyMachine: Sendable {
     package enum Failure: Error, Sendable, Hashable {
-        /// The server's ranges lead nowhere.
+        /// The server's ranges do not become smaller.
         case tooManyRequests
     }
 

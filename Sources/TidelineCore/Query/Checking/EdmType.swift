@@ -1,4 +1,4 @@
-// EdmType: the primitive OData types that `cast` and `isof` name, and their types here.
+// EdmType: the primitive OData types that `cast` and `isof` name, and their column types.
 
 package enum EdmType: String, Hashable, Sendable, CaseIterable {
     case boolean = "Edm.Boolean"

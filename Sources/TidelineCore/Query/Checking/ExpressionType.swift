@@ -96,7 +96,8 @@ extension QueryExpression {
         }
     }
 
-    /// Integers stay integers, decimals stay exact; any other operand makes it real.
+    /// Returns the type of an arithmetic result: integers stay integers, decimals stay exact, and any other operand
+    /// makes it a double.
     private static func result(
         _ operation: Arithmetic,
         _ left: ExpressionType,

@@ -1,8 +1,8 @@
-// FilterChecker: gives the names and literals of a parsed query the columns' names and kinds.
+// FilterChecker: replaces the names and literals of a parsed query by the columns' names and kinds.
 //
-// FilterRenderer and FilterEvaluator can rely on its result: every column exists under that name,
-// every literal is of the kind that its column stores, every operand fits its operator. Without a
-// schema it checks only the structure: conditions are where conditions belong.
+// FilterRenderer and FilterEvaluator rely on its result: every column exists under that name, every literal has the
+// kind that its column stores, and every operand fits its operator. Without a schema it checks only the structure:
+// conditions appear only where conditions are allowed.
 
 package import Foundation
 
@@ -11,7 +11,7 @@ package struct FilterChecker {
     package let schema: TableSchema?
     /// The value of `now()`; without it the function is rejected.
     package let now: Date?
-    /// Whether the rows are those of a device, which keeps no deleted rows: `deleted` is false.
+    /// Whether the rows are those of a device, which has no deleted rows, so that `deleted` is false.
     let isOnDevice: Bool
 
     package init(schema: TableSchema?, now: Date? = nil) {
@@ -112,7 +112,7 @@ package struct FilterChecker {
         return checked
     }
 
-    /// Whether it may be a condition: without a schema a member may be a boolean, a sum may not.
+    /// Whether the expression can be a condition: without a schema a member may be a Boolean, but a sum may not.
     private func mayBeCondition(_ expression: QueryExpression, _ type: ExpressionType) -> Bool {
         guard type == .any else { return type == .boolean || type == .null }
         if case .field = expression.kind { return true }
@@ -121,7 +121,7 @@ package struct FilterChecker {
 
     /// Returns a checked part of the expression, and its type.
     ///
-    /// Calls itself for each level of the tree: it keeps nothing of its own on the stack.
+    /// It calls itself for each level of the tree, so it uses as little stack as possible.
     func check(_ expression: QueryExpression) throws(ODataError) -> Checked {
         switch expression.kind {
         case .field(let name): try field(name, expression)
@@ -211,7 +211,7 @@ package struct FilterChecker {
         _ whole: QueryExpression
     ) throws(ODataError) -> Checked {
         var (one, two) = (try number(left), try number(right))
-        // `price add 1.99`: the literal is as exact as it was written.
+        // In `price add 1.99`, the literal is as exact as it was written.
         if one.type == .decimal {
             two = exact(two)
         } else if two.type == .decimal {
@@ -230,6 +230,6 @@ package struct FilterChecker {
 }
 
 extension QueryExpression {
-    /// Another kind at the same position of the text.
+    /// Returns an expression of another kind with the same position in the text.
     func with(_ kind: Kind) -> QueryExpression { QueryExpression(kind, at: position) }
 }

@@ -1,4 +1,4 @@
-// Checks the comparisons of a filter: the types of both sides, and the values of literals.
+// FilterCheckerComparisons: checks the comparisons of a filter: the types of both sides, and the values of literals.
 
 extension FilterChecker {
     func compare(
@@ -46,8 +46,8 @@ extension FilterChecker {
 
     /// Whether an operand is a UUID column of a device.
     ///
-    /// UUIDs are written in lower case, but the column may contain texts in upper case from when it
-    /// was a text column. A list of both cases uses an index, which a function does not.
+    /// UUIDs are written in lower case, but the column may contain texts in upper case if it was a text column
+    /// before. A list of both cases can use an index, which a function cannot.
     private func mayHoldUpperCase(_ operand: Checked) -> Bool {
         guard isOnDevice, operand.type == .guid, case .field = operand.expression.kind else {
             return false

@@ -1,4 +1,4 @@
-// Checks the functions of a filter and their arguments.
+// FilterCheckerFunctions: checks the functions of a filter and their arguments.
 
 extension FilterChecker {
     func call(
@@ -55,8 +55,7 @@ extension FilterChecker {
         return (whole.with(.call(.cast, [checked, arguments[1]])), target.type)
     }
 
-    /// Decides as much as the type of a column allows; the range of a whole number is checked per
-    /// row.
+    /// Decides as much as the type of a column allows; the range of a whole number is checked for each row.
     private func isOf(
         _ arguments: [QueryExpression],
         _ whole: QueryExpression
@@ -71,7 +70,7 @@ extension FilterChecker {
         return (whole.with(.compare(.ne, checked, null)), .boolean)
     }
 
-    /// Turns `has` into `eq`: a column contains a single member.
+    /// Replaces `has` by `eq`, because a column contains a single member.
     private func has(
         _ arguments: [QueryExpression],
         _ whole: QueryExpression
@@ -119,7 +118,7 @@ extension FilterChecker {
     ) throws(ODataError) -> QueryExpression {
         var (checked, type) = try check(argument)
         if case .value(let value) = checked.kind, type == .string {
-            // The narrow type first: a day is a date, not its midnight.
+            // The narrow type comes first: a date is not its midnight.
             for wanted in types.reversed() {
                 guard let fitting = LiteralCoercion.value(value, as: wanted) else { continue }
                 checked.kind = .value(fitting)

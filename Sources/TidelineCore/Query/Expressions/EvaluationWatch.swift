@@ -1,14 +1,14 @@
-// EvaluationWatch: ends an evaluation whose time is over.
+// EvaluationWatch: ends an evaluation when its time is over.
 //
 // A database checks its deadline between the steps of its virtual machine; a function with much
 // text to read is one step, and checks here.
 
 package final class EvaluationWatch {
     private let look: (_ bytes: Int) -> Bool
-    /// Whether the time is over: the result is invalid then.
+    /// Whether the time is over, so that the result is invalid.
     package private(set) var isOver = false
 
-    /// `look` says whether the time is over, before this many bytes are read.
+    /// `look` returns whether the time is over, before this many bytes are read.
     package init(_ look: @escaping (_ bytes: Int) -> Bool) {
         self.look = look
     }

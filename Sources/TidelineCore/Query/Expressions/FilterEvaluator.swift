@@ -1,11 +1,11 @@
 // FilterEvaluator: evaluates an expression for one row, in memory.
 //
-// It agrees with FilterRenderer's SQL: PROTOCOL.md, "Filters".
+// Its results agree with FilterRenderer's SQL: PROTOCOL.md, "Filters".
 
 package struct FilterEvaluator {
     private let value: (String) -> Value
     private let watch: EvaluationWatch?
-    /// By their bytes: Swift's `==` treats some different patterns as equal.
+    /// The compiled patterns by their bytes, because Swift's `==` treats some different patterns as equal.
     private let patterns: [[UInt8]: TextPattern]
 
     /// `value` returns a column's value, null for a column that the row does not have.

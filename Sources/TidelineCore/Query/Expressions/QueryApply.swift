@@ -1,4 +1,4 @@
-// Applies a query to rows in memory: filters, sorts, pages and selects columns.
+// QueryApply: applies a query to rows in memory: filters, sorts, pages and selects columns.
 
 extension Filter {
     /// Whether the row matches.
@@ -13,7 +13,9 @@ extension Filter {
 package struct RowOrder {
     private let keys: [SortKey]
 
-    /// Keys that FilterChecker has checked order enumerations by position.
+    /// Creates an order.
+    ///
+    /// Enumerations are ordered by position if FilterChecker has checked the keys.
     package init(_ keys: [SortKey]) {
         self.keys = keys
     }

@@ -1,8 +1,7 @@
 // TextPattern: regular expressions in bounded time.
 //
-// Thompson's construction, run on all states at once: the time is at most the length of the text
-// times the size of the pattern, whatever either contains. For that reason back-references and
-// look-around are not supported.
+// It uses Thompson's construction and follows all states at once: the time is at most the length of the text times
+// the size of the pattern, whatever they contain. Therefore back-references and look-around are not supported.
 
 package struct TextPattern: Sendable {
     /// Why a pattern cannot be read.
@@ -57,8 +56,7 @@ package struct TextPattern: Sendable {
         run(Array(text.unicodeScalars), isSearch: false, nil)
     }
 
-    /// Whether a part of the text matches; the answer is arbitrary once the time of the watch is
-    /// over.
+    /// Returns whether a part of the text matches; the result is arbitrary once the time of the watch is over.
     package func isFound(in text: String, _ watch: EvaluationWatch? = nil) -> Bool {
         run(Array(text.unicodeScalars), isSearch: true, watch)
     }

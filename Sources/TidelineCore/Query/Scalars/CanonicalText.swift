@@ -1,4 +1,4 @@
-// Converts values that are stored as text to one spelling: decimals, UUIDs, days, times of day.
+// CanonicalText: converts values that are stored as text to one spelling: decimals, UUIDs, dates, times of day.
 //
 // Equal values have equal texts, so that a database compares them with plain `=`.
 
@@ -67,7 +67,7 @@ package enum DecimalText {
         byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
     }
 
-    /// The nearest double.
+    /// Returns the nearest double.
     package static func double(_ value: Decimal) -> Double {
         Double(canonical(value)) ?? 0
     }
@@ -81,7 +81,7 @@ package enum DecimalText {
         return Decimal(string: "\(value)")
     }
 
-    /// The order of two canonical texts by value: -1, 0 or 1.
+    /// Returns the order of two canonical texts by value: -1, 0 or 1.
     package static func compare(_ one: some Collection<UInt8>, _ two: some Collection<UInt8>) -> Int
     {
         let minus = UInt8(ascii: "-")

@@ -6,7 +6,7 @@
 package enum ScalarText {
     /// The most bytes of a text that `concat` and `replace` build; longer ones are null.
     ///
-    /// Calls nest, and each could make its text a hundred times as long.
+    /// Calls can be nested, and each could multiply the length of its text by a hundred.
     package static let bytesMax = 8 << 20
 
     package static func contains(_ text: String, _ part: String) -> Bool {
@@ -69,10 +69,10 @@ package enum ScalarText {
         }
     }
 
-    /// Full Unicode, the same in every locale.
+    /// Converts to lower case by full Unicode rules, the same in every locale.
     package static func lower(_ text: String) -> String { text.lowercased() }
 
-    /// Full Unicode, the same in every locale.
+    /// Converts to upper case by full Unicode rules, the same in every locale.
     package static func upper(_ text: String) -> String { text.uppercased() }
 
     /// Removes Unicode white space at both ends.

@@ -72,19 +72,19 @@ final class LockedStore: LocalStore {
 
     func rowChanges() -> any AsyncSequence<StoreChange, Never> & Sendable { inner.rowChanges() }
     var freeBytes: Int64? { inner.freeBytes }
-    func emptyLog() async -> Bool { await inner.emptyLog() }
+    func checkpoint() async -> Bool { await inner.checkpoint() }
     func compactIfHalfFree(deadline: Duration) async {
         await inner.compactIfHalfFree(deadline: deadline)
     }
     var checkListeners: CheckListeners? { inner.checkListeners }
 
-    func takeSyncTurn(at now: Date, lease: Duration, isForced: Bool) -> Int? {
-        inner.takeSyncTurn(at: now, lease: lease, isForced: isForced)
+    func acquireSyncLease(at now: Date, duration lease: Duration, isForced: Bool) -> Int? {
+        inner.acquireSyncLease(at: now, duration: lease, isForced: isForced)
     }
 
-    func holdsSyncTurn(_ turn: Int, at now: Date, lease: Duration) -> Bool {
-        inner.holdsSyncTurn(turn, at: now, lease: lease)
+    func renewSyncLease(_ turn: Int, at now: Date, duration lease: Duration) -> Bool {
+        inner.renewSyncLease(turn, at: now, duration: lease)
     }
 
-    func endSyncTurn(_ turn: Int) { inner.endSyncTurn(turn) }
+    func releaseSyncLease(_ turn: Int) { inner.releaseSyncLease(turn) }
 }

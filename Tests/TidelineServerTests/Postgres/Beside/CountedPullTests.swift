@@ -1,6 +1,6 @@
-// Goal: a classic client that goes on by counting the rows of a millisecond misses none, while rows that it
-// has counted leave that millisecond at another server or beside all of them.
-// Method: all rows are of one millisecond; behind each page another row that was read already moves.
+// Goal: a classic client that continues by counting the rows of a millisecond misses none, while rows that it has
+// counted leave that millisecond at another server or through an external writer. Method: all rows are in one
+// millisecond; after each page another row that was already read changes.
 
 import Foundation
 import Synchronization
@@ -12,7 +12,7 @@ import TidelineTestKit
 
 @Suite(.serialized, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is missing"))
 struct CountedPullTests {
-    /// What takes a row out of its millisecond.
+    /// An operation that moves a row out of its millisecond.
     enum Move: String, CaseIterable, Sendable {
         case patchedByTheOther
         case deletedByTheOther
@@ -26,7 +26,7 @@ struct CountedPullTests {
 
     private static func id(_ number: Int) -> String { "r\(number < 10 ? "0" : "")\(number)" }
 
-    /// A device that has paged through the table of one server, while rows moved; and the table.
+    /// A device that has paged through the table of one server while rows changed, and the table.
     private static func pull(
         _ algorithm: Device.Algorithm,
         _ move: Move,
@@ -50,7 +50,7 @@ struct CountedPullTests {
                 pages += 1
                 return pages
             }
-            // The first pages may be read twice: what moves was on the first one of them.
+            // The first pages may be read twice: the changed rows were on the first one.
             guard page > 1, page <= moves + 1 else { return }
             let target = "/tables/TodoItem/" + id(page - 2)
             switch move {
@@ -90,11 +90,11 @@ struct CountedPullTests {
         #expect(table.count == (isDelete ? Self.rows - Self.moves : Self.rows))
     }
 
-    /// The same where nobody keeps how many rows have left: the test sees what is missed.
+    /// The same if departed rows are not counted: the test then detects the missed rows.
     ///
-    /// The client of .NET follows links, which name a row.
+    /// The .NET client follows links, which name a row.
     @Test(arguments: counting.filter { $0 != .dotNet })
-    func withoutTheirCountRowsAreMissed(algorithm: Device.Algorithm) async throws {
+    func withoutTheCountRowsAreMissed(algorithm: Device.Algorithm) async throws {
         let (device, table) = try await Self.pull(algorithm, .updatedByPsql, forgetting: true)
         #expect(Set(table.keys).subtracting(device.keys).count > 0)
     }

@@ -1,6 +1,6 @@
-// Goal: who writes to a table beside the servers, by psql or a job of his own, is seen by every device,
-// holds up no server while his transaction is open, and is refused what no device could be told.
-// Method: two servers on one database and a connection beside them; devices of all generations at both.
+// Goal: every device sees the writes of an external writer (psql, a job); its open transaction delays no server, and
+// changes that no device could be told of are rejected. Method: two servers on one database and a connection of another
+// program; devices of all generations at both.
 
 import Foundation
 import Testing
@@ -12,7 +12,7 @@ import TidelineTestKit
 
 @Suite(.serialized, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is missing"))
 struct ForeignWriterTests {
-    /// Two servers with the rows 'a' to 'c', and who writes beside them.
+    /// Two servers with the rows 'a' to 'c', and another program that writes to their database.
     private struct Beside {
         let doors: [Door]
         let url: String
@@ -38,7 +38,7 @@ struct ForeignWriterTests {
             try #require(answer.status == 201, "\(answer.text)")
         }
 
-        /// The texts by id, tombstones too.
+        /// The texts by id, including tombstones.
         func rows() throws -> [String: (text: String, isDeleted: Bool, version: Int64)] {
             let found = try psql.run(
                 "SELECT \"id\", \"text\", \"deleted\", \"version\" FROM \"TodoItem\""
@@ -54,7 +54,7 @@ struct ForeignWriterTests {
         }
     }
 
-    /// What a refusal says to who writes, as psql shows it.
+    /// The error message for the other program, as psql shows it.
     private static func words(of script: String, in url: String) -> String {
         do {
             try PostgresCluster.shared().psql(script, in: PostgresCluster.name(in: url))
@@ -68,7 +68,7 @@ struct ForeignWriterTests {
         "TRUNCATE \"TodoItem\"", "TRUNCATE \"TodoItem\" CASCADE",
         "BEGIN; INSERT INTO tideline.moved VALUES ('x', 1); TRUNCATE \"TodoItem\"; COMMIT",
     ])
-    func truncateIsRefused(script: String) async throws {
+    func truncateIsRejected(script: String) async throws {
         let beside = try await Beside()
         let before = try beside.rows()
         let words = Self.words(of: script, in: beside.url)
@@ -80,7 +80,7 @@ struct ForeignWriterTests {
     }
 
     @Test(arguments: [true, false])
-    func aChangeOfAnIDIsRefused(softDelete: Bool) async throws {
+    func aChangeOfAnIDIsRejected(softDelete: Bool) async throws {
         var table = Door.todo
         table.softDelete = softDelete
         let beside = try await Beside(table)
@@ -92,7 +92,7 @@ struct ForeignWriterTests {
         #expect(words.contains("the id of a row is not changed"), "\(words)")
         #expect(words.contains("delete the row and insert another"), "\(words)")
         #expect(try beside.rows().mapValues(\.version) == before)
-        // What names it, and leaves it as it was, is a change as any other.
+        // A statement that sets the id to its current value is like any other update.
         try beside.psql.execute(
             "UPDATE \"TodoItem\" SET \"id\" = 'a', \"text\" = 'same' WHERE \"id\" = 'a'"
         )
@@ -104,7 +104,7 @@ struct ForeignWriterTests {
 
     private static let tracking: HTTPFields = ["Prefer": "odata.track-changes"]
 
-    /// Reads to the end; the link from which on changes are asked for.
+    /// Reads all rows, and returns the delta link.
     private static func link(of door: Door) async throws -> String {
         var page = await door.send("GET", "/tables/TodoItem", headers: tracking)
         while let next = page.row["nextLink"] as? String {
@@ -113,7 +113,7 @@ struct ForeignWriterTests {
         return "/tables/TodoItem?" + (try #require(page.row["@odata.deltaLink"] as? String))
     }
 
-    /// The ids of the changes behind a link; those that are gone begin with a minus.
+    /// Returns the ids of the changes since a delta link; those of deleted rows begin with a minus.
     private static func changes(_ link: String, at door: Door) async throws -> [String] {
         let page = await door.send("GET", link)
         try #require(page.status == 200, "\(page.text)")
@@ -147,7 +147,7 @@ struct ForeignWriterTests {
             let status = await door.send("GET", "/tables/TodoItem/b").status
             #expect(status == (softDelete ? 410 : 404))
         }
-        // A second one finds nothing; who inserts the row again has it again.
+        // A second delete finds no row; inserting the row again restores it.
         if !softDelete {
             try beside.psql.execute(
                 "INSERT INTO \"TodoItem\" (\"id\", \"complete\") VALUES ('b', FALSE)"
@@ -175,8 +175,8 @@ struct ForeignWriterTests {
 
     // MARK: - Open transactions
 
-    /// Neither of its own writes nor for its readers does a server wait for who has not committed.
-    @Test func anOpenTransactionHoldsUpNoServer() async throws {
+    /// A server waits for an uncommitted transaction neither with its writes nor with its reads.
+    @Test func anOpenTransactionDelaysNoServer() async throws {
         let beside = try await Beside()
         var links: [String] = []
         for door in beside.doors { links.append(try await Self.link(of: door)) }
@@ -195,7 +195,7 @@ struct ForeignWriterTests {
             try await beside.insert("s\(number)", at: beside.doors[number % 2])
         }
         #expect(beside.psql.isInTransaction)
-        // Nobody sees what is not committed; everybody goes on behind what is.
+        // No device sees uncommitted rows; all devices continue after the committed ones.
         for (place, door) in beside.doors.enumerated() {
             let told = try await Self.changes(links[place], at: door)
             #expect(Set(told) == Set((0..<20).map { "s\($0)" }))
@@ -203,8 +203,7 @@ struct ForeignWriterTests {
             try await devices[place].pull()
             #expect(devices[place].rows.count == 23)
         }
-        // A row that it has written is its own for so long: the write is refused, and its server and
-        // the other go on.
+        // The transaction still holds the row that it wrote: a write to it is rejected, and both servers continue.
         let refused = await beside.doors[0].send(
             "PATCH",
             "/tables/TodoItem/a",
@@ -250,7 +249,7 @@ struct ForeignWriterTests {
         return told
     }
 
-    /// Else an upgrade would lock every table to create its triggers again.
+    /// If they differed, an upgrade would lock every table to create its triggers again.
     @Test("the triggers of a table are those that earlier versions created")
     func sameTriggers() async throws {
         for (table, hash) in [

@@ -1,6 +1,6 @@
-// Goal: triggers, rules and constraints that an operator has put on tables refuse nobody else, and whatever they make
-// of rows is told to every device.
-// Method: two servers on one database, SQL beside them, devices that follow links to changes.
+// Goal: an operator's triggers, rules and constraints on tables cause no rejection of other writes, and every device
+// receives the rows that they change. Method: two servers on one database, SQL of another program, devices that follow
+// delta links.
 
 import Foundation
 import Testing
@@ -71,7 +71,7 @@ struct OthersTriggerTests {
             }
         }
 
-        /// The rows behind a link by their ids; nil for what is gone.
+        /// The rows after a link by id; nil for a deleted row.
         func changes(_ link: String) async throws -> [String: [String: Any]?] {
             let answer = await doors[1].send("GET", link)
             try #require(answer.status == 200, "\(answer.text)")
@@ -84,8 +84,8 @@ struct OthersTriggerTests {
         }
     }
 
-    /// What is looked at by the COMMIT refuses the one row that breaks it.
-    @Test func aDeferredConstraintRefusesNobodyElse() async throws {
+    /// A constraint that is checked by the COMMIT rejects only the row that violates it.
+    @Test func aDeferredConstraintRejectsNoOtherWrite() async throws {
         let place = try await Place()
         try place.psql.execute(
             """
@@ -119,9 +119,9 @@ struct OthersTriggerTests {
         #expect(count == 20)
     }
 
-    /// A row that a trigger or a rule leaves out was not written, and nobody is told that it was.
+    /// A row that a trigger or a rule suppresses was not written, and is not reported as written.
     @Test(arguments: ["trigger", "rule"])
-    func whatIsLeftOutIsRefused(by kind: String) async throws {
+    func aSuppressedWriteIsRejected(by kind: String) async throws {
         let place = try await Place(softDelete: false)
         #expect(await place.post("TodoItem", #"{"id":"a","text":"was"}"#).status == 201)
         let other = await place.doors[1].send("POST", "/tables/TodoItem", #"{"id":"b"}"#)
@@ -164,8 +164,8 @@ struct OthersTriggerTests {
         #expect(await place.doors[0].send("GET", "/tables/TodoItem/a").text == before)
     }
 
-    /// The writer was told its own values, and pulls what became of them.
-    @Test func whatATriggerChangesIsPulled() async throws {
+    /// The response to a write has the values that were sent; the writer pulls the ones that the trigger made of them.
+    @Test func rowsThatATriggerChangesArePulled() async throws {
         let place = try await Place()
         let link = try await place.link("TodoItem")
         try place.trigger(
@@ -181,7 +181,7 @@ struct OthersTriggerTests {
         let second = try #require(RowVersion.stamp(pulled["version"] as? String ?? ""))
         #expect(second > first)
         let behind = try await place.link("TodoItem")
-        // What the trigger leaves as it is gets no further stamp.
+        // A row that the trigger leaves unchanged gets no further timestamp.
         let patched = await place.doors[0].send(
             "PATCH",
             "/tables/TodoItem/a",
@@ -193,8 +193,8 @@ struct OthersTriggerTests {
         #expect(after["version"] as? String == patched.row["version"] as? String)
     }
 
-    /// A trigger writes to another table of the server, behind a write of a device.
-    @Test func whatTriggersWriteToOtherTablesIsTold() async throws {
+    /// A trigger writes to another table of the server after a device's write.
+    @Test func triggerWritesToOtherTablesAreReported() async throws {
         let place = try await Place()
         #expect(await place.post("Note", #"{"id":"n","count":0}"#).status == 201)
         let link = try await place.link("Note")
@@ -225,9 +225,9 @@ struct OthersTriggerTests {
         #expect(try place.psql.run(zero).integer(0, 0) == 0)
     }
 
-    /// Writes of others to the very rows that a trigger changes, in the same transactions.
+    /// Writes of other callers to the same rows that a trigger changes, in the same transactions.
     @Test(arguments: [false, true])
-    func nothingOfATriggerIsPutBack(inOneBatch: Bool) async throws {
+    func noChangeByATriggerIsReverted(inOneBatch: Bool) async throws {
         let place = try await Place()
         #expect(await place.post("Note", #"{"id":"n","count":0}"#).status == 201)
         let link = try await place.link("Note")
@@ -273,9 +273,9 @@ struct OthersTriggerTests {
         #expect(told["version"] as? String == RowVersion.text(stored.integer(0, 1)))
     }
 
-    /// The foreign keys of an operator take rows along.
+    /// An operator's foreign keys change further rows.
     @Test(arguments: ["CASCADE", "SET NULL"])
-    func whatForeignKeysDoIsTold(action: String) async throws {
+    func changesByForeignKeysAreReported(action: String) async throws {
         let place = try await Place(softDelete: false)
         try place.psql.execute(
             """
@@ -297,9 +297,9 @@ struct OthersTriggerTests {
         }
     }
 
-    /// A row that keeps tombstones goes with the one that it refers to.
+    /// A row of a table with tombstones is deleted with the row that it references.
     @Test(arguments: ["device", "psql"])
-    func aCascadeOntoTombstonesIsTold(by who: String) async throws {
+    func aCascadeToATableWithTombstonesIsReported(by who: String) async throws {
         var parent = Door.todo
         parent.softDelete = false
         let url = try PostgresCluster.shared().database()
@@ -328,8 +328,8 @@ struct OthersTriggerTests {
         #expect((told.first?["@removed"] as? [String: Any])?["reason"] as? String == "deleted")
     }
 
-    /// The usual fault of a trigger: it names a table that is gone.
-    @Test func aBrokenTriggerRefusesNobodyElse() async throws {
+    /// A common mistake in a trigger: it names a table that was dropped.
+    @Test func aBrokenTriggerRejectsNoOtherWrite() async throws {
         let place = try await Place()
         try place.trigger(
             "AFTER INSERT",
@@ -352,8 +352,8 @@ struct OthersTriggerTests {
         #expect(Set(statuses["bad"] ?? []) == [503])
     }
 
-    /// A trigger that gives a row to somebody else: its former owner is told.
-    @Test func anOwnerThatATriggerChangesIsTold() async throws {
+    /// A trigger that changes the owner of a row: the former owner is notified.
+    @Test func anOwnerChangeByATriggerIsReported() async throws {
         let url = try PostgresCluster.shared().database()
         let table = OwnedTable.definition()
         let store = try await OwnedTable.store(url, table)
@@ -372,8 +372,8 @@ struct OthersTriggerTests {
         await store.stop()
     }
 
-    /// A trigger that stamps nothing by itself while rows of its own table are stamped.
-    @Test func whatTriggersWriteWhileRowsAreStampedIsTold() async throws {
+    /// A trigger that sets no timestamp itself writes while rows of its table get their timestamps.
+    @Test func triggerWritesDuringTimestampingAreReported() async throws {
         let place = try await Place()
         #expect(await place.post("Note", #"{"id":"n","count":0}"#).status == 201)
         let link = try await place.link("Note")
@@ -388,7 +388,7 @@ struct OthersTriggerTests {
         #expect((try await place.changes(link)["n"] ?? nil)?["item"] as? String == "by psql")
     }
 
-    @Test func whatATriggerRefusesIsNoFaultOfTheServer() async throws {
+    @Test func aRejectionByATriggerIsNotAServerError() async throws {
         let place = try await Place()
         try place.trigger(
             "BEFORE INSERT",
@@ -402,7 +402,7 @@ struct OthersTriggerTests {
         #expect(await other.status == 201)
     }
 
-    /// Rows that need each other in one group, whatever their tables are called and what is done to them.
+    /// Rows of one group that need each other, whatever the tables are called and whatever is done to the rows.
     @Test func aGroupIsWrittenInItsOrder() async throws {
         let place = try await Place(softDelete: false)
         try place.psql.execute(
@@ -424,13 +424,13 @@ struct OthersTriggerTests {
             let responses = answer.row["responses"] as? [[String: Any]] ?? []
             return responses.compactMap { $0["status"] as? Int }
         }
-        // 'Note' is before 'TodoItem', and needs it.
+        // 'Note' sorts before 'TodoItem', and references it.
         let made = await group([
             ("POST", "TodoItem", #"{"id":"p","text":"A"}"#),
             ("POST", "Note", #"{"id":"c","item":"p"}"#),
         ])
         #expect(made == [201, 201])
-        // A value that is free only behind the first of the two.
+        // A value that is free only after the first of the two writes.
         let swapped = await group([
             ("PATCH", "TodoItem/p", #"{"text":"B"}"#),
             ("POST", "TodoItem", #"{"id":"q","text":"A"}"#),
@@ -442,8 +442,8 @@ struct OthersTriggerTests {
         #expect(left.text(0, 0) == "q")
     }
 
-    /// One tombstone that somebody's rows refer to keeps no other from being removed.
-    @Test func aReferenceHoldsUpOnePurge() async throws {
+    /// A tombstone that other rows reference does not keep other tombstones from being removed.
+    @Test func aReferenceKeepsOneTombstone() async throws {
         var table = Door.todo
         table.tombstoneDays = 1
         let url = try PostgresCluster.shared().database()
@@ -468,8 +468,8 @@ struct OthersTriggerTests {
         #expect(left == "b")
     }
 
-    /// What a device deletes takes rows of others along when its tombstone goes, and that is told.
-    @Test func aPurgeTellsWhatItTakesAlong() async throws {
+    /// When the tombstone of a deleted row is purged, the deletes that cascade from it are reported.
+    @Test func aPurgeReportsCascadingDeletes() async throws {
         var tables = [Door.todo, Self.note]
         tables[0].tombstoneDays = 1
         let url = try PostgresCluster.shared().database()
@@ -497,11 +497,11 @@ struct OthersTriggerTests {
         #expect(told.rows.first?["item"] is NSNull)
     }
 
-    // MARK: - Who writes beside
+    // MARK: - External writers
 
-    /// Rights on the table are all that is needed, and it does not matter where that role looks for names.
+    /// Privileges on the table are sufficient, and the search path of the role does not matter.
     @Test(arguments: [true, false])
-    func aRoleWithRightsOnItsTableIsSeen(softDelete: Bool) async throws {
+    func writesOfARoleWithPrivilegesOnTheTableAreReported(softDelete: Bool) async throws {
         let place = try await Place(softDelete: softDelete)
         #expect(await place.post("TodoItem", #"{"id":"a"}"#).status == 201)
         let link = try await place.link("TodoItem")
@@ -537,13 +537,13 @@ struct OthersTriggerTests {
         try place.psql.execute("DROP OWNED BY \(role); DROP ROLE \(role)")
     }
 
-    /// Values that the wire has no text for.
+    /// Values without a representation in JSON.
     @Test(arguments: [
         ("weight", "'NaN'"), ("weight", "'-Infinity'"), ("price", "'NaN'"), ("price", "'Infinity'"),
         ("due", "'infinity'"), ("due", "'0044-03-15 12:00 BC'"), ("due", "'12026-01-01'"),
         ("day", "'-infinity'"), ("day", "'0044-03-15 BC'"), ("createdAt", "'infinity'"),
     ])
-    func whatNobodyCanBeToldIsRefused(column: String, value: String) async throws {
+    func valuesThatCannotBeSentAreRejected(column: String, value: String) async throws {
         let place = try await Place()
         let error = #expect(throws: PostgresError.self) {
             try place.psql.execute(
@@ -555,7 +555,7 @@ struct OthersTriggerTests {
     }
 
     /// A nightly job that empties a table and fills it again.
-    @Test func aRowThatIsMadeAgainIsTheSameRow() async throws {
+    @Test func aRowThatIsInsertedAgainIsTheSameRow() async throws {
         let place = try await Place()
         for id in ["a", "b"] {
             #expect(
@@ -577,7 +577,7 @@ struct OthersTriggerTests {
             let gone = try #require(told["b"])
             #expect(gone == nil)
         }
-        // Also in a transaction of its own, behind the tombstone.
+        // Also in a separate transaction, after the tombstone.
         try place.psql.execute("INSERT INTO \"TodoItem\" (\"id\", \"complete\") VALUES ('b', TRUE)")
         #expect((try await place.changes(link)["b"] ?? nil)?["complete"] as? Bool == true)
         let error = #expect(throws: PostgresError.self) {
@@ -588,8 +588,8 @@ struct OthersTriggerTests {
         #expect(error?.isUniqueViolation == true)
     }
 
-    /// What an earlier version let in is not in the way of what is changed beside it, nor of its end.
-    @Test func valuesFromBeforeAreLeftAlone() async throws {
+    /// A value that an earlier version accepted prevents neither a change to another column nor a delete.
+    @Test func valuesFromEarlierVersionsAreIgnored() async throws {
         let place = try await Place()
         #expect(await place.post("Note", #"{"id":"n"}"#).status == 201)
         try place.psql.execute(
@@ -601,8 +601,8 @@ struct OthersTriggerTests {
         #expect(try place.psql.run("SELECT \"deleted\" FROM \"Note\"").boolean(0, 0))
     }
 
-    /// Two jobs that write to the same tables in other orders wait for each other, and not in a circle.
-    @Test func jobsThatWriteInOtherOrdersBothCommit() async throws {
+    /// Two jobs that write to the same tables in different orders wait for each other without a deadlock.
+    @Test func jobsThatWriteInDifferentOrdersBothCommit() async throws {
         let place = try await Place()
         let url = place.url
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -633,7 +633,7 @@ struct OthersTriggerTests {
         #expect(count.integer(0, 0) == 80)
     }
 
-    /// Columns may be called as the variables of the triggers are.
+    /// Columns may have the names of the triggers' variables.
     @Test(arguments: [true, false])
     func columnsMayHaveAnyNames(softDelete: Bool) async throws {
         let names = [
@@ -668,8 +668,8 @@ struct OthersTriggerTests {
         await store.stop()
     }
 
-    /// A row that is to be made again, and does not come: that it is gone is still told.
-    @Test func aTombstoneThatGoesInVainIsTold() async throws {
+    /// A row that was to be inserted again, and was not: its delete is still reported.
+    @Test func aRowThatIsNotInsertedAgainIsReportedAsDeleted() async throws {
         let place = try await Place()
         try place.psql.execute("CREATE UNIQUE INDEX ON \"TodoItem\" (\"text\")")
         for (id, text) in [("a", "one"), ("b", "two")] {

@@ -1,6 +1,6 @@
-// Goal: the connections of a server are bounded by its settings; when all readers are busy reads wait, and
-// when too many wait they are refused with 503, until there are readers again.
-// Method: a lock on the table holds up every reader for as long as the test wants.
+// Goal: the number of a server's connections is limited by its settings; when all readers are in use reads wait, and
+// when too many wait they are rejected with 503 until readers are free. Method: a lock on the table blocks every reader
+// for as long as the test needs.
 
 import Foundation
 import Synchronization
@@ -15,7 +15,7 @@ import TidelineTestKit
 struct ReaderPoolTests {
     private static let waits = "wait_event_type = 'Lock'"
 
-    /// Nobody reads the table until it is given back.
+    /// Blocks all reads of the table until it is released.
     private static func lock(_ url: String) throws -> PostgresConnection {
         let connection = try PostgresConnection(PostgresAddress(url))
         try connection.execute(
@@ -27,7 +27,7 @@ struct ReaderPoolTests {
         return connection
     }
 
-    @Test(arguments: [2, 5]) func connectionsAreBounded(readers: Int) async throws {
+    @Test(arguments: [2, 5]) func theNumberOfConnectionsIsLimited(readers: Int) async throws {
         let writes = try await PostgresWrites(try PostgresCluster.shared().database()) { options in
             options.readers = readers
             options.limits.queryTime = .seconds(300)
@@ -44,10 +44,10 @@ struct ReaderPoolTests {
             try await PostgresWrites.soon {
                 try writes.connections(where: Self.waits) == Int64(readers)
             }
-            // With them one that writes and one that looks at the clocks, beside who has the lock.
+            // In addition, a connection that writes and one that polls the clocks, and the one that holds the lock.
             let own = "application_name = 'tideline'"
             let others: Int64 = 1
-            // One that is made anew beside one that ends may be seen for a moment.
+            // A new connection and the one that it replaces may both be visible for a moment.
             try await PostgresWrites.soon {
                 try writes.connections(where: own) == Int64(readers) + 2 + others
             }
@@ -74,11 +74,11 @@ struct ReaderPoolTests {
         func add() { count.withLock { $0 += 1 } }
     }
 
-    /// How many reads wait at most, as the store has it.
+    /// The maximum number of waiting reads in the store.
     private static let queueMax = 10_000
 
-    @Test func whoFindsTheQueueFullIsRefused() async throws {
-        // Its waits are long, and elsewhere somebody waits for the end of all transactions.
+    @Test func aReadIsRejectedWhenTheQueueIsFull() async throws {
+        // A separate cluster, because this test waits for long, and other tests wait for the end of all transactions.
         let cluster = try PostgresCluster()
         let writes = try await PostgresWrites(try cluster.database()) { options in
             options.limits.queryTime = .seconds(500)
@@ -112,7 +112,7 @@ struct ReaderPoolTests {
             await #expect(throws: Never.self) {
                 try await PostgresWrites.soon { refused.value == tooMany }
             }
-            // Nobody was answered, and writes go on: they have a connection of their own.
+            // No read was answered, and writes continue: they have a separate connection.
             #expect(answered.value == 0)
             #expect(throws: Never.self) { try lock.execute("COMMIT") }
             await group.waitForAll()
@@ -124,8 +124,8 @@ struct ReaderPoolTests {
         withExtendedLifetime(cluster) {}
     }
 
-    /// Who waits for a reader for longer than a query may take is refused, and the server goes on.
-    @Test func whoWaitsTooLongIsRefused() async throws {
+    /// A read that waits for a reader for longer than the query time limit is rejected, and the server continues.
+    @Test func aReadThatWaitsTooLongIsRejected() async throws {
         let cluster = try PostgresCluster()
         let url = try cluster.database()
         var limits = ServerLimits()
@@ -140,7 +140,7 @@ struct ReaderPoolTests {
             }
             var busy = 0
             for await answer in group {
-                // 400 if the machine is so busy that the time is over within a statement.
+                // 400 if the machine is so slow that the time runs out within a statement.
                 #expect([400, 503].contains(answer.status), "\(answer.text)")
                 #expect(answer.error.contains("limits.queryTime"))
                 #expect((answer.headers["Retry-After"] != nil) == (answer.status == 503))

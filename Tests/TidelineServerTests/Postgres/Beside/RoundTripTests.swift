@@ -1,6 +1,6 @@
-// Goal: a group of plain writes is two round trips, whatever it has of rows, tables, names and kinds; what
-// needs more is known, and needs no more than that.
-// Method: a socket between server and PostgreSQL notes what the writer's connection sends and waits for.
+// Goal: a group of plain writes takes two round trips, whatever its rows, tables, idempotency keys and methods; the
+// writes that need more are known, and need exactly that. Method: a socket between server and PostgreSQL records what
+// the writer's connection sends and waits for.
 
 import Foundation
 import Testing
@@ -37,7 +37,7 @@ struct RoundTripTests {
             )
         }
 
-        /// The round trips of each transaction that a request needs.
+        /// The round trips of each transaction of a request.
         func transactions(_ body: () async throws -> Void) async throws -> [[String]] {
             let before = tap.transactions.count
             try await body()
@@ -55,7 +55,7 @@ struct RoundTripTests {
         }
     }
 
-    /// Of the store, whose time is the database's.
+    /// A clock of the store, whose time is the database's.
     private static let start: String = {
         let formatter = DateFormatter()
         formatter.locale = Locale(identifier: "en_US_POSIX")
@@ -91,7 +91,7 @@ struct RoundTripTests {
             }
             try await expectTwo(tapped) { await tapped.send("DELETE", table + "/a") }
         }
-        // Groups with names, of rows that are there and that are not, in all the tables.
+        // Groups with idempotency keys, of existing and of missing rows, in all the tables.
         for table in ["TodoItem", "Merged", "Hard"] {
             await tapped.send("POST", table, #"{"id":"b"}"#)
             await tapped.send("POST", table, #"{"id":"c"}"#)
@@ -110,12 +110,12 @@ struct RoundTripTests {
             let isDone = answers.allSatisfy { ($0["status"] as? Int ?? 0) / 100 == 2 }
             #expect(isDone, "\(answer.text.prefix(400))")
         }
-        // A request that comes again is found, and only touched.
+        // A repeated request is found in the ledger, and only updated there.
         try await expectTwo(tapped) { _ = await tapped.door.send("POST", "/$batch", batch) }
         await tapped.stop()
     }
 
-    /// However many callers there are, those that wait are a group.
+    /// However many callers there are, the waiting writes form a group.
     @Test func callersShareTheirRoundTrips() async throws {
         let tapped = try await Tapped()
         let transactions = try await tapped.transactions {
@@ -132,7 +132,7 @@ struct RoundTripTests {
         await tapped.stop()
     }
 
-    /// A merge reads the version that the caller began at.
+    /// A merge reads the base version of the caller.
     @Test func aMergeNeedsOneMoreForItsBase() async throws {
         let tapped = try await Tapped()
         await tapped.send("POST", "Merged", #"{"id":"a","text":"one","rank":1}"#)
@@ -155,10 +155,10 @@ struct RoundTripTests {
         await tapped.stop()
     }
 
-    /// A row that appears between the locks and the insert ends the transaction; the second one has it.
+    /// A row that appears between the locks and the insert ends the transaction; the second transaction includes it.
     ///
-    /// The trigger that makes it up has a name as those of the server: that of others would be one more round trip.
-    @Test func aRowThatAppearsIsASecondTransaction() async throws {
+    /// The trigger that inserts it is named like those of the server: another name would cost one more round trip.
+    @Test func aRowThatAppearsCausesASecondTransaction() async throws {
         let tapped = try await Tapped()
         try PostgresConnection(PostgresAddress(tapped.url)).execute(
             """

@@ -1,6 +1,6 @@
-// Goal: no question makes a server or PostgreSQL work for longer than limits.queryTime, whichever half of a
-// filter or an order it is in; what takes longer is refused, and never answered in part.
-// Method: a table of many rows, and a time that is too short for one way through it.
+// Goal: no query keeps a server or PostgreSQL working for longer than limits.queryTime, whichever of them evaluates the
+// filter or the order; a query that takes longer is rejected, and never answered in part. Method: a table of many rows,
+// and a time limit that is too short for one scan.
 
 import Foundation
 import Testing
@@ -15,7 +15,7 @@ struct ScanLimitTests {
     private static let rows = 150_000
     private static let tracking: HTTPFields = ["Prefer": "odata.track-changes"]
 
-    /// Servers on one table: with a time that is too short for all its rows, and one that has enough.
+    /// Servers on one table: one whose time limit is too short for all its rows, and one with enough time.
     private struct Servers {
         let url: String
         let hurried: Door
@@ -27,7 +27,7 @@ struct ScanLimitTests {
             limits.queryTime = .seconds(120)
             patient = try await Door(onPostgres: true, database: url, limits: limits)
             limits.queryTime = .milliseconds(60)
-            // Its own first look at the tables has no more time than that, either.
+            // Its first read of the tables has no more time than that, either.
             var door: Door?
             for _ in 0..<50 where door == nil {
                 door = try? await Door(onPostgres: true, database: url, limits: limits)
@@ -38,7 +38,7 @@ struct ScanLimitTests {
             try #require(first.status == 201)
         }
 
-        /// Rows as a server writes them: with their stamps.
+        /// Rows as a server writes them: with timestamps.
         func fill() async throws {
             try await onThread { [url] in
                 try PostgresConnection(PostgresAddress(url)).execute(
@@ -57,7 +57,7 @@ struct ScanLimitTests {
         }
     }
 
-    /// Each is a way through the table: what is evaluated, what PostgreSQL does by itself, and both.
+    /// Each case scans the table: in the server, in PostgreSQL, and in both.
     private static let questions = [
         "?$filter=matchesPattern(text,'^none$')",
         "?$filter=complete and matchesPattern(text,'^none$')",
@@ -71,7 +71,7 @@ struct ScanLimitTests {
         "/$digest",
     ]
 
-    @Test func aWayThroughAllRowsEndsWithItsTime() async throws {
+    @Test func aScanOfAllRowsEndsAtTheTimeLimit() async throws {
         let servers = try await Servers()
         let filter = "$filter=matchesPattern(text,'^first$')"
         let first = await servers.patient.send(
@@ -86,7 +86,7 @@ struct ScanLimitTests {
             let answer = await servers.hurried.send("GET", "/tables/TodoItem" + question)
             expectRefusal(answer, question)
         }
-        // Changes since before all of them come in pages that have an end.
+        // The changes since before all rows are paged, so that each page ends in time.
         let changes = await servers.hurried.send("GET", link)
         if changes.status == 200 {
             #expect(changes.row["nextLink"] != nil && changes.deltaLink == nil)
@@ -95,7 +95,7 @@ struct ScanLimitTests {
             expectRefusal(changes, "changes")
         }
         expectRefusal(await servers.hurried.send("GET", link + "&$count=true"), "changes, counted")
-        // Nothing of it holds up who comes next, or those who have time.
+        // None of this delays later callers, or the server with enough time.
         var row = ServerResponse(status: 0)
         for _ in 0..<50 where row.status != 200 {
             row = await servers.hurried.send("GET", "/tables/TodoItem/r5")
@@ -109,7 +109,7 @@ struct ScanLimitTests {
     }
 
     private func expectRefusal(_ answer: ServerResponse, _ question: String) {
-        // 503 if the machine is so busy that the question waits most of the time.
+        // 503 if the machine is so slow that the query waits most of the time.
         #expect([400, 503].contains(answer.status), "\(question): \(answer.text.prefix(300))")
         #expect(answer.error.contains("limits.queryTime"), "\(question): \(answer.error)")
         #expect((answer.headers["Retry-After"] != nil) == (answer.status == 503))

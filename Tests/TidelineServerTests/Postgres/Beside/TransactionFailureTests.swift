@@ -1,7 +1,6 @@
-// Goal: what PostgreSQL refuses a transaction with is tried again where it may succeed, and refused else; a
-// write is done once, however often its transaction began.
-// Method: a trigger that fails the first n times, counted by a sequence, which no rollback undoes; and
-// transactions beside the server that meet its own for real.
+// Goal: a transaction that PostgreSQL rejects is retried if a retry may succeed, and rejected otherwise; a write is
+// executed once, however often its transaction started. Method: a trigger that fails the first n times, counted by a
+// sequence, which no rollback undoes; and external transactions that really conflict with the server's.
 
 import Foundation
 import Testing
@@ -37,22 +36,22 @@ struct TransactionFailureTests {
         Case(state: "40001", times: always, isAtCommit: true, status: 503, tries: 5),
         Case(state: "40P01", times: 4, status: 201, tries: 5),
         Case(state: "40P01", times: 1, isAtCommit: true, status: 201, tries: 2),
-        // A row that appeared is one that can be read the next time; else it is the row's fault.
+        // A row that appeared can be read by the next attempt; otherwise the error is the row's.
         Case(state: "23505", times: 1, status: 201, tries: 2),
         Case(state: "23505", times: always, status: 400, tries: 6),
-        // With a savepoint of its own a group is refused alone.
+        // With a separate savepoint a group is rejected alone.
         Case(state: "23514", times: 1, status: 201, tries: 2),
         Case(state: "23514", times: always, status: 400, tries: 2),
         Case(state: "23514", times: always, isAtCommit: true, status: 400, tries: 2),
         Case(state: "22003", times: always, status: 400, tries: 2),
         Case(state: "XX000", times: always, status: 500, tries: 2),
-        // What another try does not mend is refused at once.
+        // An error that a retry does not fix is rejected at once.
         Case(state: "53100", times: always, status: 503, tries: 1),
         Case(state: "53200", times: always, status: 503, tries: 1),
         Case(state: "55P03", times: always, status: 503, tries: 1),
         Case(state: "57014", times: always, status: 503, tries: 1),
         Case(state: "25006", times: always, status: 503, tries: 1),
-        // The COMMIT was sent with it: only the database knows.
+        // The COMMIT was sent with it: only the database knows the outcome.
         Case(state: "57P01", times: 1, status: 503, code: "outcomeUnknown", tries: 1),
         Case(
             state: "57P01",
@@ -89,7 +88,7 @@ struct TransactionFailureTests {
         return ["Repeatability-Request-ID": name, "Repeatability-First-Sent": first]
     }
 
-    @Test(arguments: cases) func whatATransactionFailsWith(one: Case) async throws {
+    @Test(arguments: cases) func transactionsAreRetriedOrRejected(one: Case) async throws {
         let url = try PostgresCluster.shared().database()
         let door = try await Door(onPostgres: true, database: url)
         let psql = try PostgresConnection(PostgresAddress(url))
@@ -105,7 +104,7 @@ struct TransactionFailureTests {
         #expect(try psql.run("SELECT last_value FROM tries").integer(0, 0) == Int64(one.tries))
         let isThere = await door.send("GET", "/tables/TodoItem/fails").status == 200
         #expect(isThere == (one.status == 201))
-        // Its neighbours are none the worse, and the same request is done once, when it can be.
+        // Other writes are unaffected, and the same request is executed once, when that is possible.
         #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"next"}"#).status == 201)
         try psql.execute("DROP TRIGGER tideline_z_fail ON \"TodoItem\"")
         let again = await post()
@@ -115,19 +114,19 @@ struct TransactionFailureTests {
         #expect(rows.count == 1)
     }
 
-    // MARK: - For real
+    // MARK: - Real conflicts
 
-    /// How long a transaction waits for a row, in milliseconds: for a deadlock to be seen.
-    private static let heldLock = 9000
+    /// How long a transaction waits for a row, in milliseconds: long enough for a deadlock to be detected.
+    private static let briefLock = 9000
 
-    /// A server whose waits for locks are looked at for a deadlock after a second.
+    /// A server whose lock waits are checked for a deadlock after a second.
     private static func begin() async throws -> (door: Door, url: String, psql: PostgresConnection)
     {
         let cluster = try PostgresCluster.shared()
         let url = try cluster.database()
         let name = PostgresCluster.name(in: url)
         try cluster.psql("ALTER DATABASE \(name) SET deadlock_timeout = '1s'", in: "postgres")
-        let door = try await Door(onPostgres: true, database: url, heldLock: Self.heldLock)
+        let door = try await Door(onPostgres: true, database: url, briefLock: Self.briefLock)
         for id in ["a", "b"] {
             let body = #"{"id":"\#(id)","text":"first"}"#
             try #require(await door.send("POST", "/tables/TodoItem", body).status == 201)
@@ -167,10 +166,10 @@ struct TransactionFailureTests {
         return (0..<found.count).map { found.text($0, 0) }
     }
 
-    /// The server locks a, then b; who is beside it b, then a.
+    /// The server locks a, then b; the external transaction b, then a.
     ///
-    /// The server is the one that is ended: it has waited for longer.
-    @Test func aDeadlockIsBegunAnew() async throws {
+    /// The server's transaction is the one that fails: it has waited longer.
+    @Test func aDeadlockIsRetried() async throws {
         let (door, url, psql) = try await Self.begin()
         for _ in 0..<4 {
             try psql.execute(
@@ -188,7 +187,7 @@ struct TransactionFailureTests {
             #expect(Self.statuses(answer) == [200, 200, 201], "\(answer.text)")
             #expect(try Self.texts(psql) == ["second", "second", "second"])
             if try await Self.isTold(psql) { return }
-            // Too late: the server had looked before the circle was closed.
+            // Too late: the server's check was before the deadlock existed.
             #expect(await door.send("DELETE", "/tables/TodoItem/c").status == 204)
             try psql.execute("SET tideline.own = 'on'; DELETE FROM \"TodoItem\" WHERE \"id\" = 'c'")
             try psql.execute("RESET tideline.own")
@@ -196,7 +195,7 @@ struct TransactionFailureTests {
         Issue.record("no deadlock came about")
     }
 
-    /// Whether PostgreSQL has counted a deadlock; it tells a while after it was so.
+    /// Whether PostgreSQL has counted a deadlock, which it reports with a delay.
     private static func isTold(_ psql: PostgresConnection) async throws -> Bool {
         let count = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
         for _ in 0..<240 {
@@ -206,9 +205,9 @@ struct TransactionFailureTests {
         return false
     }
 
-    /// Where transactions see one state of the database from their beginning, as the operator may have
-    /// it, a row that was changed meanwhile is 40001.
-    @Test func aRowThatWasChangedMeanwhileIsBegunAnew() async throws {
+    /// If transactions use the isolation level repeatable read, which the operator may configure, a row that was
+    /// changed meanwhile fails with 40001.
+    @Test func aRowThatWasChangedMeanwhileIsRetried() async throws {
         let cluster = try PostgresCluster.shared()
         let (first, url, psql) = try await Self.begin()
         await first.store.stop()
@@ -217,7 +216,7 @@ struct TransactionFailureTests {
             "ALTER DATABASE \(name) SET default_transaction_isolation = 'repeatable read'",
             in: "postgres"
         )
-        let door = try await Door(onPostgres: true, database: url, heldLock: Self.heldLock)
+        let door = try await Door(onPostgres: true, database: url, briefLock: Self.briefLock)
         try psql.execute("BEGIN; UPDATE \"TodoItem\" SET \"text\" = 'beside', \"rank\" = 7")
         let write = Task { await door.send("POST", "/$batch", Self.group) }
         try await Self.waits(in: url)
@@ -225,12 +224,12 @@ struct TransactionFailureTests {
         let answer = await write.value
         #expect(Self.statuses(answer) == [200, 200, 201], "\(answer.text)")
         #expect(try Self.texts(psql) == ["second", "second", "second"])
-        // It was planned on what the other had written.
+        // The write was planned on the row of the other transaction.
         #expect(await door.send("GET", "/tables/TodoItem/a").row["rank"] as? Double == 7)
     }
 
-    /// Of two servers that insert a row at once, one has the answer that it is there.
-    @Test func ofTwoInsertsOneIsRefused() async throws {
+    /// If two servers insert a row at once, one of them responds that it exists.
+    @Test func oneOfTwoConcurrentInsertsIsRejected() async throws {
         let url = try PostgresCluster.shared().database()
         let doors = [
             try await Door(onPostgres: true, database: url),

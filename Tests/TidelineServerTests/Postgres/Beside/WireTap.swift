@@ -1,21 +1,21 @@
-// WireTap: a socket between a server and PostgreSQL that notes the round trips of each connection.
+// WireTap: a socket between a server and PostgreSQL that records the round trips of each connection.
 //
-// A client waits when it has sent Sync or a simple query, so each of these is a round trip. The texts of
-// what it sent before are noted with it; what is kept under a name has its text in the first one only.
+// A client waits after it sends Sync or a simple query, so each of these is a round trip. The texts of the statements
+// before it are recorded with it; a prepared statement has its text in the first one only.
 
 import Foundation
 import Synchronization
 import TidelineTestKit
 
 final class WireTap: Sendable {
-    /// The texts that were sent on a connection between two waits for answers, for all connections.
+    /// The texts that were sent on a connection between two waits for responses, for all connections.
     private let trips = Mutex<[[[String]]]>([])
     private let listener: Int32
     private let directory: String
     private let target: String
     let url: String
 
-    /// Stands before the cluster's database of an address.
+    /// Listens in front of the cluster's database in an address.
     init(to url: String) throws {
         let cluster = String(url.split(separator: "host=").last ?? "")
         target = cluster + "/.s.PGSQL.5432"
@@ -43,7 +43,7 @@ final class WireTap: Sendable {
 
     /// The transactions of writers so far: the texts of each of their round trips.
     ///
-    /// They begin with a BEGIN that names this level, as those of nobody else do.
+    /// They start with a BEGIN that names this isolation level, which no other transaction does.
     var transactions: [[String]] {
         var found: [[String]] = []
         for connection in trips.withLock({ $0 }) {
@@ -98,7 +98,7 @@ final class WireTap: Sendable {
         }
     }
 
-    /// Until one of them ends; what is noted is noted before it arrives.
+    /// Runs until one of the two sides ends; a message is recorded before it is forwarded.
     private static func pass(
         from source: Int32,
         to target: Int32,
@@ -123,7 +123,7 @@ final class WireTap: Sendable {
     }
 }
 
-/// The messages of a client, in whatever pieces they come.
+/// The messages of a client, however they are split into pieces.
 private struct TripReader {
     private var buffer: [UInt8] = []
     private var hasBegun = false

@@ -1,4 +1,4 @@
-// BriefReadTests: reads that are interrupted by their time, and by others.
+// BriefReadTests: reads that are interrupted by their time limit, and for other reasons.
 
 import Testing
 import TidelineSQLite
@@ -10,12 +10,12 @@ import TidelineServerSQLite
         SELECT count(*) FROM numbers
         """
 
-    /// Ends like a statement that the log interrupts.
+    /// Fails like a statement that is interrupted for a WAL checkpoint.
     private static func interrupted(_ database: Database) throws -> Int64? {
         try database.limitTime(.zero) { try database.integer(long) }
     }
 
-    @Test func whatOthersInterruptIsTriedOnceMore() throws {
+    @Test func aReadInterruptedFromOutsideIsRetriedOnce() throws {
         let database = try Database(path: ":memory:")
         var tries = 0
         let read = try BriefRead(database, within: .seconds(60), stop: QueryStop()) { database in
@@ -29,7 +29,7 @@ import TidelineServerSQLite
         #expect(tries == 2)
     }
 
-    @Test func whatIsInterruptedEachTimeIsNotTakenForLong() throws {
+    @Test func aReadInterruptedEachTimeIsNotTakenForLong() throws {
         let database = try Database(path: ":memory:")
         var tries = 0
         let read = try BriefRead(database, within: .seconds(60), stop: QueryStop()) { database in
@@ -43,7 +43,7 @@ import TidelineServerSQLite
         #expect(tries == 2)
     }
 
-    @Test func whatTakesTooLongIsNotTriedAgain() throws {
+    @Test func aReadThatTakesTooLongIsNotRetried() throws {
         let database = try Database(path: ":memory:")
         var tries = 0
         let read = try BriefRead(database, within: .milliseconds(1), stop: QueryStop()) {
@@ -58,7 +58,7 @@ import TidelineServerSQLite
         #expect(tries == 1)
     }
 
-    @Test func whoseCallerHasLeftEnds() throws {
+    @Test func aReadOfACancelledCallerEnds() throws {
         let database = try Database(path: ":memory:")
         let stop = QueryStop()
         stop.set()

@@ -1,4 +1,4 @@
-// The write-ahead log: what is done at which size, and its size beside reads that overlap.
+// The write-ahead log: the action at each size, and its size during overlapping reads.
 
 import Foundation
 import Testing
@@ -24,14 +24,14 @@ import TidelineServerSQLite
         func restarted(_ isDone: Bool) { keeper.restarted(isDone) }
     }
 
-    @Test func aSmallLogIsLeftAlone() {
+    @Test func aSmallLogIsNotCopied() {
         let keeper = Keeper(pages: 99)
         #expect(!keeper.isCopyDue)
         #expect(keeper.next() == .rest)
         #expect(keeper.longReadBegins())
     }
 
-    @Test func itIsCopiedAndBegunAnew() {
+    @Test func aLogIsCopiedAndRestarted() {
         let keeper = Keeper(pages: 100)
         #expect(keeper.isCopyDue)
         #expect(keeper.next() == .copy)
@@ -43,13 +43,13 @@ import TidelineServerSQLite
         #expect(keeper.next() == .rest)
     }
 
-    @Test func longReadsAreLetEndFirst() {
+    @Test func longReadsMayFinishFirst() {
         let keeper = Keeper(pages: 120)
         #expect(keeper.longReadBegins())
         #expect(keeper.next() == .copy)
         #expect(keeper.next() == .rest)
         #expect(keeper.longReadBegins())
-        // From half on, new ones wait, and those that run go on.
+        // From half the limit on, new long reads wait, and running ones continue.
         keeper.committed(pages: 150)
         #expect(keeper.next() == .copy)
         #expect(keeper.next() == .rest)
@@ -62,7 +62,7 @@ import TidelineServerSQLite
         #expect(keeper.longReadBegins())
     }
 
-    @Test func atTheLimitTheyAreEnded() {
+    @Test func atTheLimitLongReadsAreInterrupted() {
         let keeper = Keeper(pages: 149)
         #expect(keeper.longReadBegins())
         #expect(keeper.next() == .copy)
@@ -77,8 +77,8 @@ import TidelineServerSQLite
         #expect(keeper.longReadBegins())
     }
 
-    /// A backup reads for as long as it takes: our own reads must not wait for it.
-    @Test func aProgramThatReadsForLongHoldsUpNobody() {
+    /// A backup may read for any length of time: the server's own reads must not wait for it.
+    @Test func aProgramWithALongReadDelaysNoCaller() {
         let keeper = Keeper(pages: 200)
         #expect(keeper.next() == .copy)
         for _ in 0..<3 {
@@ -89,7 +89,7 @@ import TidelineServerSQLite
         #expect(keeper.isHeldByOthers)
         #expect(keeper.longReadBegins())
         #expect(keeper.next() == .rest)
-        // It is tried again when the log has grown by a quarter.
+        // The checkpoint is retried when the log has grown by a quarter.
         keeper.committed(pages: 249)
         #expect(keeper.next() == .copy)
         #expect(keeper.next() == .rest)
@@ -104,8 +104,8 @@ import TidelineServerSQLite
         #expect(keeper.longReadBegins())
     }
 
-    /// A long read that came meanwhile was in the way, not another program.
-    @Test func aReadThatCameMeanwhileIsNoOtherProgram() {
+    /// A long read that started meanwhile was in the way, not another program.
+    @Test func aReadThatStartedMeanwhileIsNotAnotherProgram() {
         let keeper = Keeper(pages: 120)
         #expect(keeper.next() == .copy)
         for _ in 0..<10 {
@@ -117,8 +117,8 @@ import TidelineServerSQLite
         #expect(!keeper.isHeldByOthers)
     }
 
-    /// Slow lists that overlap, so that somebody reads at every moment, beside writes.
-    @Test func itStaysSmallBesideSlowReads() async throws {
+    /// Slow lists that overlap, so that a read runs at every moment, during writes.
+    @Test func theLogStaysSmallDuringSlowReads() async throws {
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.logBytes = 3 << 20
@@ -149,7 +149,7 @@ import TidelineServerSQLite
             }
             isDone.set()
             for reader in readers { #expect(await reader.value.isSubset(of: [200, 400, 503])) }
-            // 18 MB were written; a step of the log may be under way when it is measured.
+            // 18 MB were written; a checkpoint may be under way when the log is measured.
             #expect(largest < 16 << 20, "\(largest)")
             let count = await door.send("GET", "/tables/TodoItem?$count=true&$top=0")
             #expect(count.row["count"] as? Int == 400)

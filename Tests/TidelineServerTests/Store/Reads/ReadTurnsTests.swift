@@ -1,4 +1,4 @@
-// Which read is next, and that a slow one does not delay other callers for long.
+// Which read is next, and that a slow read does not delay other callers for long.
 
 import Dispatch
 import Foundation
@@ -18,8 +18,8 @@ import TidelineTestKit
         turns.take(as: reader)?.element
     }
 
-    @Test("restarted reads are never taken by the reader of first tries")
-    func aReaderIsKeptForFirstTries() {
+    @Test("restarted reads never use the reader that is reserved for first attempts")
+    func aReaderIsReservedForFirstAttempts() {
         var turns = Turns(readersOfAll: 1)
         _ = turns.append("a", of: .user("a"), .restarted)
         let none = Self.take(&turns, .first)
@@ -30,8 +30,8 @@ import TidelineTestKit
         #expect(taken == ["b", "a"])
     }
 
-    @Test("a caller has not all readers")
-    func aCallerHasNotAllReaders() {
+    @Test("one caller cannot use all readers")
+    func aCallerCannotUseAllReaders() {
         var turns = Turns(readersOfAll: 2)
         for name in ["a1", "a2", "b1"] {
             _ = turns.append(name, of: .user(String(name.prefix(1))), .restarted)
@@ -44,8 +44,8 @@ import TidelineTestKit
         #expect(taken == ["a2"])
     }
 
-    @Test("the callers that wait are seen by the readers that they wait for")
-    func othersWait() {
+    @Test("readers see the callers that wait for them")
+    func readersSeeWaitingCallers() {
         var turns = Turns(readersOfAll: 1)
         let (anna, bert) = (ReadCaller.user("anna"), ReadCaller.user("bert"))
         _ = turns.append("a", of: anna, .first)
@@ -58,15 +58,15 @@ import TidelineTestKit
         #expect(!turns.othersWait(than: anna, for: .first))
     }
 
-    @Test("shares double, and end")
+    @Test("time shares double, up to a limit")
     func shares() {
         let shares = (0...ReadShare.restartsMax).map { ReadShare.nanoseconds(restarts: $0) }
         #expect(shares.compactMap { $0.map { $0 / 1_000_000 } } == [200, 400, 800, 1600])
         #expect(shares.last == .some(nil))
     }
 
-    @Test("callers of slow queries do not delay one of 50 ms", arguments: AuditedServer.backends)
-    func slowQueriesHoldUpNobody(_ onPostgres: Bool) async throws {
+    @Test("callers of slow queries do not delay a quick one", arguments: AuditedServer.backends)
+    func slowQueriesDelayNoCaller(_ onPostgres: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let url = try onPostgres ? PostgresCluster.shared().database() : nil
@@ -78,19 +78,12 @@ import TidelineTestKit
                 authenticator: try Tokens.authenticator()
             )
             try Self.fill(path, url)
-            // One that takes some ten seconds alone, and one of some fifty milliseconds.
+            // On a fast machine, one query takes about ten seconds alone.
             let slow = (0..<400).map { "contains(tolower(text),'q\($0)')" }.joined(
                 separator: " or "
             )
-            let quick = "/tables/TodoItem?$filter=rank add 1 eq -5"
-            let clock = ContinuousClock()
             let headers = try Tokens.headers("quick")
-            var alone = Duration.seconds(10)
-            for _ in 0..<5 {
-                let start = clock.now
-                #expect(await door.send("GET", quick, headers: headers).status == 200)
-                alone = min(alone, clock.now - start)
-            }
+            let (quick, alone) = try await Self.quickQuery(door, headers)
             let stop = Flag()
             let load = try (0..<4).map { number in
                 let headers = try Tokens.headers("slow\(number)")
@@ -104,6 +97,7 @@ import TidelineTestKit
                     }
                 }
             }
+            let clock = ContinuousClock()
             var times: [Duration] = []
             for _ in 0..<20 {
                 let start = clock.now
@@ -114,11 +108,35 @@ import TidelineTestKit
             stop.set()
             for task in load { task.cancel() }
             times.sort()
-            // The machine has other work as well.
+            // The machine does other work as well.
             #expect(times[18] < .seconds(1) + alone * 10, "\(alone) alone, then \(times)")
             let metrics = await door.send("GET", "/metrics").text
             #expect(!metrics.contains("\ntideline_read_restarts_total 0\n"))
             await door.store.stop()
+        }
+    }
+
+    /// A query that needs less than its first turn on this machine, and its shortest time.
+    private static func quickQuery(
+        _ door: Door,
+        _ headers: HTTPFields
+    ) async throws -> (path: String, alone: Duration) {
+        let clock = ContinuousClock()
+        var rows = 60_000
+        while true {
+            let path = String(
+                format: "/tables/TodoItem?$filter=id le '%07d' and rank add 1 eq -5",
+                rows
+            )
+            var alone = Duration.seconds(10)
+            for _ in 0..<5 {
+                let start = clock.now
+                #expect(await door.send("GET", path, headers: headers).status == 200)
+                alone = min(alone, clock.now - start)
+            }
+            if alone < .milliseconds(60) { return (path, alone) }
+            rows /= 2
+            try #require(rows > 100, "\(alone) for a few rows")
         }
     }
 

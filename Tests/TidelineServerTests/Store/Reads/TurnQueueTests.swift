@@ -1,4 +1,4 @@
-// Who reads next, and where: turns of callers, lanes by what statements cost, threads.
+// Which read is next, and on which thread: turns of callers, lanes by the cost of statements, threads.
 
 import Dispatch
 import Foundation
@@ -32,7 +32,7 @@ private final class Order: Sendable {
         #expect(last == 9)
     }
 
-    @Test func nothingIsLostUnderABacklog() {
+    @Test func noReadIsLostInABacklog() {
         var queue = TurnQueue<Int, Int>()
         var taken: [Int] = []
         for number in 0..<10_000 {
@@ -47,7 +47,7 @@ private final class Order: Sendable {
         }
     }
 
-    @Test func aStatementBeginsWhereItWasNotTooLong() {
+    @Test func aStatementStartsInTheLaneWhereItWasNotTooLong() {
         var costs = ReadCosts()
         func lane(_ statement: String, _ now: UInt64) -> ReadLane {
             costs.lane(of: statement, at: now)
@@ -65,8 +65,8 @@ private final class Order: Sendable {
         #expect(lane("4999", 1) == .long)
     }
 
-    /// Long reads of one caller fill all readers; a brief read of another one is answered.
-    @Test func aReaderIsKeptForBriefReads() async throws {
+    /// Long reads of one caller occupy all other readers; a brief read of another caller is answered.
+    @Test func aReaderIsReservedForBriefReads() async throws {
         let threads = ReadThreads(try (0..<3).map { _ in try Database(path: ":memory:") })
         let gate = DispatchSemaphore(value: 0)
         let long = (0..<6).map { _ in
@@ -84,7 +84,7 @@ private final class Order: Sendable {
         threads.stop()
     }
 
-    @Test func whatIsNotBriefStartsAnewInItsTurn() async throws {
+    @Test func aReadThatIsNotBriefRestartsInItsTurn() async throws {
         let threads = ReadThreads(try (0..<2).map { _ in try Database(path: ":memory:") })
         let (started, gate) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let order = Order()
@@ -96,7 +96,7 @@ private final class Order: Sendable {
             }
         }
         try await onThread { started.wait() }
-        // Each is tried as a brief read by the reader that is kept for them, one after the other.
+        // The reader that is reserved for brief reads tries each of them, one after the other.
         var reads: [Task<Bool, any Error>] = []
         for name in ["a1", "a2", "b1"] {
             let caller = ReadCaller.user(String(name.prefix(1)))
@@ -114,7 +114,7 @@ private final class Order: Sendable {
             )
             try await onThread { started.wait() }
         }
-        // Behind the last try it is queued as a long read.
+        // After the last attempt it is queued as a long read.
         #expect(try await threads.run(.brief, of: .nobody) { _, _ in true })
         gate.signal()
         #expect(try await first.value)

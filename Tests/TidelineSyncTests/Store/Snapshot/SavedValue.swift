@@ -1,4 +1,4 @@
-// SavedValue: how a value stands in the file of the store that an article shows (WritingAStore.md).
+// SavedValue: the JSON representation of a value in the example store of an article (WritingAStore.md).
 
 import Foundation
 import Tideline

@@ -1,4 +1,4 @@
-// SnapshotStore: the store that an article shows (WritingAStore.md), put to the conformance suite.
+// SnapshotStore: the example store of an article (WritingAStore.md), which the conformance suite checks.
 
 import Foundation
 import Synchronization
@@ -8,7 +8,7 @@ import Tideline
 final class SnapshotStore: LocalStore {
     private struct State {
         var tables: [String: StoredTable] = [:]
-        /// What the file has of tables that were not opened yet.
+        /// The rows in the file whose tables were not opened yet.
         var saved: [String: [[String: SavedValue]]]
         var listeners: [UUID: AsyncStream<Set<String>>.Continuation] = [:]
     }

@@ -1,4 +1,4 @@
-// StoredTable, SnapshotTransaction: the tables of the store that an article shows, and a change.
+// StoredTable, SnapshotTransaction: the tables of the article's example store, and a write transaction.
 
 import Foundation
 import Tideline

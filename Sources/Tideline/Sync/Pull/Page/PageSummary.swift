@@ -40,7 +40,7 @@ package struct PageStep: Sendable, Hashable {
     package var position: PullCursor.Position?
     /// Whether this is the first page of a read from the beginning.
     package var startsOver = false
-    /// Whether no page follows: rows that a read from the beginning did not return are then released.
+    /// Whether this is the last page: rows that a read from the beginning did not return are removed with it.
     package var isLast = false
 
     package init(

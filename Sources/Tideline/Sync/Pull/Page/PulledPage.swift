@@ -9,7 +9,7 @@ package import TidelineCore
 package struct PulledPage: Sendable {
     /// The rows; empty if they are in ``cells``.
     package var rows: [Row] = []
-    /// The rows of a usual page that is only stored.
+    /// The rows as cells, for a page with uniform rows that is only stored; otherwise nil.
     package private(set) var cells: PageCells?
     package var rowCount: Int { cells?.rowCount ?? rows.count }
     /// Whether it has a row with an id and a version, as all servers send them.

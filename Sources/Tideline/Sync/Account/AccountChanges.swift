@@ -1,0 +1,200 @@
+// AccountChanges: the account that is signed in, the adoption of operations that belong to no account, and the
+// removal of an account's data.
+
+import TidelineCore
+
+/// The actions after a sign-in or sign-out, and on operations that belong to no account.
+struct AccountChanges {
+    let engine: SyncEngine
+
+    /// Reacts to a change of the account, its token or its rights.
+    ///
+    /// Operations that the server rejected for a missing right are sent again. If the store cannot be written now,
+    /// the next push with a new token does the same.
+    func accountChanged() async {
+        _ = try? await engine.parkedOperations.release(hasNewRights: true)
+        engine.accountHub.publish([""])
+    }
+
+    /// Adopts, or drops, the operations that were made while no account was signed in.
+    ///
+    /// - Returns: How many there were.
+    func adopt(_ isWanted: Bool) async throws -> Int {
+        try await engine.transaction { queue in
+            guard let account = queue.account.id else { throw SyncError.notSignedIn() }
+            let operations = try queue.reader.operations(of: nil)
+            guard isWanted else {
+                try queue.drop(operations)
+                return operations.count
+            }
+            for var operation in operations {
+                operation.account = account
+                try queue.put(operation)
+            }
+            return operations.count
+        }
+    }
+}
+
+extension QueueReader {
+    /// Returns the operations of an account, in order; nil: those that belong to no account.
+    func operations(of account: String?) throws -> [QueuedOperation] {
+        try operations().filter { $0.account.map(ItemKey.init) == account.map(ItemKey.init) }
+    }
+
+    /// Returns the bits of the queries of a table that belong to this account, or that do not.
+    func bits(of account: AccountView, _ table: String, isOwn: Bool) throws -> Int64 {
+        let query = TableQuery(filter: .equal("table", .string(table)))
+        var bits: Int64 = 0
+        for row in try store.rows(query, in: SystemTables.config) {
+            guard let key = row["key"]?.text, account.owns(key: key) == isOwn,
+                let value = row["value"]?.text, case .integer(let type) = row["keyType"]
+            else { continue }
+            switch Int(exactly: type) {
+            case QueryHold.numberType:
+                guard let number = Int(value), (1...QueryHold.shared).contains(number) else {
+                    continue
+                }
+                bits |= 1 << Int64(number)
+            case QueryHold.formerType: bits |= Int64(value) ?? 0
+            default: continue
+            }
+        }
+        return bits
+    }
+}
+
+extension QueueTransaction {
+    /// - Throws: ``SyncError`` with code `otherAccount` if one of the operations belongs to another
+    ///   account: it cannot absorb a change, and no other operation can follow it.
+    func checkAccount(_ operations: [QueuedOperation]) throws {
+        guard let other = operations.first(where: { !account.owns($0) }) else { return }
+        throw SyncError.otherAccount(other)
+    }
+
+    /// Removes operations from the queue; their rows become the newest known rows of the server.
+    func drop(_ operations: [QueuedOperation]) throws {
+        // The last operation of a row goes first: then nothing follows the ones that are left.
+        for operation in operations.reversed() {
+            try watch?.check()
+            try discard(operation)
+        }
+    }
+
+    /// Clears the bits of an account's queries, and removes rows that no other account's query
+    /// holds.
+    ///
+    /// - Returns: How many rows were removed.
+    func release(
+        _ account: AccountView,
+        _ table: String,
+        _ events: SyncEvents? = nil
+    ) throws -> Int {
+        var (removed, told) = (0, 0)
+        let own = try reader.bits(of: account, table, isOwn: true)
+        let others = try reader.bits(of: account, table, isOwn: false)
+        // The lost rows that are left belong to other accounts.
+        let pending = try reader.pendingIDs(table).union(reader.lostIDs(table))
+        var last: Value?
+        while true {
+            try watch?.check()
+            var query = TableQuery()
+            query.filter = last.map { Filter.greater(SystemColumn.id, $0) }
+            query.order = [SortKey(column: SystemColumn.id)]
+            query.select = [SystemColumn.id]
+            query.limit = Self.rowsAtOnce
+            let ids = try held.inner.rows(query, in: table).compactMap { $0[SystemColumn.id] }
+            var gone: [String] = []
+            for id in ids {
+                guard let row = try held.inner.row(id: id, in: table) else { continue }
+                let mask = HeldMask.bits(row) ?? 0
+                if mask & others == 0, !pending.contains(ItemKey(id.text ?? "")) {
+                    removed += try held.inner.delete(ids: [id], in: table)
+                    gone.append(row.id)
+                } else if mask & own != 0 {
+                    try held.inner.setMask(mask & ~own, of: row, in: table)
+                }
+            }
+            try forgetOwnStates(of: gone, in: table)
+            if removed - told >= Self.rowsAtOnce {
+                events?.send(.rowsRemoved(table: table, removed: removed))
+                told = removed
+            }
+            guard ids.count == Self.rowsAtOnce else { break }
+            last = ids.last
+        }
+        try held.setTaken(try held.taken(table) & (others | 1), table)
+        try forgetQueries(of: account, table)
+        return removed
+    }
+
+    private static var rowsAtOnce: Int { SyncEvent.rowsAtOnce }
+
+    private func forgetQueries(of account: AccountView, _ table: String) throws {
+        var types = Set(PullCursor.Part.allCases.map { Int64($0.rawValue) })
+        types.formUnion([Int64(QueryHold.numberType), Int64(QueryHold.formerType)])
+        let query = TableQuery(filter: .equal("table", .string(table)))
+        let ids = try store.rows(query, in: SystemTables.config).compactMap { row -> Value? in
+            guard case .integer(let type) = row["keyType"], types.contains(type),
+                let key = row["key"]?.text, account.owns(key: key)
+            else { return nil }
+            return row["id"]
+        }
+        if !ids.isEmpty { try store.delete(ids: ids, in: SystemTables.config) }
+    }
+}
+
+extension SyncError {
+    /// No account is signed in, and operations wait.
+    static func signedOut() -> SyncError {
+        SyncError(
+            .unauthorized,
+            """
+            Nobody is signed in, so nothing is sent. Sign in and push again; what was done before \
+            anybody was signed in is sent after adopt(anonymousWork:).
+            """
+        )
+    }
+
+    fileprivate static func notSignedIn() -> SyncError {
+        SyncError(
+            .unauthorized,
+            "Nobody is signed in who could take the work over. Sign in, then adopt it."
+        )
+    }
+
+    /// The account changed during a push or pull.
+    static func accountChanged() -> SyncError {
+        SyncError(
+            .otherAccount,
+            """
+            Another account was signed in meanwhile, so nothing more was sent or stored for the \
+            former one. Sync again.
+            """
+        )
+    }
+
+    static func otherAccount(_ operation: QueuedOperation) -> SyncError {
+        let who =
+            operation.account == nil
+            ? "before any account signed in: call adopt(anonymousWork:) first"
+            : "by another account: sign in with that one, or call purge(account:force:) for it"
+        return SyncError(
+            .otherAccount,
+            """
+            Row '\(operation.itemID)' of table '\(operation.table)' has changes that were not sent, \
+            made \(who).
+            """
+        )
+    }
+
+    static func pendingOfAccount() -> SyncError {
+        SyncError(
+            .pendingOperations,
+            """
+            The account has changes that were not pushed. Push while it is signed in, or purge with \
+            'force: true', which drops them.
+            """
+        )
+    }
+}

@@ -1,0 +1,417 @@
+// SyncMachine: the state machine that decides when automatic sync pushes, pulls, listens and waits, and
+// what it shows.
+//
+// Pure: events and the time go in, actions come out. One sync runs at a time; requests that arrive
+// during a sync are collected for the next one. In each idle state a timer is set or nothing is left
+// to do, so it never gets stuck. The table is in docs/SYNC.md.
+
+package import Foundation
+
+package struct SyncMachine: Sendable {
+    /// The work of one sync: the tables that it pulls.
+    package struct Work: Sendable, Hashable {
+        /// Whether every query is pulled.
+        package var pullsAll = false
+        /// The tables whose queries are pulled.
+        package var tables: Set<String> = []
+
+        package init(pullsAll: Bool = false, tables: Set<String> = []) {
+            self.pullsAll = pullsAll
+            self.tables = tables
+        }
+
+        package static let all = Work(pullsAll: true)
+
+        mutating func add(_ other: Work) {
+            pullsAll = pullsAll || other.pullsAll
+            tables.formUnion(other.tables)
+        }
+    }
+
+    package enum Outcome: Sendable, Hashable {
+        case done
+        /// Everything succeeded except operations that the server rejected.
+        case rejected(UnacceptedRows)
+        /// Everything succeeded, and this number of rows that a restored server lost wait for the app.
+        case lost(Int)
+        /// No response arrived, or one that is not the server's.
+        case offline
+        case unauthorized
+        case failed(SyncBlock)
+    }
+
+    package enum Event: Sendable, Hashable {
+        case started
+        case localChange
+        /// The timer with this number fired.
+        case timer(Int)
+        case network(isUp: Bool)
+        /// The server's events are open: later changes are reported.
+        case listening
+        /// A table changed on the server.
+        case serverChange(table: String)
+        /// The server's events ended or could not be opened.
+        ///
+        /// Without support they are opened again only after a sync, on a network change and when
+        /// the app says so: the response may have come from a captive portal.
+        case listenEnded(isSupported: Bool)
+        /// The server asked for a wait until a time, which is this duration away.
+        case busy(until: Date, Duration)
+        /// A successful response ended that wait.
+        case busyEnded
+        /// The user signed in.
+        case token
+        /// The account, its token or its rights changed.
+        case accountChanged
+        case progress(SyncEvent)
+        case finished(Outcome)
+    }
+
+    package enum Action: Sendable, Hashable {
+        /// Push, and pull the tables of the work.
+        case sync(Work)
+        case listen
+        /// Start a timer with this number.
+        case wait(timer: Int, Duration)
+        case publish(SyncStatus)
+    }
+
+    private enum Timer: Sendable {
+        case debounce
+        case interval
+        case retry
+        case listen
+        case busy
+    }
+
+    private enum Problem: Sendable {
+        case offline(since: Date)
+        /// `isPushFailing`: the push of a local change failed too, and the next one waits for the retry.
+        case blocked(SyncBlock, isPushFailing: Bool = false)
+    }
+
+    /// The sync that is running.
+    private struct Run: Sendable {
+        let work: Work
+        var progress = SyncProgress()
+        /// Whether a local change was made meanwhile.
+        var isChangedMeanwhile = false
+        /// Whether the user signed in meanwhile: the requests may have had no token.
+        var isSignedInMeanwhile = false
+    }
+
+    /// The stream of the server's events.
+    private enum Stream: Sendable {
+        case closed
+        case opening
+        case open
+    }
+
+    private let policy: SyncPolicy
+    private var running: Run?
+    /// The work of the next sync.
+    private var wanted: Work?
+    private var problem: Problem?
+    /// The number of failed syncs in a row.
+    private var failures = 0
+    /// The time before which nothing is sent.
+    private var busyUntil: Date?
+    private var stream = Stream.closed
+    /// The number of times in a row that the stream ended.
+    private var streamEnds = 0
+    /// Whether the events may be opened at the end of this sync: not after a sync that their opening
+    /// caused, because events that break immediately would then be opened without a pause.
+    private var mayListenAfterSync = false
+    private var timers: [Timer: Int] = [:]
+    private var lastTimer = 0
+    private var shown: SyncStatus?
+
+    package init(_ policy: SyncPolicy) { self.policy = policy.clamped }
+
+    /// The status to show.
+    package var status: SyncStatus {
+        if let busyUntil { return .busy(until: busyUntil) }
+        if let running { return .syncing(running.progress) }
+        switch problem {
+        case .offline(let since): return .offline(since: since)
+        case .blocked(let block, _): return .blocked(by: block)
+        case nil: return .idle
+        }
+    }
+
+    /// Handles an event and returns the next actions.
+    ///
+    /// `fraction` in `0..<1` spreads waits.
+    package mutating func handle(
+        _ event: Event,
+        at now: Date,
+        fraction: Double = 0
+    ) -> [Action] {
+        var actions = react(to: event, at: now, fraction)
+        let status = status
+        if status != shown {
+            shown = status
+            actions.append(.publish(status))
+        }
+        return actions
+    }
+
+    private mutating func react(
+        to event: Event,
+        at now: Date,
+        _ fraction: Double
+    ) -> [Action] {
+        switch event {
+        case .started:
+            return listen() + sync(.all)
+        case .localChange:
+            return localChange()
+        case .timer(let number):
+            return rang(number)
+        case .network(let isUp):
+            return network(isUp: isUp, at: now)
+        case .listening:
+            stream = .open
+            streamEnds = 0
+            // Changes that were made before the events were open.
+            return isOffline ? [] : sync(.all)
+        case .serverChange(let table):
+            return sync(Work(tables: [table]))
+        case .listenEnded(let isSupported):
+            stream = .closed
+            guard isSupported else { return [] }
+            streamEnds += 1
+            return [set(.listen, after(streamEnds, fraction))]
+        case .busy(let until, let wait):
+            busyUntil = until
+            // Spread, so that devices that wait for the same server do not all return at the same time.
+            let spread = min(Backoff.spread(wait, fraction) - wait, Self.busySpreadMax)
+            return [set(.busy, wait + spread)]
+        case .busyEnded:
+            return busyEnded()
+        case .token:
+            running?.isSignedInMeanwhile = true
+            mayListenAfterSync = true
+            let actions = listen()
+            guard running == nil, case .blocked(.signIn, _) = problem else { return actions }
+            return actions + sync(.all)
+        case .accountChanged:
+            running?.isSignedInMeanwhile = true
+            failures = 0
+            mayListenAfterSync = true
+            return listen() + sync(.all)
+        case .progress(let step):
+            running?.progress.advance(step)
+            return []
+        case .finished(let outcome):
+            return finished(outcome, at: now, fraction)
+        }
+    }
+
+    private var isOffline: Bool {
+        if case .offline = problem { true } else { false }
+    }
+
+    private mutating func busyEnded() -> [Action] {
+        let isWaiting = busyUntil != nil
+        busyUntil = nil
+        timers[.busy] = nil
+        guard running == nil else {
+            // The response to the events may start the next wait, before the changes of this device are sent.
+            mayListenAfterSync = true
+            return []
+        }
+        return isWaiting ? listen() + sync(.all) : listen()
+    }
+
+    private static let busySpreadMax = Duration.seconds(30)
+
+    /// Starts the work, or keeps it for after the sync that is running.
+    private mutating func sync(_ work: Work) -> [Action] {
+        var next = wanted ?? Work()
+        next.add(work)
+        guard running == nil, busyUntil == nil else {
+            wanted = next
+            // A push runs while a failure waits for its retry: the work starts after it, not at the retry.
+            if isFailing, running?.work == Work() { timers[.retry] = nil }
+            return []
+        }
+        wanted = nil
+        timers[.debounce] = nil
+        timers[.retry] = nil
+        return begin(next)
+    }
+
+    /// Opens the server's events, unless they are open.
+    private mutating func listen() -> [Action] {
+        guard policy.isLive, case .closed = stream, busyUntil == nil else { return [] }
+        timers[.listen] = nil
+        stream = .opening
+        return [.listen]
+    }
+
+    private mutating func begin(_ work: Work) -> [Action] {
+        running = Run(work: work)
+        return [.sync(work)]
+    }
+
+    /// Sends local changes; work that failed waits for its retry.
+    private mutating func push() -> [Action] {
+        guard isFailing, running == nil, busyUntil == nil else { return sync(Work()) }
+        return begin(Work())
+    }
+
+    private var isFailing: Bool {
+        if case .blocked(.failure, _) = problem { true } else { false }
+    }
+
+    private mutating func localChange() -> [Action] {
+        mayListenAfterSync = true
+        if running != nil {
+            // The push that is running may have read the queue before the change.
+            wanted = wanted ?? Work()
+            running?.isChangedMeanwhile = true
+            return []
+        }
+        switch problem {
+        case .offline, .blocked(.signIn, _): return []
+        case .blocked(.failure, isPushFailing: true): return []
+        // A table that cannot be pulled does not keep changes from being sent.
+        case .blocked(.failure, _), .blocked(.rejectedOperations, _), .blocked(.failingRows, _),
+            .blocked(.lostRows, _), nil:
+            break
+        }
+        guard timers[.debounce] == nil else { return [] }
+        return [set(.debounce, policy.debounce)]
+    }
+
+    private mutating func rang(_ number: Int) -> [Action] {
+        guard let timer = timers.first(where: { $0.value == number })?.key else { return [] }
+        timers[timer] = nil
+        switch timer {
+        case .debounce: return push()
+        case .interval, .retry:
+            mayListenAfterSync = true
+            return sync(.all)
+        case .listen: return listen()
+        case .busy:
+            // The events are opened once a sync has shown that the server responds.
+            busyUntil = nil
+            mayListenAfterSync = true
+            return sync(.all)
+        }
+    }
+
+    private mutating func network(isUp: Bool, at now: Date) -> [Action] {
+        guard isUp else {
+            if running == nil, problem == nil { problem = .offline(since: now) }
+            // Retries continue: the server may be reachable over a network that is reported as down.
+            guard running == nil, timers[.retry] == nil else { return [] }
+            return [set(.retry, policy.retryMax)]
+        }
+        mayListenAfterSync = true
+        let actions = listen()
+        guard isOffline else { return actions }
+        failures = 0
+        return actions + sync(.all)
+    }
+
+    private mutating func finished(
+        _ outcome: Outcome,
+        at now: Date,
+        _ fraction: Double
+    ) -> [Action] {
+        let run = running
+        let work = run?.work
+        running = nil
+        if isFailing, let run, run.work == Work() {
+            if let actions = pushedWhileFailing(outcome, run) { return actions }
+        }
+        if case .blocked(let block, _) = problem { problem = .blocked(block) }
+        switch outcome {
+        case .done:
+            problem = nil
+        case .rejected(let rows):
+            problem = .blocked(.rejectedOperations(rows))
+        case .lost(let count):
+            problem = .blocked(.lostRows(count))
+        case .offline:
+            if !isOffline { problem = .offline(since: now) }
+        case .unauthorized:
+            problem = .blocked(.signIn)
+        case .failed(let block):
+            problem = .blocked(block)
+        }
+        switch outcome {
+        case .done, .rejected, .lost:
+            failures = 0
+            var actions = work?.pullsAll == false && timers[.interval] != nil ? [] : interval()
+            if mayListenAfterSync {
+                mayListenAfterSync = false
+                actions = listen() + actions
+            }
+            if let wanted { actions += sync(wanted) }
+            return actions
+        case .offline where busyUntil != nil:
+            // The work continues when the wait is over.
+            keep(work)
+            return []
+        case .offline, .failed:
+            keep(work)
+            failures += 1
+            return [set(.retry, after(failures, fraction))]
+        case .unauthorized:
+            keep(work)
+            return run?.isSignedInMeanwhile == true ? sync(.all) : interval()
+        }
+    }
+
+    /// Continues after a push that ran while another failure waits for its retry.
+    ///
+    /// - Returns: Nil if the push shows that nothing can be sent at all.
+    private mutating func pushedWhileFailing(_ outcome: Outcome, _ run: Run) -> [Action]? {
+        switch outcome {
+        case .offline, .unauthorized:
+            timers[.retry] = nil
+            return nil
+        case .failed:
+            if case .blocked(let block, _) = problem {
+                problem = .blocked(block, isPushFailing: true)
+            }
+        case .done, .rejected, .lost: break
+        }
+        // The retry became due in the meantime, or there is more to do.
+        guard timers[.retry] != nil else { return sync(wanted ?? .all) }
+        guard run.isChangedMeanwhile, case .blocked(_, isPushFailing: false) = problem else {
+            return []
+        }
+        return [set(.debounce, policy.debounce)]
+    }
+
+    /// Keeps the work that was not done for the next sync.
+    private mutating func keep(_ work: Work?) {
+        var next = wanted ?? Work()
+        next.add(work ?? Work())
+        wanted = next
+    }
+
+    /// Sets the timer for the next sync of everything; a sync that was only a push does not delay it.
+    private mutating func interval() -> [Action] {
+        guard let interval = policy.interval else { return [] }
+        return [set(.interval, interval)]
+    }
+
+    /// Returns the wait after a failure.
+    ///
+    /// It doubles with each failure and is spread, so that devices do not all return at the same time.
+    private func after(_ failures: Int, _ fraction: Double) -> Duration {
+        let wait = min(policy.retryFirst * (1 << min(failures - 1, 16)), policy.retryMax)
+        return Backoff.spread(wait, fraction)
+    }
+
+    private mutating func set(_ timer: Timer, _ duration: Duration) -> Action {
+        lastTimer += 1
+        timers[timer] = lastTimer
+        return .wait(timer: lastTimer, duration)
+    }
+}

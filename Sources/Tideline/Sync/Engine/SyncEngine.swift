@@ -1,0 +1,198 @@
+// SyncEngine: the opened client, with the state that its runners share, and access to its store.
+//
+// State machines make the decisions; a runner for each performs the effects.
+
+import Foundation
+import Synchronization
+import TidelineCore
+
+/// The state that the runners of a client share, and transactions of its store.
+final class SyncEngine: Sendable {
+    let store: any LocalStore
+    let catalog: TableCatalog
+    let policies: [String: ConflictPolicy]
+    let defaultPolicy: ConflictPolicy
+    let lostRowPolicy: LostRowPolicy
+    /// The service, or why the endpoint may not be used; the error is thrown only when something is to be sent.
+    let remote: Result<RemoteService, any Error>
+    let calls: OutsideCalls
+    /// The tokens of the account that is signed in; nil if the app has no authentication.
+    let tokens: TokenKeeper?
+    let environment: SyncEnvironment
+    let limits: SyncLimits
+    let events: SyncEvents
+    let gate: SyncGate
+    let projected: ProjectedRows
+    /// When the last pulls of the tables ended; the times of pulls that brought rows are stored too.
+    let lastPulls = Mutex<[String: Date]>([:])
+    let pushMemory = PushMemory()
+    /// Notifies views that the account changed.
+    let accountHub = ChangeHub<Set<String>>()
+
+    init(
+        store: any LocalStore,
+        catalog: TableCatalog,
+        conflicts: ConflictPolicy,
+        tableConflicts: [String: ConflictPolicy],
+        lostRows: LostRowPolicy,
+        remote: Result<RemoteService, any Error>,
+        calls: OutsideCalls,
+        tokens: TokenKeeper?,
+        environment: SyncEnvironment,
+        limits: SyncLimits,
+        events: SyncEvents,
+        gate: SyncGate,
+        projected: ProjectedRows
+    ) {
+        self.projected = projected
+        self.store = store
+        self.catalog = catalog
+        policies = tableConflicts
+        defaultPolicy = conflicts
+        lostRowPolicy = lostRows
+        self.remote = remote
+        self.calls = calls
+        self.tokens = tokens
+        self.environment = environment
+        self.limits = limits
+        self.events = events
+        self.gate = gate
+    }
+
+    func policy(_ table: String) -> ConflictPolicy { policies[table] ?? defaultPolicy }
+
+    /// Runs `body` in one transaction with the queue, never on the caller's actor.
+    ///
+    /// `isRepeatable`: whether everything that it writes can be requested again if a power failure undoes it.
+    @concurrent
+    func transaction<Result: Sendable>(
+        isRepeatable: Bool = false,
+        _ body: @escaping @Sendable (QueueTransaction) throws -> Result
+    ) async throws -> Result {
+        let (catalog, account, makeID) = (catalog, await account(), environment.makeID)
+        let turn = HeldTurn.current
+        let run: @Sendable (any LocalStoreWriter) throws -> Result = {
+            try turn?.check()
+            let held = HeldRows($0, account: account)
+            let queue = QueueTransaction(
+                held: held,
+                catalog: catalog,
+                account: account,
+                makeID: makeID
+            )
+            return try body(queue)
+        }
+        return try await wrapped {
+            isRepeatable
+                ? try await self.store.writeRepeatable(run) : try await self.store.write(run)
+        }
+    }
+
+    /// Reads store and queue in one state, never on the caller's actor.
+    @concurrent
+    func read<Result: Sendable>(
+        _ body: @escaping @Sendable (QueueReader) throws -> Result
+    ) async throws -> Result {
+        let (catalog, account) = (catalog, await account())
+        return try await wrapped {
+            try await self.store.read {
+                let rows = HeldRowsReader(inner: $0)
+                return try body(QueueReader(store: rows, catalog: catalog, account: account))
+            }
+        }
+    }
+
+    /// Renames the operations, cursors and query numbers of tables whose names an earlier version of the
+    /// app wrote in another letter case.
+    ///
+    /// If the store tells two names apart by their letter case, nothing is renamed, and the operations wait; see
+    /// ``SyncContext/operationErrors()``. If the store fails, the next call of the app throws the error.
+    func takeOverRenamedTables() async {
+        let found = try? await read { reader in
+            try !reader.idsOfUnnamedTables().isEmpty || !reader.renamedRecords().isEmpty
+        }
+        guard found == true else { return }
+        try? await transaction { queue in
+            try queue.takeOverRenamedRecords()
+            for id in try queue.reader.idsOfUnnamedTables() {
+                guard var operation = try queue.reader.operation(id), operation.damage == nil,
+                    let table = queue.catalog.schema(operation.table)?.name
+                else { continue }
+                let row = try queue.store.row(id: .string(operation.itemID), in: table)
+                guard row != nil || operation.kind == .delete else { continue }
+                operation.table = table
+                try queue.put(operation)
+            }
+        }
+    }
+
+    /// Returns the table with this name.
+    func schema(_ name: String) throws -> TableSchema {
+        guard let schema = catalog.schema(name) else {
+            throw SyncError.unknownTable(name, known: Array(catalog.schemas.keys))
+        }
+        return schema
+    }
+
+    /// The tables of the app, by name.
+    var tableNames: [String] { catalog.schemas.keys.sorted() }
+
+    /// Returns whether an operation that can be sent is in the queue.
+    func hasSendable() async throws -> Bool { try await read { try $0.hasSendable() } }
+
+    /// Returns the account that is signed in; during a push or pull, the one when it started.
+    func account() async -> AccountView { await tokens?.view() ?? .unused }
+
+    /// Runs a push or pull for the account that is signed in now, until its end: it sends nothing with
+    /// another account's token, and stores nothing for another account.
+    func pinned<Result>(_ body: () async throws -> Result) async throws -> Result {
+        guard let tokens else { return try await body() }
+        return try await tokens.pinned(body)
+    }
+
+    /// Runs `body` when its turn comes among pushes, pulls and purges.
+    ///
+    /// - Throws: ``SyncError`` with code `cancelled` when the task is cancelled.
+    func inTurn<Result>(
+        _ job: SyncTurns.Job,
+        _ what: String,
+        _ body: () async throws -> Result
+    ) async throws -> Result {
+        do {
+            return try await gate.withTurn(job) {
+                try calls.check()
+                return try await ExclusiveTurn(engine: self).run(body)
+            }
+        } catch let error as CancellationError {
+            throw SyncError.cancelled(what, error)
+        }
+    }
+
+    /// Converts errors of the store to ``SyncError``; other errors stay as they are.
+    private func wrapped<Result>(_ body: () async throws -> Result) async throws -> Result {
+        do {
+            return try await body()
+        } catch let error as SyncError {
+            throw error
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            throw SyncError.storeFailure(error)
+        }
+    }
+
+    // MARK: - Parts
+
+    var localEdits: LocalEdits { LocalEdits(engine: self) }
+    var transactions: TransactionRunner { TransactionRunner(engine: self) }
+    var operationErrors: OperationErrors { OperationErrors(engine: self) }
+    var parkedOperations: ParkedOperations { ParkedOperations(engine: self) }
+    var pushRunner: PushRunner { PushRunner(engine: self) }
+    var pullRunner: PullRunner { PullRunner(engine: self) }
+    var purgeRunner: PurgeRunner { PurgeRunner(engine: self) }
+    var verifyRunner: VerifyRunner { VerifyRunner(engine: self) }
+    var lostRows: LostRows { LostRows(engine: self) }
+    var accountChanges: AccountChanges { AccountChanges(engine: self) }
+    var serverFacts: ServerFacts { ServerFacts(engine: self) }
+    var serverWait: ServerWait { ServerWait(engine: self) }
+}

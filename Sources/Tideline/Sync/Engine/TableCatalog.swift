@@ -1,0 +1,125 @@
+// TableCatalog: the synced tables of a client. Names are compared without regard to letter case, as on a
+// server.
+
+import TidelineCore
+
+extension TableSchema {
+    /// The reason why no store can have these columns; nil if a store can.
+    var columnFault: String? {
+        var seen: Set<String> = []
+        for column in columns {
+            let name = column.name
+            guard seen.insert(name.lowercased()).inserted else {
+                return "two are called '\(name)', letter case aside. Rename one of them."
+            }
+            if name.hasPrefix("__") {
+                return "names that begin with '__' are reserved. Rename '\(name)'."
+            }
+            if case .enumeration(let members) = column.type, members.isEmpty {
+                return "'\(name)' is an enumeration without members. Name them."
+            }
+            if let value = column.defaultValue,
+                let fault = RowCheck.fault(of: value, in: column.type)
+            {
+                return "the default of '\(name)' \(fault). Declare one that the column holds."
+            }
+        }
+        return nil
+    }
+}
+
+/// The synced tables of a client, by name.
+struct TableCatalog: Sendable {
+    let schemas: [String: TableSchema]
+    /// The names by their lower case.
+    private let names: [String: String]
+    /// The functions that return a row as its model encodes it, without members that the model does not know.
+    private var models: [String: @Sendable (Row) -> Row?] = [:]
+
+    private init() { (schemas, names) = ([:], [:]) }
+
+    /// The catalog of no table.
+    static let empty = TableCatalog()
+
+    /// Declared columns come first, then the columns of a model that were not declared.
+    ///
+    /// If both name a column in different letter case, it has its name in the model.
+    init(declared: [TableSchema], models: [TableSchema]) throws {
+        var schemas: [String: TableSchema] = [:]
+        var names: [String: String] = [:]
+        for schema in declared {
+            guard names.updateValue(schema.name, forKey: schema.name.lowercased()) == nil else {
+                throw SyncError.tableTwice(schema.name)
+            }
+            schemas[schema.name] = schema
+        }
+        var seen: Set<String> = []
+        for model in models {
+            let key = model.name.lowercased()
+            guard seen.insert(key).inserted else { throw SyncError.tableTwice(model.name) }
+            let name = names[key] ?? model.name
+            names[key] = name
+            var schema = schemas[name] ?? TableSchema(name: name, columns: [])
+            for column in model.columns {
+                let same = schema.columns.firstIndex {
+                    $0.name.lowercased() == column.name.lowercased()
+                }
+                if let same {
+                    schema.columns[same].name = column.name
+                } else {
+                    schema.columns.append(column)
+                }
+            }
+            schema.indexes += model.indexes.filter { !schema.indexes.contains($0) }
+            schemas[name] = schema
+        }
+        self.schemas = schemas
+        self.names = names
+    }
+
+    func schema(_ table: String) -> TableSchema? {
+        schemas[table] ?? names[table.lowercased()].flatMap { schemas[$0] }
+    }
+
+    /// The catalog with the record types of its tables.
+    func with(models types: [any SyncRecord.Type]) throws -> TableCatalog {
+        var catalog = self
+        for type in types {
+            let name = try RecordSchema.of(type).table.name
+            guard let schema = schema(name) else { continue }
+            catalog.models[schema.name] = try Self.asModel(type, declared: schema)
+        }
+        return catalog
+    }
+
+    private static func asModel<Record: SyncRecord>(
+        _ type: Record.Type,
+        declared: TableSchema
+    ) throws -> @Sendable (Row) -> Row? {
+        let coder = try RecordCoder.model(for: type, declared: declared)
+        return { row in (try? coder.decode(row)).flatMap { try? coder.encode($0) } }
+    }
+
+    /// The values that a table's model has for columns without a value; nil if the table has no model.
+    func placeholders(of table: String) -> Row? { models[table]?(["id": ""]) }
+
+    /// Returns `row` with the values of `item`.
+    ///
+    /// A JSON object keeps members that the table's model does not know, because an app makes `item` from a record.
+    func row(_ row: Row, of table: String, with item: Row) -> Row {
+        let hasDocument = item.contains { name, value in
+            if case .json = value, case .json? = row[name] { true } else { false }
+        }
+        let known = hasDocument ? models[table]?(row) : nil
+        var result = row
+        for (name, value) in RowMerge.payload(item.inMilliseconds) {
+            result[name] = (row[name] ?? .null)
+                .applying(from: known?[name], to: value, ofModel: true)
+        }
+        return result
+    }
+
+    /// Returns whether the app declares the table of an operation, in exactly this letter case, which is how
+    /// the store knows it.
+    func names(tableOf operation: QueuedOperation) -> Bool { schemas[operation.table] != nil }
+}

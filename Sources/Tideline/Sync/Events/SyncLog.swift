@@ -1,0 +1,130 @@
+// SyncLog: the log of a client, with the levels and the metadata of swift-log, but without that package.
+//
+// A message is a fixed sentence; variable parts are in its metadata. Neither ever contains the contents
+// of a row, a token or a query.
+
+/// The level of a log entry: the levels of swift-log, with the same names.
+public enum SyncLogLevel: String, Sendable, Hashable, CaseIterable, Comparable {
+    /// Each request, page and accepted operation.
+    case trace
+    /// Pushes and pulls as they start and end.
+    case debug
+    /// Temporary conditions that need no action of the app, such as an unreachable server.
+    case info
+    /// Events that an app may want to show.
+    case notice
+    /// Conditions that need the app: a rejected operation, a rejected pull.
+    case warning
+    /// Not used by the client at present.
+    case error
+    /// Not used by the client at present.
+    case critical
+
+    /// Orders the levels from `trace` to `critical`.
+    public static func < (left: SyncLogLevel, right: SyncLogLevel) -> Bool {
+        left.weight < right.weight
+    }
+
+    private var weight: Int { Self.allCases.firstIndex(of: self) ?? 0 }
+}
+
+/// Writes down what a client does; see ``SyncClient/init(endpoint:generation:transport:authentication:limits:log:appName:appVersion:allowsInsecureEndpoint:environment:)``.
+///
+/// For [swift-log](https://github.com/apple/swift-log), this adapter is enough:
+///
+/// ```text
+/// import Logging
+///
+/// struct SwiftLog: SyncLog {
+///     var logger = Logger(label: "sync")
+///
+///     func log(level: SyncLogLevel, message: StaticString, metadata: [String: String]) {
+///         let level = Logger.Level(rawValue: level.rawValue) ?? .debug
+///         logger.log(level: level, "\(message)", metadata: metadata.mapValues { .string($0) })
+///     }
+/// }
+/// ```
+public protocol SyncLog: Sendable {
+    /// Writes an entry; called on any thread, often several at a time, and should not block.
+    func log(level: SyncLogLevel, message: StaticString, metadata: [String: String])
+}
+
+/// An entry before it is written.
+package struct SyncLogEntry: Sendable {
+    package var level: SyncLogLevel
+    package var message: StaticString
+    package var metadata: [String: String]
+
+    init(_ level: SyncLogLevel, _ message: StaticString, _ metadata: [String: String] = [:]) {
+        self.level = level
+        self.message = message
+        self.metadata = metadata
+    }
+}
+
+extension SyncLog {
+    func write(_ entry: SyncLogEntry) {
+        log(level: entry.level, message: entry.message, metadata: entry.metadata)
+    }
+}
+
+extension SyncEvent {
+    /// The log entry for the event.
+    package var logEntry: SyncLogEntry {
+        let metadata = logMetadata
+        switch kind.name {
+        case .pushStarted: return SyncLogEntry(.debug, "A push begins.", metadata)
+        case .operationCompleted:
+            return SyncLogEntry(.trace, "The server accepted an operation.", metadata)
+        case .operationParked:
+            return SyncLogEntry(.warning, "An operation waits for the app.", metadata)
+        case .pushFinished: return SyncLogEntry(.debug, "A push ended.", metadata)
+        case .pullStarted: return SyncLogEntry(.debug, "A pull begins.", metadata)
+        case .pageApplied: return SyncLogEntry(.trace, "Rows were stored.", metadata)
+        case .pullFinished: return SyncLogEntry(.debug, "A pull ended.", metadata)
+        case .pullFailed: return failure("A pull failed.", metadata)
+        case .restoredServer:
+            return SyncLogEntry(.notice, "The server was restored from a backup.", metadata)
+        case .verifyStarted: return SyncLogEntry(.debug, "A verification begins.", metadata)
+        case .rangeCompared: return SyncLogEntry(.trace, "Rows were compared.", metadata)
+        case .verifyFinished:
+            let isEqual = [missing, different, surplus].allSatisfy { $0 ?? 0 == 0 }
+            return SyncLogEntry(isEqual ? .debug : .notice, "A verification ended.", metadata)
+        case .verifyFailed: return failure("A verification failed.", metadata)
+        case .purgeFinished: return SyncLogEntry(.debug, "A purge ended.", metadata)
+        case .rowsRemoved: return SyncLogEntry(.trace, "Rows were removed.", metadata)
+        case .rowsChanged: return SyncLogEntry(.trace, "Rows were changed.", metadata)
+        case .rowsMoved: return SyncLogEntry(.trace, "Rows were moved.", metadata)
+        case .checkStarted: return SyncLogEntry(.debug, "A check of the store begins.", metadata)
+        case .tableChecked: return SyncLogEntry(.trace, "A table was checked.", metadata)
+        case .checkFinished:
+            let isSound = problems ?? 0 == 0
+            return SyncLogEntry(isSound ? .debug : .warning, "A check ended.", metadata)
+        case .checkFailed: return failure("A check failed.", metadata)
+        }
+    }
+
+    private func failure(
+        _ message: StaticString,
+        _ metadata: [String: String]
+    ) -> SyncLogEntry {
+        let passes = code == .offline || code == .cancelled
+        return SyncLogEntry(passes ? .info : .warning, message, metadata)
+    }
+
+    private var logMetadata: [String: String] {
+        var metadata: [String: String] = [:]
+        metadata["table"] = table
+        metadata["id"] = itemID
+        metadata["operation"] = operation.map { "\($0)" }
+        metadata["code"] = code?.description
+        let counts = [
+            ("pending", pending), ("completed", completed), ("parked", parked),
+            ("applied", applied), ("removed", removed), ("missing", missing),
+            ("different", different), ("surplus", surplus), ("repaired", repaired),
+            ("problems", problems), ("lost", lost),
+        ]
+        for (name, count) in counts { metadata[name] = count.map(String.init) }
+        return metadata
+    }
+}

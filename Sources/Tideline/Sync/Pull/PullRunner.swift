@@ -1,0 +1,161 @@
+// PullRunner: one pull of a table, from its turn to its end.
+
+import Foundation
+import TidelineCore
+
+/// The result of a pull.
+public struct PullResult: Sendable, Hashable {
+    /// How many rows were stored.
+    public var applied = 0
+    /// How many rows were removed, because they are deleted on the server.
+    public var removed = 0
+    /// How many requests it took.
+    public var requests = 0
+    /// How many rows of the server have no id, or one that is not text: they cannot be stored here.
+    public var rowsWithoutID = 0
+    /// How many rows this pull found that the server lost when it was restored.
+    public var lost = 0
+
+    /// Makes a result for a test of an app.
+    public init(
+        applied: Int = 0,
+        removed: Int = 0,
+        requests: Int = 0,
+        rowsWithoutID: Int = 0,
+        lost: Int = 0
+    ) {
+        self.applied = applied
+        self.removed = removed
+        self.requests = requests
+        self.rowsWithoutID = rowsWithoutID
+        self.lost = lost
+    }
+}
+
+/// A runner of pulls: it takes the turn of a table, and pulls its query.
+struct PullRunner {
+    let engine: SyncEngine
+
+    /// Pulls a query.
+    ///
+    /// `pushesFirst`: the queue is sent before. `isPatient`: nothing is sent during a wait that the server asked
+    /// for; a pull that the app itself starts does not wait.
+    func pull(
+        _ query: TableQuery,
+        queryID: String?,
+        in table: String,
+        pushesFirst: Bool = true,
+        isPatient: Bool = false
+    ) async throws -> PullResult {
+        if let queryID {
+            try QueryID.check(queryID)
+            guard query.order.isEmpty, query.limit == nil, query.offset == 0 else {
+                throw SyncError.unsupportedQuery(
+                    "a pull with a query id has an order and a window of its own. Leave out order, "
+                        + "limit and offset, or pull with 'queryID: nil'."
+                )
+            }
+        }
+        guard query.select == nil else {
+            throw SyncError.unsupportedQuery(
+                "a pull stores whole rows. Leave out the selection of fields."
+            )
+        }
+        try query.checkWindow()
+        return try await engine.pinned {
+            var left: PushError?
+            if pushesFirst { left = try await engine.pushRunner.pushBeforePull() }
+            return try await pull(query, queryID, table, after: left, isPatient: isPatient)
+        }
+    }
+
+    /// Pulls after a push; `left` is its error if it left only rows that are not accepted.
+    private func pull(
+        _ query: TableQuery,
+        _ queryID: String?,
+        _ table: String,
+        after left: PushError?,
+        isPatient: Bool
+    ) async throws -> PullResult {
+        let result: PullResult
+        do {
+            result = try await engine.inTurn(.pull(table: table), "pull") {
+                try await pullInTurn(query, queryID, table, isPatient: isPatient)
+            }
+        } catch let error as SyncError {
+            // If the server fails the pull too, the cause is not a few rows.
+            let isFailing = error.code == .offline || error.statusCode.map { $0 >= 500 } ?? false
+            if isFailing, let left { throw left }
+            throw error
+        }
+        try await engine.parkedOperations.countFailedPush()
+        return result
+    }
+
+    private func pullInTurn(
+        _ query: TableQuery,
+        _ queryID: String?,
+        _ table: String,
+        isPatient: Bool
+    ) async throws -> PullResult {
+        let remote = try engine.remote.get()
+        func steps() throws -> PullSteps {
+            PullSteps(
+                engine: engine,
+                remote: remote,
+                dialect: remote.dialect,
+                query: query,
+                queryID: queryID,
+                fingerprint: try PullRequest.fingerprint(
+                    query,
+                    schema: engine.catalog.schema(table)
+                ),
+                table: table,
+                isPatient: isPatient
+            )
+        }
+        engine.events.send(.pullStarted(table: table))
+        do {
+            var result: PullResult
+            do {
+                result = try await run(try steps())
+            } catch is OtherGeneration {
+                // One more time only: a server that changes its generation twice is not consistent.
+                do { result = try await run(try steps()) } catch is OtherGeneration {
+                    throw SyncError.pullFailed(
+                        .changingServer,
+                        table: table,
+                        answer: nil,
+                        server: remote.endpoint.name
+                    )
+                }
+            }
+            try await engine.serverFacts.store()
+            engine.events.send(
+                .pullFinished(table: table, applied: result.applied, removed: result.removed)
+            )
+            return result
+        } catch {
+            engine.events.send(.pullFailed(table: table, code: SyncError.Code(of: error)))
+            // A wait that the server asked for is kept beyond the run of the app. If the store fails, it is in memory.
+            try? await engine.serverFacts.store()
+            throw error
+        }
+    }
+
+    private func run(_ steps: PullSteps) async throws -> PullResult {
+        let start = try await steps.start()
+        var run = PullRun(
+            steps: steps,
+            machine: PullMachine(
+                isIncremental: steps.queryID != nil,
+                position: start.cursor?.position ?? .start,
+                epoch: start.cursor?.epoch,
+                pageRows: start.pageRows,
+                limits: engine.limits
+            ),
+            isReading: start.isReading
+        )
+        return try await run.run(pageRowsBefore: start.pageRows)
+    }
+}

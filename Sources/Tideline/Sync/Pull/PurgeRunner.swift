@@ -1,0 +1,129 @@
+// PurgeRunner: removes rows from the device; the server keeps them.
+
+import TidelineCore
+
+/// A runner of purges: it removes local rows.
+struct PurgeRunner {
+    let engine: SyncEngine
+
+    /// Removes local rows; see ``SyncTable/purge(_:force:)``.
+    func purge(_ filter: Filter?, force: Bool, in table: String) async throws {
+        let filter = filter?.bound(now: engine.environment.now())
+        let removed = try await engine.inTurn(.purge, "purge") {
+            try await TransactionWatch.during("purge") { watch in
+                try await engine.transaction { [engine] queue in
+                    try watch.check()
+                    let (ids, dropped, others) = try queue.purged(filter, table)
+                    guard force || dropped.isEmpty else {
+                        throw SyncError.pendingOperations(table: table)
+                    }
+                    let lost = try queue.lostRows(among: ids, of: table)
+                    guard force || lost.isEmpty else { throw SyncError.lostRowsInPurge(lost.count) }
+                    for record in lost { try queue.removeLost(table, record.itemID) }
+                    for operation in dropped {
+                        try watch.check()
+                        try queue.remove(operation)
+                    }
+                    var removed = 0
+                    for start in stride(from: 0, to: ids.count, by: SyncEvent.rowsAtOnce) {
+                        try watch.check()
+                        let part = ids[start..<min(ids.count, start + SyncEvent.rowsAtOnce)]
+                        removed += try queue.store.delete(ids: part.map(Value.string), in: table)
+                        try queue.forgetOwnStates(of: Array(part), in: table)
+                        guard part.count == SyncEvent.rowsAtOnce else { break }
+                        engine.events.send(.rowsRemoved(table: table, removed: removed))
+                    }
+                    // The purged rows are older than the cursors, so no pull would bring them back.
+                    try queue.resetCursors(table)
+                    if filter == nil { try queue.forgetOwnStates(in: table, except: others) }
+                    for operation in dropped { try queue.endInsert(operation) }
+                    try watch.check()
+                    return removed
+                }
+            }
+        }
+        await checkpoint()
+        await giveSpaceBack()
+        engine.events.send(.purgeFinished(table: table, removed: removed))
+    }
+
+    /// Removes the data of an account: its operations, its cursors, and the rows that no other account's
+    /// query holds.
+    func purge(account: String, force: Bool) async throws {
+        let removed = try await engine.inTurn(.purge, "purge") {
+            try await TransactionWatch.during("purge") { watch in
+                try await engine.transaction { [engine] queue in
+                    var queue = queue
+                    queue.watch = watch
+                    let operations = try queue.reader.operations(of: account)
+                    guard force || operations.isEmpty else { throw SyncError.pendingOfAccount() }
+                    let lost = try queue.reader.lostRecords(account: .signedIn(account))
+                    guard force || lost.isEmpty else { throw SyncError.lostRowsInPurge(lost.count) }
+                    for record in lost { try queue.removeLost(record.table, record.itemID) }
+                    try queue.drop(operations)
+                    var removed = 0
+                    for table in queue.catalog.schemas.keys.sorted() {
+                        removed += try queue.release(
+                            .signedIn(account),
+                            table,
+                            engine.events
+                        )
+                    }
+                    try watch.check()
+                    return removed
+                }
+            }
+        }
+        await checkpoint()
+        await giveSpaceBack()
+        engine.events.send(.purgeFinished(table: nil, removed: removed))
+    }
+
+    /// Returns the space of purged rows to the file system if it is half of the file.
+    func giveSpaceBack() async {
+        await engine.store.compactIfHalfFree(deadline: engine.limits.compactionTimeMax)
+        await checkpoint()
+    }
+
+    /// Truncates the write-ahead log, so that no file contains the purged rows.
+    ///
+    /// If another connection uses the log, such as the thread of the WAL checkpoint, this waits without blocking it.
+    func checkpoint() async {
+        for _ in 0..<Self.emptyingTries {
+            if await engine.store.checkpoint() { return }
+            guard (try? await engine.calls.sleep(.milliseconds(50))) != nil else { return }
+        }
+    }
+
+    /// These are tries within one second; after that, each later commit tries.
+    private static let emptyingTries = 20
+}
+
+extension QueueTransaction {
+    /// Returns the lost rows among those with these ids.
+    fileprivate func lostRows(among ids: [String], of table: String) throws -> [LostRecord] {
+        let records = try reader.lostRecords(table)
+        guard !records.isEmpty else { return [] }
+        let ids = Set(ids.map(ItemKey.init))
+        return records.filter { ids.contains(ItemKey($0.itemID)) }
+    }
+
+    /// Returns the ids of the rows that a purge removes, the operations that it drops with them, and the ids of the
+    /// rows that stay because they have operations of another account.
+    ///
+    /// Rows that another account has changed stay, with its operations.
+    fileprivate func purged(
+        _ filter: Filter?,
+        _ table: String
+    ) throws -> (ids: [String], dropped: [QueuedOperation], others: Set<ItemKey>) {
+        let isPending = try reader.count(table: table) > 0
+        let all = isPending ? try reader.operations().filter { $0.table == table } : []
+        let others = Set(all.filter { !account.owns($0) }.map { ItemKey($0.itemID) })
+        let ids = try reader.ids(filter, in: table).filter { !others.contains(ItemKey($0)) }
+        let purged = Set(ids.map(ItemKey.init))
+        let dropped = all.filter(account.owns).filter {
+            filter == nil || purged.contains(ItemKey($0.itemID))
+        }
+        return (ids, dropped, others)
+    }
+}

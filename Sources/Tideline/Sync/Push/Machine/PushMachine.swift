@@ -1,0 +1,475 @@
+// PushMachine: the state machine that decides what is done next while the queue is pushed.
+//
+// Pure: no clock, no socket, no database. Events go in, one action comes out:
+//
+//     start(lastID:) -> { prepared(_:) -> [ answered(_:) | refused(_:) | lost(mayBeSmaller:) ]
+//                         | looked(_:) | settled(_:) | waited() }* -> .finish
+//
+// `failed(_:)` ends it in any state. The queue is sent in slices: a batch if the server accepts
+// batches, else one operation in each request. The table is in docs/SYNC.md.
+
+import TidelineCore
+
+package struct PushMachine: Sendable {
+    private let limits: SyncLimits
+    private var state = State.idle
+    /// How large the next slice may be, and whether it is a batch.
+    package private(set) var budget: PushBudget
+    /// How many operations the server accepted.
+    package private(set) var completed = 0
+    /// The last response after which an operation was sent again.
+    package private(set) var refusal: PushAnswer?
+    /// The response that rejected the token.
+    package private(set) var unauthorizedAnswer: PushAnswer?
+
+    /// Why the push ends after the current responses.
+    private var stop: Stop?
+    private var order = PushOrder()
+    private var round = PushRound()
+    private var failures = PushFailures()
+
+    /// A failed operation with the last response to it.
+    package typealias Failure = (operation: QueuedOperation, answer: PushAnswer)
+    /// The failed operations whose answers say nothing about other requests, in the order of the queue.
+    ///
+    /// A 5xx that may be an outage, also one with `Retry-After`, is about the row if the server accepted
+    /// others in the same push. Original servers send some 500 without a proof: the pull shows whether they work.
+    package var failing: [Failure] {
+        failures.all.filter { _, answer in
+            answer.isFailureOfTheServer || answer.isRefusedInBetween || answer.status == 500
+                || completed > 0
+        }
+    }
+    /// The operations that the server itself failed.
+    package var failuresOfRows: [Failure] {
+        failing.filter { $0.answer.isProven && $0.answer.status >= 500 }
+    }
+    /// Operations that go last in the next push.
+    package var lastOfNextPush: [QueuedOperation] { failures.lastOfNextPush }
+
+    package init(limits: SyncLimits, budget: PushBudget) {
+        self.limits = limits
+        self.budget = budget
+    }
+
+    /// `lastID`: the last operation of the queue at the start; `blocked`: rows with an operation that
+    /// cannot be decoded; `behind`: operations that something in between rejected in the last push.
+    package mutating func start(
+        lastID: Int64,
+        blocked: Set<RowKey> = [],
+        behind: [QueuedOperation] = []
+    ) -> Action {
+        order = PushOrder(lastID: lastID, blocked: blocked, behind: behind)
+        failures = PushFailures(refusedBefore: behind)
+        return next()
+    }
+
+    // MARK: - Slices
+
+    private mutating func next() -> Action {
+        if let stop { return finish(stop) }
+        // A later operation of such a row must not overtake it, and none is read twice.
+        if !round.looks.isEmpty { return proceed() }
+        if order.isPassDone {
+            guard order.behind.isEmpty else { return retryBehind() }
+            guard order.readAgainIfSkipped() else {
+                return finish(failures.isPartlyRefused ? .network : nil)
+            }
+        }
+        let slice = order.slice(budget)
+        state = .preparing(slice)
+        return .prepare(slice)
+    }
+
+    private mutating func finish(_ stop: Stop?) -> Action {
+        state = .finished
+        return .finish(stop)
+    }
+
+    /// Handles a slice whose operations are frozen, in this push or in an earlier one.
+    package mutating func prepared(_ slice: PreparedSlice) -> Action {
+        guard case .preparing(let asked) = state else {
+            preconditionFailure("prepared(_:) while not preparing")
+        }
+        completed += slice.skipped
+        order.take(slice, for: asked)
+        let unread = slice.operations.filter(\.mustBeRead)
+        round.looks += unread.map { ($0, .row) }
+        // The group of such an operation is sent once its outcome is known.
+        let waiting = budget.groups == .split ? [] : Set(unread.compactMap(\.group))
+        var operations: [QueuedOperation] = []
+        for operation in slice.operations where !operation.mustBeRead {
+            if let group = operation.group, waiting.contains(group) {
+                order.sendLater(operation)
+            } else {
+                operations.append(operation)
+            }
+        }
+        guard !operations.isEmpty else { return next() }
+        let inBatch = operations.count > 1 && (budget.usesBatches || isOneGroup(operations))
+        state = .sending(operations, inBatch: inBatch)
+        return .send(operations, inBatch: inBatch)
+    }
+
+    private func isOneGroup(_ operations: [QueuedOperation]) -> Bool {
+        budget.groups != .split && PushGroups.isOne(operations)
+    }
+
+    // MARK: - Responses
+
+    /// Handles the server's response: one reply for each operation, in their order.
+    package mutating func answered(_ replies: [PushReply]) -> Action {
+        guard case .sending(let operations, let inBatch) = state else {
+            preconditionFailure("answered(_:) with nothing in flight")
+        }
+        precondition(replies.count == operations.count, "one reply for each operation")
+        let replies = inBatch ? PushGroups.replies(replies, to: operations) : replies
+        if inBatch, let answer = answerBeyondBatch(replies, to: operations) {
+            return settle(operations.map { PushSettling($0, .rejected, answer) })
+        }
+        var settlings: [PushSettling] = []
+        var notReached: [Int64] = []
+        var skipped: [Int64] = []
+        // If the server executes none of them, that is a failure.
+        let isPartly = replies.contains { if case .answer = $0 { true } else { false } }
+        for (operation, reply) in zip(operations, replies) {
+            switch reply {
+            case .lost:
+                stop = stop ?? .network
+            case .notReached where isPartly:
+                notReached.append(operation.id)
+            case .withGroup:
+                order.sendLater(operation)
+            case .skipped where isPartly:
+                skipped.append(operation.id)
+            case .skipped:
+                stop = stop ?? .network
+            case .answer(let answer), .notReached(let answer):
+                judge(operation, answer, &settlings)
+            }
+        }
+        if !isPartly, PushGroups.hasAny(operations), replies.contains(where: \.isNotReached) {
+            budget.shrink()
+        } else if notReached.isEmpty, skipped.isEmpty {
+            budget.succeeded(inBatch: inBatch)
+        } else {
+            budget.shrink(to: operations.count - notReached.count - skipped.count)
+            order.sendAgain(skipped + notReached, areRefused: true)
+        }
+        return settle(settlings)
+    }
+
+    /// Returns the response to a group alone, if its responses were too large in every attempt: another
+    /// attempt would not help, and the other operations must not wait for it.
+    private mutating func answerBeyondBatch(
+        _ replies: [PushReply],
+        to operations: [QueuedOperation]
+    ) -> PushAnswer? {
+        guard isOneGroup(operations), case .notReached(let answer) = replies[0] else { return nil }
+        return failures.noteTooLarge(operations[0]) < limits.attemptsMax ? nil : answer
+    }
+
+    /// Returns whether a response does not show if the server accepts batches, and a group waits
+    /// for that.
+    ///
+    /// Any other request shows which server it is.
+    package func mustKnowServer(after answer: PushAnswer) -> Bool {
+        guard case .sending(let operations, true) = state, isOneGroup(operations) else {
+            return false
+        }
+        return !answer.isProven && [404, 405, 501].contains(answer.status)
+            && !budget.hasTakenBatch && !budget.namesRequests && !budget.isOfOriginalServer
+    }
+
+    /// Handles a response that is not a batch response.
+    ///
+    /// - Parameters:
+    ///   - answer: The response to the request.
+    ///   - isOriginalServer: Whether the server has proven to be an original one, which takes no batches.
+    /// - Returns: What to do next.
+    package mutating func refused(
+        _ answer: PushAnswer,
+        isOriginalServer: Bool = false
+    ) -> Action {
+        if isOriginalServer { budget.learnOriginalServer() }
+        guard case .sending(let operations, true) = state else {
+            preconditionFailure("refused(_:) without a batch in flight")
+        }
+        switch answer.status {
+        case 413 where isOneGroup(operations) && answer.isProven:
+            return settle(operations.map { PushSettling($0, .rejected, answer) })
+        case 413 where !isOneGroup(operations):
+            budget.shrink()
+            return again(operations, areRefused: answer.isProven)
+        case 401 where answer.isProven:
+            stop = .unauthorized
+            unauthorizedAnswer = answer
+            return next()
+        case 300..<402 where budget.hasTakenBatch && !answer.isProven:
+            return notTaken(operations, answer)
+        case _ where answer.rejectsForm && answer.isProven:
+            round.failures = operations.map { ($0, answer) }
+            return judgeFailures(mayPass: isOneGroup(operations))
+        case 401, 408, 429, 300..<400, 500, 502...:
+            // If this continues, one of the texts may be the cause: the next attempt has fewer operations.
+            if answer.status >= 500, !answer.isProven,
+                failures.hasTried(operations)
+            {
+                budget.halve(operations.count)
+            }
+            round.failures = operations.map { ($0, answer) }
+            return judgeFailures(mayPass: isOneGroup(operations))
+        default:
+            return notTaken(operations, answer)
+        }
+    }
+
+    /// Handles the response of a server that accepts no batches, or rejected this one.
+    private mutating func notTaken(
+        _ operations: [QueuedOperation],
+        _ answer: PushAnswer
+    ) -> Action {
+        let isUnknown =
+            [404, 405, 501].contains(answer.status) || answer.status == 403 && answer.isProven
+        let isRefusal = answer.status == 501 || (400..<500).contains(answer.status)
+        // Any other response may come from a gateway, in front of a server that accepts batches.
+        let isServers = answer.isProven || budget.isOfOriginalServer
+        if isOneGroup(operations), !isUnknown || budget.hasTakenBatch || !isServers {
+            // The group cannot be split. If the path worked before, this response is not the server's.
+            if isRefusal, answer.isProven, ![404, 405, 501].contains(answer.status) {
+                return settle(operations.map { PushSettling($0, .rejected, answer) })
+            }
+            round.failures = operations.map { ($0, answer) }
+            return judgeFailures()
+        }
+        if budget.hasTakenBatch || budget.namesRequests && !isUnknown, !answer.isProven {
+            // Something in between rejected it: one of the texts may be the cause.
+            guard operations.count > 1 else {
+                round.failures = operations.map { ($0, answer) }
+                return judgeFailures()
+            }
+            budget.halve(operations.count)
+            return again(operations)
+        }
+        budget.giveUpBatches(says: isUnknown && !budget.hasTakenBatch && isServers)
+        // A response that is not a batch response does not show whether the operations were executed.
+        return again(operations, areRefused: isRefusal && (isUnknown || answer.isProven))
+    }
+
+    /// Handles a lost response: the operations stay frozen, and the next attempt sends the same bytes.
+    ///
+    /// `mayBeSmaller`: the request may have reached the server, so a smaller one may get through.
+    package mutating func lost(mayBeSmaller: Bool) -> Action {
+        guard case .sending(let operations, let inBatch) = state else { return failed(.network) }
+        if operations.count == 1 || isOneGroup(operations), mayBeSmaller {
+            return lostAlone(operations)
+        }
+        guard inBatch else { return failed(.network) }
+        budget.shrink()
+        let lostBatches = failures.noteLostBatch()
+        guard mayBeSmaller, lostBatches <= limits.lostBatchesMax else { return failed(.network) }
+        return again(operations)
+    }
+
+    /// Moves a request that never gets through after the others, one of which is tried first.
+    private mutating func lostAlone(_ operations: [QueuedOperation]) -> Action {
+        guard !failures.hasTried(operations), !failures.isProbing, hasMore else {
+            return failed(.network)
+        }
+        failures.beginProbe(operations)
+        order.moveBehind(operations)
+        return next()
+    }
+
+    private mutating func again(
+        _ operations: [QueuedOperation],
+        areRefused: Bool = false
+    ) -> Action {
+        order.sendAgain(operations.map(\.id), areRefused: areRefused)
+        return next()
+    }
+
+    private mutating func judge(
+        _ operation: QueuedOperation,
+        _ answer: PushAnswer,
+        _ settlings: inout [PushSettling]
+    ) {
+        budget.hear(answer)
+        switch answer.verdict(for: operation, namesRequests: budget.namesRequests) {
+        case .accepted(let server):
+            settlings.append(PushSettling(operation, .accepted(server), answer))
+        case .conflict(let server):
+            settlings.append(PushSettling(operation, .conflict(server, wasRead: false), answer))
+        case .undeleted(let server):
+            settlings.append(PushSettling(operation, .undeleted(server), answer))
+        case .rejected:
+            settlings.append(PushSettling(operation, .rejected, answer))
+        case .look(let look):
+            round.looks.append((operation, look))
+            round.unclear[operation.id] = answer
+        case .unauthorized:
+            stop = .unauthorized
+            unauthorizedAnswer = answer
+        case .retry:
+            round.failures.append((operation, answer))
+        }
+    }
+
+    private mutating func settle(_ settlings: [PushSettling]) -> Action {
+        guard !settlings.isEmpty else { return proceed() }
+        state = .settling(settlings)
+        return .settle(settlings)
+    }
+
+    /// Handles the stored outcomes; `unblocked` are operations of other atomic groups that
+    /// followed an accepted operation in its row.
+    package mutating func settled(
+        _ results: [PushSettled],
+        unblocked: [Int64] = []
+    ) -> Action {
+        guard case .settling(let settlings) = state else {
+            preconditionFailure("settled() with nothing to settle")
+        }
+        var again: [Int64] = []
+        var hasMoved = false
+        for (settling, result) in zip(settlings, results) {
+            if result == .untouched {
+                // A failure: something between client and server may respond like this every time.
+                round.failures.append((settling.operation, settling.answer))
+                continue
+            }
+            hasMoved = true
+            failures.remove(settling.operation)
+            switch result {
+            case .completed: completed += 1
+            case .again: again.append(settling.operation.id)
+            case .released: order.sendAgainAfterEdit(settling.operation, &again)
+            case .parked, .dropped, .gone, .asked, .untouched: break
+            }
+        }
+        if hasMoved { round.hasMoved = true }
+        order.continueAfterSettling(again: again, unblocked: unblocked, hasMoved: hasMoved)
+        return proceed()
+    }
+
+    /// Handles the response to a follow-up read.
+    package mutating func looked(_ answer: PushAnswer) -> Action {
+        guard case .looking(let operation, let look) = state else {
+            preconditionFailure("looked(_:) with nothing to look at")
+        }
+        // An error of the operation shows the response to the operation itself.
+        var told = round.unclear.removeValue(forKey: operation.id) ?? answer
+        switch look.finding(answer, operation) {
+        case .accepted(let server):
+            told.wasReadLater = true
+            return settle([PushSettling(operation, .accepted(server), told)])
+        case .conflict(let server):
+            return settle([PushSettling(operation, .conflict(server, wasRead: true), told)])
+        case .rejected:
+            return settle([PushSettling(operation, .rejected, told)])
+        case .look(let next):
+            round.looks.insert((operation, next), at: 0)
+            round.unclear[operation.id] = told
+        case .unauthorized:
+            stop = .unauthorized
+            unauthorizedAnswer = answer
+        case .retry:
+            // A row that was read does not show what responded instead of the server.
+            round.failures.append((operation, answer.outline == nil ? told : answer))
+        }
+        return proceed()
+    }
+
+    private mutating func proceed() -> Action {
+        if !round.looks.isEmpty {
+            let (operation, look) = round.looks.removeFirst()
+            state = .looking(operation, look)
+            return .look(operation, look)
+        }
+        return judgeFailures()
+    }
+
+    // MARK: - Failures
+
+    /// Moves failed operations after the others.
+    ///
+    /// If none is completed at all, the push waits and finally gives up.
+    private mutating func judgeFailures(mayPass: Bool = true) -> Action {
+        defer { round.end() }
+        if round.hasMoved { failures.endProbe() }
+        let failed = round.failures.map(\.operation)
+        guard let last = round.failures.last, stop == nil else { return next() }
+        failures.note(round.failures)
+        refusal = last.answer
+        let asked =
+            round.failures.filter { $0.operation.failedPushes == 0 }
+            .compactMap(\.answer.retryAfter).max()
+        if Backoff.isTooLong(asked, limits) {
+            // In the next push the others go first, and show whether the server works.
+            failures.noteRefusedInBetween(failed)
+            return finish(.network)
+        }
+        if mayPass, let action = passRefused(failed) { return action }
+        if round.hasMoved {
+            order.moveBehind(failed)
+            return next()
+        }
+        let tries = failures.tries(failed)
+        if tries < limits.attemptsMax, !failures.isProbing {
+            order.sendAgain(failed.map(\.id))
+            state = .waiting
+            return .wait(Backoff.delay(after: tries, asked: asked, limits))
+        }
+        guard !failures.isProbing, hasMore else { return finish(.network) }
+        failures.beginProbe()
+        order.moveBehind(failed)
+        return next()
+    }
+
+    /// Moves operations that something in between rejected to the end, without a wait: it rejects
+    /// some of their contents, and the others may pass.
+    ///
+    /// An operation that is rejected a second time is left to the next push.
+    ///
+    /// - Returns: Nil if no other operations are left: then the push waits and retries these.
+    private mutating func passRefused(_ operations: [QueuedOperation]) -> Action? {
+        guard round.failures.allSatisfy(\.answer.isRefusedInBetween) else { return nil }
+        let areKnown = failures.noteRefusedInBetween(operations)
+        failures.countRefusedInRow(operations.count)
+        guard failures.refusedInRow < Self.refusedInRowMax else { return finish(.network) }
+        if areKnown {
+            order.close(operations.map(\.row))
+            failures.leaveRefused()
+            return next()
+        }
+        guard hasMore else { return nil }
+        order.moveBehind(operations)
+        return next()
+    }
+
+    /// How many operations in a row something in between may reject before the push ends: if it rejects
+    /// everything, it must not get a request for each operation.
+    private static let refusedInRowMax = 16
+
+    private mutating func retryBehind() -> Action {
+        let tries = failures.tries(order.behind)
+        guard tries < limits.attemptsMax else { return finish(.network) }
+        order.sendBehind()
+        state = .waiting
+        return .wait(Backoff.delay(after: max(1, tries), asked: nil, limits))
+    }
+
+    /// Whether other operations are left besides those that just failed.
+    private var hasMore: Bool { !order.isPassDone || !round.looks.isEmpty }
+
+    package mutating func waited() -> Action {
+        guard case .waiting = state else { preconditionFailure("waited() while not waiting") }
+        return next()
+    }
+
+    /// Ends the push: no response arrived, or the task is cancelled.
+    package mutating func failed(_ stop: Stop) -> Action {
+        state = .finished
+        return .finish(stop)
+    }
+}

@@ -1,0 +1,150 @@
+// PushOrder: which operations of the queue a push sends next.
+
+import TidelineCore
+
+/// The order in which a push takes operations from the queue.
+///
+/// Operations that go first come before those after the cursor; failed operations go after all others.
+struct PushOrder: Sendable {
+    /// The position in the queue up to which operations were taken.
+    private var cursor = QueueReader.start
+    private var isAtEnd = false
+    private var first: [Int64] = []
+    private(set) var behind: [QueuedOperation]
+    /// The operations that go first whose batch was rejected as a whole.
+    private var refused: Set<Int64> = []
+    /// Operations with a greater id were queued during the push.
+    private let lastID: Int64
+    /// Rows that were sent again after an edit, which happens once for each.
+    private var closed: Set<RowKey> = []
+    /// Rows with an operation that cannot be decoded.
+    private var blocked: Set<RowKey>
+    /// Rows whose groups were already sent again after an edit.
+    private var blockedRows: Set<RowKey> = []
+    /// Whether operations wait for earlier ones of their rows, and whether any was completed since.
+    private var isWaiting = false
+    private var hasMovedSince = false
+
+    init(
+        lastID: Int64 = 0,
+        blocked: Set<RowKey> = [],
+        behind: [QueuedOperation] = []
+    ) {
+        self.lastID = lastID
+        self.blocked = blocked
+        self.behind = behind
+    }
+
+    /// Whether only failed operations are left, which go after all others.
+    var isPassDone: Bool { first.isEmpty && isAtEnd }
+
+    /// The next slice within a budget.
+    func slice(_ budget: PushBudget) -> PushSlice {
+        PushSlice(
+            first: Array(first.prefix(budget.rows)),
+            after: first.count >= budget.rows || isAtEnd ? nil : cursor,
+            rows: budget.rows,
+            bytes: budget.bytes,
+            closed: closed.union(behind.map(\.row)),
+            blocked: blocked,
+            refused: refused,
+            groups: budget.groups,
+            blockedRows: blockedRows
+        )
+    }
+
+    /// Moves on by a slice that was prepared.
+    mutating func take(_ slice: PreparedSlice, for asked: PushSlice) {
+        if slice.skipped > 0 { hasMovedSince = true }
+        if slice.isWaiting { isWaiting = true }
+        if asked.after != nil {
+            cursor = slice.after
+            isAtEnd = slice.isAtEnd
+        }
+        first = slice.left + first.dropFirst(asked.first.count)
+        refused.subtract(slice.operations.map(\.id))
+        for operation in slice.unsendable where operation.damage != nil {
+            blocked.insert(operation.row)
+        }
+        for operation in slice.operations where operation.id > lastID {
+            closed.insert(operation.row)
+        }
+        var again: [Int64] = []
+        for operation in slice.released { sendAgainAfterEdit(operation, &again) }
+        first = again + first
+    }
+
+    /// Sends an operation later, with its group: it was certainly not executed.
+    mutating func sendLater(_ operation: QueuedOperation) {
+        refused.insert(operation.id)
+        first.append(operation.id)
+    }
+
+    /// Sends operations again, before all others.
+    ///
+    /// `areRefused`: none of them was executed.
+    mutating func sendAgain(_ ids: [Int64], areRefused: Bool = false) {
+        if areRefused { refused.formUnion(ids) }
+        first = ids + first
+    }
+
+    /// Sends an operation again that was edited after its rejection.
+    ///
+    /// It does so once for each row: a row that is edited all the time must not keep the push busy forever.
+    mutating func sendAgainAfterEdit(_ operation: QueuedOperation, _ again: inout [Int64]) {
+        if closed.insert(operation.row).inserted {
+            again.append(operation.id)
+        } else if operation.group != nil {
+            blockedRows.insert(operation.row)
+        }
+    }
+
+    /// Sends nothing more of these rows in this push.
+    mutating func close(_ rows: [RowKey]) { closed.formUnion(rows) }
+
+    /// Sends operations after all others.
+    mutating func moveBehind(_ operations: [QueuedOperation]) { behind += operations }
+
+    /// Sends the failed operations first that were moved after all others.
+    ///
+    /// Later operations of their rows were skipped, so the queue is read from its start.
+    mutating func sendBehind() {
+        first = behind.map(\.id)
+        behind = []
+        startOver()
+    }
+
+    /// Continues after outcomes were stored: the app may have changed something in the meantime.
+    ///
+    /// `again`: operations that are sent again; `unblocked`: operations that waited for an earlier one of their
+    /// row; `hasMoved`: whether an operation left the queue or changed.
+    mutating func continueAfterSettling(
+        again: [Int64],
+        unblocked: [Int64],
+        hasMoved: Bool
+    ) {
+        if hasMoved { hasMovedSince = true }
+        // Otherwise only the next pass over the queue would find those that this one has passed.
+        let passed = unblocked.filter { isAtEnd || $0 <= cursor }
+        isAtEnd = false
+        // In the order of the queue: operations that were to go first come after those sent again.
+        first = again + first + passed.filter { !first.contains($0) }
+    }
+
+    /// Reads the queue again if operations were skipped that may be sent now.
+    ///
+    /// Operations that waited for earlier ones of their rows were skipped, and those may be completed.
+    ///
+    /// - Returns: Whether there may be such operations.
+    mutating func readAgainIfSkipped() -> Bool {
+        guard isWaiting, hasMovedSince else { return false }
+        (isWaiting, hasMovedSince) = (false, false)
+        startOver()
+        return true
+    }
+
+    private mutating func startOver() {
+        cursor = QueueReader.start
+        isAtEnd = false
+    }
+}

@@ -1,0 +1,101 @@
+// OutcomeRules: the decision about an operation after a response, before anything is stored.
+
+import TidelineCore
+
+/// The rules that turn a response into the outcome of an operation.
+struct OutcomeRules {
+    let engine: SyncEngine
+
+    /// `restored`: the operations that met an older state of their row than they were based on.
+    ///
+    /// `conditions`: those of a refusal; nil if none of the answers is one.
+    func outcome(
+        _ settling: PushSettling,
+        restored: Set<Int64> = [],
+        conditions: ParkedConditions?
+    ) -> PushOutcome {
+        let operation = settling.operation
+        switch settling.verdict {
+        case .accepted(let server):
+            guard settling.answer.mayHoldOthers else {
+                return .accept(server, isOwn: true, isDone: true)
+            }
+            // The server may have dropped the operation.
+            let payload = OperationRequest.payload(
+                operation,
+                schema: engine.catalog.schema(operation.table)
+            )
+            return .accept(
+                server,
+                isOwn: holdsSent(operation, server),
+                isDone: !settling.answer.isResolved || holds(server, payload)
+            )
+        case .undeleted(let server):
+            return .sendAgain(ConflictRules.onTop(operation, server), server)
+        case .rejected:
+            var text = parkText(operation, nil, settling.answer)
+            if ParkedConditions.mayPass(text.status) {
+                text.conditions = conditions
+                if let schema = settling.answer.schema { text.conditions?.schema = schema }
+            }
+            return .park(nil, text)
+        case .conflict(let server, let wasRead):
+            let schema = engine.catalog.schema(operation.table)
+            let payload = OperationRequest.payload(operation, schema: schema)
+            switch ConflictRules.outcome(
+                operation,
+                payload: payload,
+                server: server,
+                wasRead: wasRead,
+                isFirstAnswer: settling.answer.wasAcceptedAsRequest,
+                isSentElsewhere: settling.answer.isOfOtherRequest,
+                isRestored: restored.contains(operation.id),
+                policy: engine.policy(operation.table),
+                schema: schema,
+                limits: engine.limits
+            ) {
+            case .alreadyApplied(let state):
+                // A merge rule may have chosen the server's values.
+                return .accept(
+                    state,
+                    isOwn: holdsSent(operation, state),
+                    isDone: holds(state, payload)
+                )
+            case .takeServer(let state): return .accept(state, isOwn: false, isDone: false)
+            case .sendAgain(let changed): return .sendAgain(changed, server)
+            case .tryAnew(let changed): return .tryAnew(changed)
+            case .rebase(let row): return .rebase(row)
+            case .merged(let merged, let row): return .merge(merged, onto: row)
+            case .ask(let state): return .ask(state)
+            case .contested(let columns, let faults):
+                var text = parkText(operation, server, settling.answer, columns)
+                if let reason = SyncError.failedRules(faults) { text.message += " " + reason }
+                return .park(server, text)
+            case .park: return .park(server, parkText(operation, server, settling.answer))
+            }
+        }
+    }
+
+    /// Whether a state has all values of the row that an operation sent.
+    private func holdsSent(_ operation: QueuedOperation, _ state: ServerState) -> Bool {
+        holds(state, operation.frozen?.sentRow)
+    }
+
+    private func holds(_ state: ServerState, _ values: Row?) -> Bool {
+        guard let row = state.row, let values else { return false }
+        return RowMerge.holds(row, values)
+    }
+
+    func parkText(
+        _ operation: QueuedOperation,
+        _ server: ServerState?,
+        _ answer: PushAnswer,
+        _ contested: [String] = []
+    ) -> ParkText {
+        ParkText(
+            errorID: engine.environment.makeID(),
+            status: answer.status,
+            message: SyncError.refusedOperation(operation, server, answer, contested)
+        )
+    }
+}

@@ -1,0 +1,449 @@
+// PushRunner: performs the actions of PushMachine.
+
+import Synchronization
+import TidelineCore
+
+/// A runner of the push machine: it sends operations, and stores the outcomes.
+struct PushRunner {
+    let engine: SyncEngine
+
+    func push() async throws -> PushResult {
+        do {
+            await engine.parkedOperations.learnSchema()
+            return try await sharedPush()
+        } catch let error as SyncError where error.code == .suspended {
+            throw PushError(status: .cancelled, cause: error)
+        } catch let error as CancellationError {
+            // While it waited for its turn: the push itself ends with an error of its own.
+            throw PushError(
+                status: .cancelled,
+                errors: try await engine.operationErrors.all(),
+                completed: 0,
+                cause: error
+            )
+        }
+    }
+
+    /// Pushes, or waits for the push that runs.
+    ///
+    /// - Throws: `CancellationError` when the task is cancelled while it waits.
+    private func sharedPush() async throws -> PushResult {
+        try engine.calls.check()
+        return try await engine.gate.push {
+            try await ExclusiveTurn(engine: engine).run {
+                try await engine.pinned { try await pushInTurn() }
+            }
+        } hasMore: {
+            try await engine.hasSendable()
+        }
+    }
+
+    /// Pushes before a pull; parked operations do not stop it: their rows are left as they are.
+    ///
+    /// While no account is signed in, no operation is pushed, and the server decides which rows are read.
+    ///
+    /// - Returns: The error of a push that left only rows that the server fails to process: they do
+    ///   not keep the pull back.
+    func pushBeforePull() async throws -> PushError? {
+        if await engine.account() == .signedOut { return nil }
+        do {
+            _ = try await sharedPush()
+            return nil
+        } catch let error as PushError where error.status == .operationErrors {
+            // They wait for the app.
+            return nil
+        } catch let error as PushError where !error.failingRows.isEmpty || error.busyUntil != nil {
+            return error
+        } catch let error as CancellationError {
+            throw SyncError.cancelled("pull", error)
+        }
+    }
+
+    /// Runs the machine; it is the push's turn.
+    ///
+    /// `isSecond` means that it follows a push whose responses showed that the server may accept operations that it
+    /// rejected before.
+    private func pushInTurn(isSecond: Bool = false) async throws -> PushResult {
+        try engine.calls.check()
+        var machine = PushMachine(limits: engine.limits, budget: PushBudget(limits: engine.limits))
+        var parked = 0
+        do {
+            try await engine.parkedOperations.release()
+            var budget = try await engine.serverFacts.pushBudget()
+            let begin = try await engine.read { try PushBegin($0) }
+            if begin.pending > 0, await engine.account() == .signedOut {
+                throw PushError(
+                    status: .unauthorized,
+                    errors: [],
+                    completed: 0,
+                    cause: SyncError.signedOut()
+                )
+            }
+            do {
+                try await engine.serverWait.sleepBeforePush()
+            } catch let error as SyncError where error.code == .offline {
+                return try result(
+                    (.network, error),
+                    machine,
+                    try await engine.operationErrors.all()
+                )
+            }
+            budget.begin(afterAttempts: begin.attempts)
+            machine = PushMachine(limits: engine.limits, budget: budget)
+            engine.events.send(.pushStarted(pending: begin.own))
+            // A push that started reports its end, whatever happens in between.
+            defer {
+                engine.events.send(.pushFinished(completed: machine.completed, parked: parked))
+            }
+            let end = try await run(&machine, begin)
+            note(end.stop, machine)
+            await engine.serverFacts.keep(machine.budget, before: budget)
+            try await engine.serverFacts.store()
+            // With other writes done in the same push, a wait that was asked for does not speak for the server.
+            let isWorking = end.stop == .network && (end.cause == nil || machine.completed > 0)
+            engine.pushMemory.failing.withLock {
+                $0 = isWorking ? machine.failuresOfRows : []
+            }
+            if machine.completed > 0 { try await engine.parkedOperations.countFailedPush() }
+            if end.stop == nil, !isSecond, try await engine.parkedOperations.release() > 0 {
+                return try await pushAgain(after: machine.completed)
+            }
+            let errors = try await engine.operationErrors.all()
+            parked = errors.count
+            return try result(end, machine, errors)
+        } catch let error as SyncError
+            where error.code == .storeFailure || error.code == .storeUnavailable
+        {
+            throw PushError(
+                status: .storeFailure,
+                errors: [],
+                completed: machine.completed,
+                cause: error
+            )
+        }
+    }
+
+    /// Pushes the operations that the responses to a push released; that push completed `completed` operations.
+    private func pushAgain(after completed: Int) async throws -> PushResult {
+        do {
+            var result = try await pushInTurn(isSecond: true)
+            result.completed += completed
+            return result
+        } catch var error as PushError {
+            error.completed += completed
+            throw error
+        }
+    }
+
+    /// Logs a push that ended early.
+    private func note(_ stop: PushMachine.Stop?, _ machine: PushMachine) {
+        guard let stop else { return }
+        var metadata = ["reason": "\(stop)", "completed": String(machine.completed)]
+        metadata["status"] = machine.refusal.map { String($0.status) }
+        let level: SyncLogLevel = stop == .unauthorized ? .notice : .info
+        engine.events.note(
+            SyncLogEntry(level, "A push ended before the end of the queue.", metadata)
+        )
+    }
+
+    /// Why a push ended, and the error below, if there is one.
+    private typealias End = (stop: PushMachine.Stop?, cause: (any Error)?)
+
+    private func run(_ machine: inout PushMachine, _ begin: PushBegin) async throws -> End {
+        // What is new goes first: one that is rejected in each push does not delay the others.
+        let behind = engine.pushMemory.refusedInBetween.withLock { $0 }
+        defer { engine.pushMemory.refusedInBetween.withLock { $0 = machine.lastOfNextPush } }
+        var action = machine.start(lastID: begin.lastID, blocked: begin.blocked, behind: behind)
+        while true {
+            if case .finish(let stop) = action { return (stop, nil) }
+            do {
+                action = try await perform(action, &machine)
+            } catch let error as CancellationError {
+                _ = machine.failed(.cancelled)
+                return (.cancelled, error)
+            } catch let error as SyncError where error.code == .suspended {
+                _ = machine.failed(.cancelled)
+                return (.cancelled, error)
+            } catch let error as SyncError
+                where error.code == .unauthorized || error.code == .otherAccount
+            {
+                _ = machine.failed(.unauthorized)
+                return (.unauthorized, error)
+            } catch let error as SyncError where error.code == .offline {
+                _ = machine.failed(.network)
+                return (.network, error)
+            } catch let error as TransportError {
+                action = machine.lost(mayBeSmaller: error.outcomeIsUnknown)
+                if case .finish(let stop) = action { return (stop, error) }
+            }
+        }
+    }
+
+    private func perform(
+        _ action: PushMachine.Action,
+        _ machine: inout PushMachine
+    ) async throws -> PushMachine.Action {
+        switch action {
+        case .prepare(let slice):
+            try Task.checkCancellation()
+            return machine.prepared(try await prepare(slice))
+        case .send(let operations, true):
+            try checkLongWait()
+            switch try await service(for: operations).send(batch: operations, engine.catalog) {
+            case .replies(let replies): return machine.answered(replies)
+            case .refused(let answer):
+                // A response from something in between must not split a transaction.
+                var isOriginal = false
+                if machine.mustKnowServer(after: answer) {
+                    isOriginal = try await engine.remote.get().isOriginal(operations[0].table)
+                }
+                return machine.refused(answer, isOriginalServer: isOriginal)
+            }
+        case .send(let operations, false):
+            try checkLongWait()
+            return machine.answered(try await send(operations))
+        case .look(let operation, let look):
+            try checkLongWait()
+            let schema = engine.catalog.schema(operation.table)
+            return machine.looked(try await engine.remote.get().look(look, operation, schema))
+        case .settle(let settlings):
+            let (results, unblocked) = try await settle(settlings)
+            return machine.settled(results, unblocked: unblocked)
+        case .wait(let delay):
+            try await engine.calls.sleep(Backoff.spread(delay, engine.environment.fraction()))
+            return machine.waited()
+        case .finish:
+            preconditionFailure("the loop ends on .finish")
+        }
+    }
+
+    /// Freezes a slice, or as much of it as the free space on the disk allows.
+    private func prepare(_ slice: PushSlice) async throws -> PreparedSlice {
+        var slice = slice.fitting(engine.store.freeBytes)
+        while true {
+            do {
+                return try await freeze(slice)
+            } catch let error as SyncError where error.isFullDisk {
+                guard let half = slice.half else { throw error }
+                slice = half
+            }
+        }
+    }
+
+    private func freeze(_ slice: PushSlice) async throws -> PreparedSlice {
+        let (environment, remote) = (engine.environment, engine.remote)
+        var timed = environment
+        // Without a server, nothing is sent.
+        if let clock = try? engine.remote.get().clock {
+            timed.now = { clock.time(at: environment.now()) }
+        }
+        let prepared = try await engine.transaction { [timed] queue in
+            try PushPreparation(queue: queue, environment: timed)
+                .prepare(slice) { _ = try remote.get() }
+        }
+        for operation in prepared.unsendable + prepared.stopped {
+            engine.events.send(.parked, of: operation)
+        }
+        return prepared
+    }
+
+    /// Sends operations of different rows, each in a request of its own.
+    private func send(_ operations: [QueuedOperation]) async throws -> [PushReply] {
+        let catalog = engine.catalog
+        if operations.count == 1 {
+            let schema = catalog.schema(operations[0].table)
+            return [.answer(try await service(for: operations).send(operations[0], schema))]
+        }
+        return try await withThrowingTaskGroup(of: PlacedReply.self) { group in
+            for (index, operation) in operations.enumerated() {
+                let remote = try service(for: [operation])
+                group.addTask {
+                    do {
+                        let schema = catalog.schema(operation.table)
+                        let answer = try await remote.send(operation, schema)
+                        return PlacedReply(index: index, reply: .answer(answer))
+                    } catch is TransportError {
+                        // The responses to the others are not lost with this one.
+                        return PlacedReply(index: index, reply: .lost)
+                    }
+                }
+            }
+            var replies = [PushReply](repeating: .lost, count: operations.count)
+            for try await placed in group { replies[placed.index] = placed.reply }
+            return replies
+        }
+    }
+
+    /// Returns the service for the request of one operation.
+    ///
+    /// If the server failed an operation in earlier pushes while it processed other requests, its `Retry-After`
+    /// does not apply to other requests.
+    func service(for operations: [QueuedOperation]) throws -> RemoteService {
+        var service = try engine.remote.get()
+        service.heedsRetryAfter = operations.contains { $0.failedPushes == 0 }
+        return service
+    }
+
+    /// The reply to one of several requests.
+    private struct PlacedReply: Sendable {
+        var index: Int
+        var reply: PushReply
+    }
+
+    // MARK: - Settling
+
+    /// Decides about each response, then stores all outcomes in one transaction.
+    ///
+    /// - Returns: The result of each, and the operations of other groups that waited for them.
+    private func settle(
+        _ settlings: [PushSettling]
+    ) async throws -> (results: [PushSettled], unblocked: [Int64]) {
+        let restored = try await RestoredOperations(engine: engine).find(among: settlings)
+        let isRejected = settlings.contains { $0.verdict == .rejected }
+        let conditions = isRejected ? await engine.parkedOperations.conditions() : nil
+        let outcomes = settlings.map {
+            (
+                $0.operation,
+                OutcomeRules(engine: engine).outcome($0, restored: restored, conditions: conditions)
+            )
+        }
+        var (results, unblocked) = try await engine.transaction { [engine] queue in
+            try queue.noteCommits(of: settlings)
+            try queue.noteSenders(of: settlings)
+            try queue.noteAnswered(settlings)
+            let settlement = Settlement(queue: queue)
+            // No two answers are to one row, so that none changes what another finds; but where two
+            // groups become one, operations of other rows get the name of the one.
+            let queued = try queue.reader.operations(ofRowsOf: outcomes.map(\.0))
+            let mayBeRenamed = queued.values.joined().contains { $0.group != nil }
+            let own = try queue.reader.ownStates(of: outcomes.map(\.0.row))
+            var unblocked: [Int64] = []
+            let results = try outcomes.map { sent, outcome in
+                let operations =
+                    mayBeRenamed
+                    ? try queue.reader.operations(sent.table, sent.itemID)
+                    : queued[sent.row] ?? []
+                let result = try settlement.settle(
+                    sent,
+                    outcome,
+                    among: operations,
+                    own: own[sent.row] ?? []
+                )
+                if result == .completed,
+                    let next = operations.first(where: { $0.id > sent.id }),
+                    sent.isChained(to: next)
+                {
+                    unblocked.append(next.id)
+                }
+                return result
+            }
+            try queue.limitOwnStates(to: engine.limits.ownStatesMax)
+            return (results, unblocked)
+        }
+        for index in results.indices where results[index] == .asked {
+            results[index] = try await CustomPolicyRunner(engine: engine).ask(settlings[index])
+        }
+        for (settling, result) in zip(settlings, results) {
+            engine.events.send(result, of: settling.operation)
+        }
+        return (results, unblocked)
+    }
+
+    // MARK: - The end
+
+    private func result(
+        _ end: End,
+        _ machine: PushMachine,
+        _ errors: [TableOperationError]
+    ) throws -> PushResult {
+        let status: PushError.Status
+        switch end.stop {
+        case .network: status = .networkFailure
+        case .unauthorized: status = .unauthorized
+        case .cancelled: status = .cancelled
+        case nil:
+            if errors.isEmpty { return PushResult(completed: machine.completed) }
+            status = .operationErrors
+        }
+        var error = PushError(
+            status: status,
+            errors: errors,
+            completed: machine.completed,
+            cause: end.cause ?? refusal(machine, end.stop)
+        )
+        if end.stop == .network { error.busyUntil = engine.serverWait.until }
+        if end.stop == .network, end.cause == nil {
+            error.failingRows = machine.failing.map {
+                FailingRow(
+                    table: $0.operation.table,
+                    itemID: $0.operation.itemID,
+                    statusCode: $0.answer.status
+                )
+            }
+            .sorted { ($0.table, $0.itemID) < ($1.table, $1.itemID) }
+        }
+        throw error
+    }
+
+    /// - Throws: ``SyncError`` with code `offline` if another answer than the push's own asked for a wait that is
+    ///   longer than a push waits.
+    private func checkLongWait() throws {
+        if engine.serverWait.remaining > engine.limits.retryDelayMax {
+            try engine.serverWait.check()
+        }
+    }
+
+    /// Returns the error for a response that is not the server's, or for a failure of the server.
+    private func refusal(_ machine: PushMachine, _ stop: PushMachine.Stop?) -> SyncError? {
+        if stop == .unauthorized {
+            return .signInWanted("push", reason: machine.unauthorizedAnswer?.message)
+        }
+        guard stop == .network, let refusal = machine.refusal,
+            let server = try? engine.remote.get().endpoint.name
+        else { return nil }
+        // The row is incomplete, or nothing was written to it.
+        let ofRow = refusal.item.map { _ in AnswerOutline(status: refusal.status) }
+        guard let answer = refusal.outline ?? ofRow else { return nil }
+        return .unexpectedAnswer(
+            answer,
+            from: server,
+            to: "the push",
+            isProven: refusal.isProven
+        )
+    }
+}
+
+/// The queue at the begin of a push.
+private struct PushBegin: Sendable {
+    var pending: Int
+    /// How many of them belong to the account that is signed in.
+    var own: Int
+    var lastID: Int64
+    /// How often the first operation was sent before.
+    var attempts: Int
+    /// Rows with an operation that cannot be decoded.
+    var blocked: Set<RowKey>
+
+    init(_ reader: QueueReader) throws {
+        let counts = try reader.pendingCounts()
+        (pending, own) = (counts.total, counts.own)
+        lastID = try reader.lastID()
+        attempts = try reader.operations(after: QueueReader.start, limit: 1).first?.attempts ?? 0
+        blocked = try reader.unreadableRows()
+    }
+}
+
+extension SyncEvents {
+    /// Sends the event that an operation was completed or parked.
+    func send(_ result: PushSettled, of operation: QueuedOperation) {
+        let (table, itemID, kind) = (operation.table, operation.itemID, operation.kind)
+        switch result {
+        case .completed:
+            send(.operationCompleted(table: table, itemID: itemID, kind: kind))
+        case .parked:
+            send(.operationParked(table: table, itemID: itemID, kind: kind))
+        case .again, .untouched, .released, .dropped, .gone, .asked:
+            break
+        }
+    }
+}

@@ -1,0 +1,150 @@
+// ParkedOperations: releases operations that were rejected temporarily, when the server's schema, a right or the
+// app has changed.
+
+import Foundation
+import Synchronization
+import TidelineCore
+
+/// The operations that the server rejected, and that it may accept later.
+struct ParkedOperations {
+    let engine: SyncEngine
+
+    /// Returns the current conditions for a temporary rejection.
+    func conditions() async -> ParkedConditions {
+        let service = try? engine.remote.get()
+        return ParkedConditions(
+            schema: service?.schema.name,
+            rights: await engine.tokens?.rights,
+            app: service?.appVersion ?? AppVersion.text(nil)
+        )
+    }
+
+    /// Releases parked operations that the server may accept now, because its tables, the rights of the
+    /// caller or the app have changed since.
+    ///
+    /// - Parameter hasNewRights: Whether the app says that the caller's rights have changed.
+    /// - Returns: How many were released.
+    /// - Throws: ``SyncError`` if the store fails.
+    @discardableResult
+    func release(hasNewRights: Bool = false) async throws -> Int {
+        guard let endpoint = try? engine.remote.get().endpoint.key,
+            try await engine.read({ try $0.hasErrorThatMayPass() })
+        else { return 0 }
+        let (conditions, now) = (await conditions(), engine.environment.now())
+        return try await engine.transaction { queue in
+            let errors = try queue.reader.errorsThatMayPass()
+            let isDue = try queue.isParkedDue(
+                endpoint,
+                at: now,
+                isWanted: errors.contains { $0.conditions?.haveNoSchema(now: conditions) ?? false }
+            )
+            var count = 0
+            for error in errors
+            where error.mayPass(now: conditions, isDue: isDue, hasNewRights: hasNewRights) {
+                guard let operation = try queue.reader.operation(error.operationID) else {
+                    continue
+                }
+                // Another one of its group may have released it already.
+                if operation.state == .parked { try queue.retry(operation) }
+                try queue.removeErrors(of: operation.id)
+                count += 1
+            }
+            return count
+        }
+    }
+
+    /// Counts a failed push for operations that the server failed to process although it processed others.
+    ///
+    /// Each is counted once for a push, and parked when it has failed often enough.
+    func countFailedPush() async throws {
+        let failed = engine.pushMemory.failing.withLock { failing in
+            defer { failing = [] }
+            return failing
+        }
+        guard !failed.isEmpty else { return }
+        let most = engine.limits.failedPushesMax
+        let texts = failed.map {
+            OutcomeRules(engine: engine).parkText($0.operation, nil, $0.answer)
+        }
+        let parked = try await engine.transaction { queue in
+            var parked: [QueuedOperation] = []
+            for (failure, text) in zip(failed, texts) {
+                let sent = failure.operation
+                let operations = try queue.reader.operations(sent.table, sent.itemID)
+                guard var operation = operations.first, operation.id == sent.id,
+                    operation.damage == nil, operation.frozen?.requestID == sent.frozen?.requestID
+                else { continue }
+                operation.failedPushes += 1
+                guard operation.failedPushes >= most else {
+                    try queue.put(operation)
+                    continue
+                }
+                let later = operations.dropFirst().first
+                let settled = try Settlement(queue: queue).park(operation, later, nil, text)
+                if settled == .parked { parked.append(operation) }
+            }
+            return parked
+        }
+        for operation in parked { engine.events.send(.parked, of: operation) }
+    }
+
+    /// Requests one row if only rejected operations are left, because no other request of a push would show whether
+    /// the server's tables have changed.
+    func learnSchema() async {
+        // If the store or the server cannot be reached, the push continues without this response.
+        guard let service = try? engine.remote.get(), service.busyTime == .zero,
+            await engine.account() != .signedOut,
+            let operation = try? await engine.read({ try $0.firstRefusedBySchema() }),
+            (try? await engine.hasSendable()) == false
+        else { return }
+        _ = try? await service.look(.row, operation, engine.catalog.schema(operation.table))
+    }
+}
+
+extension QueueReader {
+    fileprivate func hasErrorThatMayPass() throws -> Bool { try !errorsThatMayPass().isEmpty }
+
+    /// The errors of this account's parked operations that the server may accept one day, in the order of the
+    /// queue.
+    fileprivate func errorsThatMayPass() throws -> [StoredError] {
+        var found: [StoredError] = []
+        for row in try store.rows(TableQuery(), in: SystemTables.errors) {
+            guard case .integer(let id) = row["operationId"], let operation = try operation(id),
+                operation.state == .parked, operation.damage == nil,
+                catalog.names(tableOf: operation), account.owns(operation)
+            else { continue }
+            let error = StoredError(row: row, operation: operation, schema: nil)
+            if error.conditions != nil || error.isOfEarlierVersion { found.append(error) }
+        }
+        return found.sorted { $0.operationID < $1.operationID }
+    }
+
+    /// The first operation that was refused by a server that sends `Tideline-Schema`.
+    fileprivate func firstRefusedBySchema() throws -> QueuedOperation? {
+        try errorsThatMayPass().first { $0.conditions?.schema != nil }
+            .flatMap { try operation($0.operationID) }
+    }
+
+    fileprivate static func scheduleID(_ endpoint: String) -> Value {
+        .string("parked|\(endpoint)")
+    }
+}
+
+extension QueueTransaction {
+    /// Whether the operations at a server that sends no `Tideline-Schema` are due; a new schedule begins if
+    /// `isWanted` and there is none.
+    fileprivate func isParkedDue(_ endpoint: String, at now: Date, isWanted: Bool) throws -> Bool {
+        guard isWanted else { return false }
+        let id = QueueReader.scheduleID(endpoint)
+        let stored = try store.row(id: id, in: SystemTables.config)?["value"]?.text
+        let schedule = stored.flatMap(ParkedSchedule.init)
+        let isDue = schedule?.isDue(at: now) ?? false
+        guard schedule == nil || isDue else { return false }
+        let next = schedule?.after(now) ?? ParkedSchedule(from: now)
+        let row: Row = [
+            "id": id, "key": "parked", "keyType": 3, "table": "", "value": .string(next.text),
+        ]
+        try store.put([row], in: SystemTables.config)
+        return isDue
+    }
+}

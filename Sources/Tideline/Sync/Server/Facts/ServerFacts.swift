@@ -1,0 +1,266 @@
+// ServerFacts: the facts about the server that earlier runs of the app learned, and the installation id of the store.
+//
+// That a server rejected a batch is stored for its endpoint, with the time of the next attempt. That it
+// accepted one, or sent `Repeatability-Result`, is stored permanently.
+
+import Foundation
+import Synchronization
+import TidelineCore
+
+/// The facts about the server of an endpoint, which the store keeps between runs of the app.
+struct ServerFacts {
+    let engine: SyncEngine
+
+    /// Reads from the store what earlier runs learned of the endpoint's server, and the installation id.
+    ///
+    /// If the store fails, the client learns the facts again and requests have no installation id; the next
+    /// call of the app throws the error.
+    func recall() async {
+        await noteFile()
+        guard let service = try? engine.remote.get() else { return }
+        let key = service.endpoint.key
+        let known = try? await engine.read { reader in
+            (
+                try reader.generation(key), try reader.takesGzip(key), try reader.installation(),
+                try reader.signs(key), try reader.batchesRefused(key), try reader.busyPeriod(key)
+            )
+        }
+        guard let (generation, takesGzip, installation, signs, batchesRefused, busy) = known else {
+            return
+        }
+        let period = busy.flatMap {
+            BusyPeriod(
+                text: $0,
+                lengthMax: engine.limits.retryAfterMax,
+                now: engine.environment.now(),
+                uptime: engine.environment.uptime()
+            )
+        }
+        service.busy.recall(period)
+        service.generation.recall(generation)
+        service.coding.recall(takesGzip)
+        service.signs.recall(signs, batchesRefused: batchesRefused)
+        await setInstallation(of: service, installation)
+    }
+
+    /// Finds out whether the file of the store is a copy.
+    ///
+    /// A copy gets an installation id of its own, and the operations in its queue are flagged as inherited: the
+    /// original may have sent them, and newer edits of their rows since.
+    private func noteFile() async {
+        guard let identity = engine.store.fileIdentity,
+            let known = try? await engine.read({ try $0.fileIdentity() ?? "" }), known != identity
+        else { return }
+        let inherited = try? await engine.transaction { queue in
+            let known = try queue.reader.fileIdentity()
+            _ = try queue.set(identity, "", QueueReader.fileKey, PullCursor.fileIdentityType)
+            guard let known, known != identity else { return Int?.none }
+            return try queue.becomeAnotherInstallation()
+        }
+        guard let inherited = inherited ?? nil else { return }
+        engine.events.note(
+            SyncLogEntry(
+                .notice,
+                "The store is a copy of another file: it gets an installation id of its own.",
+                ["operations": String(inherited)]
+            )
+        )
+    }
+
+    /// Puts the installation id of the store into the requests of the client, and makes one if there is none.
+    private func setInstallation(of service: RemoteService, _ known: String?) async {
+        guard let make = engine.environment.makeInstallationID else { return }
+        if let known {
+            service.installation.id = known
+            return
+        }
+        // Another process may have stored an id in the meantime.
+        service.installation.id = try? await engine.transaction { queue in
+            if let known = try queue.reader.installation() { return known }
+            let id = make()
+            try queue.setInstallation(id)
+            return id
+        }
+    }
+
+    /// Stores what was learned of the server for later runs.
+    func store() async throws {
+        guard let service = try? engine.remote.get() else { return }
+        let key = service.endpoint.key
+        let (generation, takesGzip) = (service.generation.unstored, service.coding.unstored)
+        let (signs, busy) = (service.signs.unstored, service.busy.unstored)
+        guard generation != nil || takesGzip != nil || signs != nil || busy != nil else { return }
+        try await engine.transaction { queue in
+            if let busy { try queue.setBusyPeriod(busy.period, key) }
+            if let signs { try queue.setSigns(signs, key) }
+            if let generation { try queue.setGeneration(generation, key) }
+            if let takesGzip { try queue.setTakesGzip(takesGzip, key) }
+        }
+        if let generation { service.generation.markStored(generation) }
+        if let takesGzip { service.coding.markStored(takesGzip) }
+        if let signs { service.signs.markStored(signs) }
+        if let busy { service.busy.markStored(busy) }
+    }
+
+    // MARK: - Batches
+
+    /// Returns the budget of the last push, or a new one if that was too long ago.
+    func pushBudget() async throws -> PushBudget {
+        guard let remote = try? engine.remote.get() else {
+            return PushBudget(limits: engine.limits, usesBatches: true)
+        }
+        if remote.dialect == .classic {
+            return PushBudget(limits: engine.limits, usesBatches: false, splitsGroups: true)
+        }
+        let endpoint = remote.endpoint.key
+        let (known, now) = (engine.pushMemory.budget.withLock { $0 }, engine.environment.now())
+        if let known, known.usesBatches { return known }
+        let (until, hasTakenBatch, namesRequests) = try await engine.read {
+            (
+                try $0.batchesRefused(endpoint), try $0.isNoted("batchTaken", endpoint),
+                try $0.isNoted("requestNamed", endpoint)
+            )
+        }
+        let seconds = Double(engine.limits.batchRetryTime.components.seconds)
+        // If the wall clock was wrong when this was stored, batches must not be avoided forever.
+        let isRefused = until.map { (now...now.addingTimeInterval(seconds)).contains($0) } ?? false
+        return PushBudget(
+            limits: engine.limits,
+            usesBatches: !isRefused,
+            hasTakenBatch: known?.hasTakenBatch ?? false || hasTakenBatch
+                || remote.signs.known.contains(.batches),
+            // So does every server whose lists carry an epoch.
+            namesRequests: known?.namesRequests ?? false || namesRequests
+                || remote.signs.known.contains(.epoch)
+        )
+    }
+
+    /// Keeps what a push learned; a store that fails here makes the next push learn it again.
+    func keep(_ learned: PushBudget, before: PushBudget) async {
+        engine.pushMemory.budget.withLock { $0 = learned }
+        let isFirstBatch = learned.hasTakenBatch && !before.hasTakenBatch
+        let isFirstName = learned.namesRequests && !before.namesRequests
+        let isRefused = before.usesBatches && !learned.usesBatches
+        guard isFirstBatch || isFirstName || isRefused,
+            let endpoint = try? engine.remote.get().endpoint.key
+        else { return }
+        let seconds = Double(engine.limits.batchRetryTime.components.seconds)
+        let until = engine.environment.now().addingTimeInterval(seconds)
+        if isRefused, let remote = try? engine.remote.get() {
+            remote.signs.refuseBatches(until: until)
+        }
+        try? await engine.transaction { queue in
+            if isFirstBatch { try queue.note("batchTaken", endpoint) }
+            if isFirstName { try queue.note("requestNamed", endpoint) }
+            if isRefused { try queue.setBatchesRefused(endpoint, until: until) }
+        }
+    }
+}
+
+extension QueueReader {
+    fileprivate static let installationKey = "installation"
+    fileprivate static let fileKey = "file"
+
+    /// The identifier of the store's file when it was last opened.
+    fileprivate func fileIdentity() throws -> String? {
+        try config("", Self.fileKey, PullCursor.fileIdentityType)
+    }
+
+    fileprivate static func gzipID(_ endpoint: String) -> Value { .string("gzip|\(endpoint)") }
+
+    /// Whether the server of an endpoint accepts bodies as gzip.
+    fileprivate func takesGzip(_ endpoint: String) throws -> Bool {
+        try store.row(id: Self.gzipID(endpoint), in: SystemTables.config) != nil
+    }
+
+    fileprivate static func signsID(_ endpoint: String) -> Value { .string("signs|\(endpoint)") }
+
+    /// The signs of the server of an endpoint.
+    fileprivate func signs(_ endpoint: String) throws -> ServerSigns {
+        let row = try store.row(id: Self.signsID(endpoint), in: SystemTables.config)
+        return ServerSigns(text: row?["value"]?.text ?? "")
+            .union(try isNoted("batchTaken", endpoint) ? .batches : [])
+    }
+
+    /// The installation id of this store, if it has one that can be sent.
+    fileprivate func installation() throws -> String? {
+        let row = try store.row(id: .string(Self.installationKey), in: SystemTables.config)
+        return row?["value"]?.text.flatMap { SharedInstallation.isName($0) ? $0 : nil }
+    }
+}
+
+extension QueueTransaction {
+    /// Removes the installation id of a store that is a copy, and flags its operations as inherited.
+    ///
+    /// - Returns: How many operations are in the queue.
+    fileprivate func becomeAnotherInstallation() throws -> Int {
+        try store.delete(ids: [.string(QueueReader.installationKey)], in: SystemTables.config)
+        let operations = try reader.operations()
+        for var operation in operations where !operation.isInherited && operation.damage == nil {
+            operation.isInherited = true
+            try put(operation)
+        }
+        return operations.count
+    }
+
+    fileprivate func setSigns(_ signs: ServerSigns, _ endpoint: String) throws {
+        let row: Row = [
+            "id": QueueReader.signsID(endpoint), "key": "signs", "keyType": 3, "table": "",
+            "value": .string(signs.text),
+        ]
+        try store.put([row], in: SystemTables.config)
+    }
+
+    fileprivate func setTakesGzip(_ takes: Bool, _ endpoint: String) throws {
+        let id = QueueReader.gzipID(endpoint)
+        guard takes else {
+            try store.delete(ids: [id], in: SystemTables.config)
+            return
+        }
+        let row: Row = ["id": id, "key": "gzip", "keyType": 3, "table": "", "value": "true"]
+        try store.put([row], in: SystemTables.config)
+    }
+
+    fileprivate func setInstallation(_ id: String) throws {
+        let row: Row = [
+            "id": .string(QueueReader.installationKey),
+            "key": .string(QueueReader.installationKey), "keyType": 3, "table": "",
+            "value": .string(id),
+        ]
+        try store.put([row], in: SystemTables.config)
+    }
+}
+
+extension QueueReader {
+    /// Returns the time before which no batch is sent to the server of an endpoint.
+    func batchesRefused(_ endpoint: String) throws -> Date? {
+        try store.row(id: .string("batch|\(endpoint)"), in: SystemTables.config)?["value"]?.text
+            .flatMap { Timestamp($0)?.date }
+    }
+
+    /// Returns whether the server of an endpoint ever showed a sign.
+    ///
+    /// If it accepted a batch, a later 404 comes from something between client and server. If it sent
+    /// `Repeatability-Result`, so does a success without that field.
+    func isNoted(_ sign: String, _ endpoint: String) throws -> Bool {
+        try store.row(id: .string("\(sign)|\(endpoint)"), in: SystemTables.config) != nil
+    }
+}
+
+extension QueueTransaction {
+    fileprivate func setBatchesRefused(_ endpoint: String, until: Date) throws {
+        let row: Row = [
+            "id": .string("batch|\(endpoint)"), "key": "batch", "keyType": 3, "table": "",
+            "value": .string(Timestamp(until).text),
+        ]
+        try store.put([row], in: SystemTables.config)
+    }
+
+    fileprivate func note(_ sign: String, _ endpoint: String) throws {
+        let row: Row = [
+            "id": .string("\(sign)|\(endpoint)"), "key": .string(sign), "keyType": 3,
+            "table": "", "value": "true",
+        ]
+        try store.put([row], in: SystemTables.config)
+    }
+}

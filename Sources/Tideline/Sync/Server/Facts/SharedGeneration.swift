@@ -1,0 +1,41 @@
+// SharedGeneration: the generation memory of one client, shared by all its requests.
+
+import Synchronization
+
+final class SharedGeneration: Sendable {
+    private struct State {
+        var memory: GenerationMemory
+        /// The dialect in the store.
+        var stored: ServerDialect?
+    }
+
+    private let state: Mutex<State>
+
+    init(_ setting: ServerGeneration) { state = Mutex(State(memory: GenerationMemory(setting))) }
+
+    var dialect: ServerDialect { state.withLock { $0.memory.dialect } }
+
+    /// Whether the app specified the generation, or a response of this run showed it.
+    var isKnown: Bool { state.withLock { $0.memory.isKnown } }
+
+    /// The dialect that was learned and is not in the store; a store without one means datasync.
+    var unstored: ServerDialect? {
+        state.withLock { state in
+            state.memory.learned.flatMap { $0 == state.stored ?? .datasync ? nil : $0 }
+        }
+    }
+
+    /// Takes the dialect from the store.
+    func recall(_ dialect: ServerDialect?) {
+        state.withLock { state in
+            state.stored = dialect
+            state.memory.remember(dialect)
+        }
+    }
+
+    func markStored(_ dialect: ServerDialect) { state.withLock { $0.stored = dialect } }
+
+    func hear(_ signs: AnswerSigns, asked: ServerDialect) -> Bool {
+        state.withLock { $0.memory.hear(signs, asked: asked) }
+    }
+}

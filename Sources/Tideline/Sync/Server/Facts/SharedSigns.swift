@@ -1,0 +1,65 @@
+// SharedSigns: the signs that a client has seen of the server of its endpoint, shared by all requests.
+
+import Foundation
+import Synchronization
+import TidelineCore
+
+final class SharedSigns: Sendable {
+    private struct State {
+        var known: ServerSigns = []
+        /// The signs that the store contains.
+        var stored: ServerSigns = []
+        /// The time before which no batch is sent to the server.
+        var batchesRefused: Date?
+        /// Whether a response has shown that `If-Match` arrives at the server.
+        var passesConditions = false
+        /// Whether a 401 arrived that is not proven to be the server's, and a new token did not help.
+        var hasRenewedInVain = false
+    }
+
+    private let state = Mutex(State())
+
+    var known: ServerSigns { state.withLock { $0.known } }
+
+    /// Adds the signs from the store.
+    func recall(_ signs: ServerSigns, batchesRefused: Date?) {
+        state.withLock { state in
+            state.stored = signs
+            state.known.formUnion(signs)
+            state.batchesRefused = batchesRefused
+        }
+    }
+
+    /// The signs that were learned and are not in the store yet; nil if there are none.
+    var unstored: ServerSigns? { state.withLock { $0.known == $0.stored ? nil : $0.known } }
+
+    func markStored(_ signs: ServerSigns) { state.withLock { $0.stored = signs } }
+
+    func learn(_ signs: ServerSigns) {
+        guard !signs.isEmpty else { return }
+        state.withLock { $0.known.formUnion(signs) }
+    }
+
+    /// Returns whether a request may be sent in a batch.
+    ///
+    /// If the wall clock was wrong when the rejection was recorded, batches are avoided for `retryTime` at most.
+    func mayBatch(at now: Date, retryTime: Duration) -> Bool {
+        state.withLock { state in
+            guard let until = state.batchesRefused else { return true }
+            let seconds = Double(retryTime.components.seconds)
+            return !(now...now.addingTimeInterval(seconds)).contains(until)
+        }
+    }
+
+    func refuseBatches(until: Date) { state.withLock { $0.batchesRefused = until } }
+
+    /// Whether a response has shown that `If-Match` arrives at the server: nothing in between drops it.
+    var passesConditions: Bool { state.withLock { $0.passesConditions } }
+
+    func notePassesConditions() { state.withLock { $0.passesConditions = true } }
+
+    /// Whether to request a new token for a 401 that is not proven to be the server's.
+    var mayRenew: Bool { state.withLock { !$0.hasRenewedInVain } }
+
+    func note(isRenewedInVain: Bool) { state.withLock { $0.hasRenewedInVain = isRenewedInVain } }
+}

@@ -1,0 +1,162 @@
+// ServerWait: the waits that the server asks for with `Retry-After`: what they delay, and where they are stored.
+
+import Foundation
+import TidelineCore
+
+extension RemoteService {
+    /// The server's time, according to its responses.
+    var serverTime: Date { clock.time(at: environment.now()) }
+
+    /// How much of the wait that the server asked for is left.
+    var busyTime: Duration {
+        busy.period?.remaining(at: environment.now(), uptime: environment.uptime()) ?? .zero
+    }
+
+    /// The end of the wait that the server asked for; nil if it asked for none, or if that time is over.
+    var busyUntil: Date? {
+        let time = busyTime
+        guard time > .zero else { return nil }
+        return environment.now().addingTimeInterval(TimeInterval(time.components.seconds))
+    }
+
+    /// Notes a response: it may ask for a wait, or end one.
+    ///
+    /// `number` is the count of ``SharedBusyPeriod`` when the request was sent; `isSuccess` is whether the response
+    /// shows that the server works.
+    func hear(status: Int, headers: HTTPFields, sentAt number: Int, isSuccess: Bool) {
+        if let wait = Self.asked(status: status, headers, serverTime), wait > .zero {
+            guard heedsRetryAfter else { return }
+            busy.begin(
+                BusyPeriod(
+                    received: environment.now(),
+                    length: wait,
+                    lengthMax: limits.retryAfterMax,
+                    uptime: environment.uptime()
+                ),
+                sentAt: number
+            )
+        } else if isSuccess {
+            busy.end(sentAt: number)
+        }
+    }
+
+    /// Notes the response to a whole request.
+    func hear(_ response: TransportResponse, sentAt number: Int) {
+        hear(
+            status: response.status,
+            headers: response.headers,
+            sentAt: number,
+            isSuccess: response.showsWork
+        )
+    }
+
+    /// Notes the responses inside a batch: a wait applies to the server only if each of them asks for one.
+    ///
+    /// A 429 concerns the caller, so one of them is enough.
+    func hear(_ answers: [TransportResponse], sentAt number: Int) {
+        let all = answers.map { ($0, Self.asked(status: $0.status, $0.headers, serverTime)) }
+        let isOfAll = all.allSatisfy { ($0.1 ?? .zero) > .zero }
+        let waits = isOfAll ? all : all.filter { $0.0.status == 429 && ($0.1 ?? .zero) > .zero }
+        guard let longest = waits.max(by: { ($0.1 ?? .zero) < ($1.1 ?? .zero) }) else { return }
+        hear(longest.0, sentAt: number)
+    }
+
+    /// The wait that a response asks for, if a busy server or something in front of it sent it.
+    private static func asked(
+        status: Int,
+        _ headers: HTTPFields,
+        _ serverTime: Date
+    ) -> Duration? {
+        guard [408, 413, 429].contains(status) || status >= 500 else { return nil }
+        return headers["Retry-After"].flatMap {
+            RetryAfter.wait($0, date: headers["Date"], serverTime: serverTime)
+        }
+    }
+}
+
+extension TransportResponse {
+    /// Whether the server processed the request, with any outcome; false for a response from something in between.
+    fileprivate var showsWork: Bool {
+        guard status < 500, status != 408, status != 429 else { return false }
+        if AnswerProof.isServers(self) { return true }
+        let start = body.first { $0 != 0x20 && !(9...13).contains($0) }
+        return (200..<300).contains(status)
+            && [nil, UInt8(ascii: "{"), UInt8(ascii: "[")].contains(start)
+    }
+}
+
+/// The wait that the server asked for with `Retry-After`.
+struct ServerWait {
+    let engine: SyncEngine
+
+    /// How much of the wait that the server asked for is left.
+    var remaining: Duration { (try? engine.remote.get().busyTime) ?? .zero }
+
+    /// The end of the wait that the server asked for.
+    var until: Date? { try? engine.remote.get().busyUntil }
+
+    /// Whether the wait that the server asked for is over, and no response has arrived since.
+    var hasEnded: Bool {
+        guard let remote = try? engine.remote.get() else { return false }
+        return remote.busy.period != nil && remote.busyTime == .zero
+    }
+
+    /// - Throws: ``SyncError`` with code `offline` during a wait that the server asked for.
+    func check() throws {
+        if let until = until { throw SyncError.busy(until: until) }
+    }
+
+    /// Delays a request during a wait that the server asked for, if the wait is short.
+    ///
+    /// - Throws: ``SyncError`` with code `offline`.
+    func sleep() async throws {
+        let time = remaining
+        guard time > .zero else { return }
+        guard time <= engine.limits.retryDelayMax else { return try check() }
+        try await engine.calls.sleep(time)
+    }
+
+    /// Delays a push that has something to send.
+    ///
+    /// - Throws: ``SyncError`` with code `offline`.
+    func sleepBeforePush() async throws {
+        guard remaining > .zero, try await engine.hasSendable() else { return }
+        try await sleep()
+    }
+}
+
+extension SyncError {
+    /// The server asked for a wait.
+    static func busy(until: Date) -> SyncError {
+        SyncError(
+            .offline,
+            """
+            The server is busy and asked for no requests before \(Timestamp(until).text) (Retry-After). \
+            Nothing is lost; sync again then.
+            """
+        )
+    }
+}
+
+extension QueueReader {
+    fileprivate static func busyID(_ endpoint: String) -> Value { .string("busy|\(endpoint)") }
+
+    /// The wait that the server of an endpoint asked for, as it is stored.
+    func busyPeriod(_ endpoint: String) throws -> String? {
+        try store.row(id: Self.busyID(endpoint), in: SystemTables.config)?["value"]?.text
+    }
+}
+
+extension QueueTransaction {
+    func setBusyPeriod(_ period: BusyPeriod?, _ endpoint: String) throws {
+        let id = QueueReader.busyID(endpoint)
+        guard let period else {
+            try store.delete(ids: [id], in: SystemTables.config)
+            return
+        }
+        let row: Row = [
+            "id": id, "key": "busy", "keyType": 3, "table": "", "value": .string(period.text),
+        ]
+        try store.put([row], in: SystemTables.config)
+    }
+}

@@ -1,0 +1,324 @@
+// VerifyRunner: performs the actions of VerifyMachine: it compares digests of the server with those of the device,
+// and the rows of the ranges that differ.
+
+import Foundation
+import TidelineCore
+
+/// The result of a comparison of device and server.
+public struct VerifyResult: Sendable, Hashable {
+    /// How many rows of the server are not on the device.
+    public var missing = 0
+    /// How many rows on the device differ from the server's.
+    public var different = 0
+    /// How many rows are on the device, and not on the server for this query.
+    public var surplus = 0
+    /// Rows that are here, and that the server lost when it was restored; they are neither different nor
+    /// surplus, and never repaired.
+    public var lost = 0
+    /// How many of them were repaired.
+    public var repaired = 0
+    /// How many requests it took.
+    public var requests = 0
+
+    /// Makes a result for a test of an app.
+    public init(
+        missing: Int = 0,
+        different: Int = 0,
+        surplus: Int = 0,
+        repaired: Int = 0,
+        requests: Int = 0,
+        lost: Int = 0
+    ) {
+        self.missing = missing
+        self.different = different
+        self.surplus = surplus
+        self.repaired = repaired
+        self.requests = requests
+        self.lost = lost
+    }
+
+    /// Whether device and server hold the same rows, before any repair.
+    public var isEqual: Bool { missing == 0 && different == 0 && surplus == 0 }
+}
+
+/// A runner of the verify machine.
+struct VerifyRunner {
+    let engine: SyncEngine
+
+    func verify(queryID: String?, repair: Bool, in table: String) async throws -> VerifyResult {
+        if let queryID { try QueryID.check(queryID) }
+        return try await engine.inTurn(.purge, "verification") {
+            engine.events.send(.verifyStarted(table: table))
+            do {
+                let result = try await compare(queryID, repair: repair, table)
+                engine.events.send(.verifyFinished(table: table, result))
+                return result
+            } catch {
+                engine.events.send(.verifyFailed(table: table, code: SyncError.Code(of: error)))
+                throw error
+            }
+        }
+    }
+
+    private func compare(
+        _ queryID: String?,
+        repair: Bool,
+        _ table: String
+    ) async throws -> VerifyResult {
+        // The query may hold other rows when its turn comes.
+        let steps = try await VerifySteps(engine, queryID, repair: repair, table: table)
+        var machine = VerifyMachine()
+        var result = VerifyResult()
+        result.lost = try await engine.read { try $0.lostRecords(table).count }
+        var action = machine.start()
+        while true {
+            try Task.checkCancellation()
+            switch action {
+            case .ask(let range):
+                let page = try await steps.digests(range)
+                result.requests += 1
+                let local = try await steps.local(page.ranges.map(\.range), in: range)
+                action = machine.answered(page.ranges, local: local)
+            case .fetch(let range):
+                try await steps.compare(range, &result)
+                engine.events.send(.rangeCompared(table: table, result))
+                action = machine.fetched()
+            case .finish(let failure):
+                if failure != nil { throw SyncError.endlessDigests(table) }
+                return result
+            }
+        }
+    }
+}
+
+/// The effects of one comparison.
+private struct VerifySteps: Sendable {
+    let engine: SyncEngine
+    let remote: RemoteService
+    let table: String
+    let repair: Bool
+    let filter: Filter?
+    /// Nil without a query id: all rows.
+    let hold: QueryHold?
+
+    init(_ engine: SyncEngine, _ queryID: String?, repair: Bool, table: String) async throws {
+        self.engine = engine
+        self.table = table
+        self.repair = repair
+        remote = try engine.remote.get()
+        guard let queryID else {
+            (filter, hold) = (nil, nil)
+            return
+        }
+        let pulled = try await engine.read { reader in
+            (try reader.hold(table, queryID), try reader.fingerprint(table, queryID))
+        }
+        guard let hold = pulled.0, let text = pulled.1 else {
+            throw SyncError.neverPulled(queryID, table)
+        }
+        self.hold = hold
+        filter = try Query<Row>(odata: text).table.filter
+    }
+
+    private var bit: Int64? { hold?.bit }
+
+    func digests(_ range: IDRange) async throws -> DigestPage {
+        var query = TableQuery(filter: filter)
+        query.parameters["after"] = range.after
+        query.parameters["upTo"] = range.upTo
+        let text = try query.wireText(engine.catalog.schema(table), .datasync)
+        let url = try remote.endpoint.url(digestOf: table, query: text)
+        let response = try await reached {
+            try await remote.once(RemoteService.Request(method: "GET", url: url), .datasync).0
+        }
+        guard let page = DigestPage(response), !page.ranges.isEmpty, isServers(response) else {
+            throw refusal(response)
+        }
+        try await meet(response.headers["Tideline-Epoch"])
+        return page
+    }
+
+    /// Flags the rows of a former epoch if the server was restored since the last pull, so that none is removed.
+    private func meet(_ epoch: String?) async throws {
+        let endpoint = ServerDialect.datasync.cursorScope(remote.endpoint.key)
+        let known = try await engine.read { [table] in
+            try $0.epoch(table, endpoint: endpoint, otherThan: epoch)
+        }
+        guard let epoch, known != epoch else { return }
+        try await engine.transaction { [table] in
+            try $0.meet(epoch, endpoint: endpoint, table)
+        }
+    }
+
+    func local(_ ranges: [IDRange], in range: IDRange) async throws -> [RangeDigest] {
+        try await engine.read { [table, bit] reader in
+            let rows = try VerifiedRows(reader, table, bit: bit, range)
+            return ranges.map(rows.digest)
+        }
+    }
+
+    /// Compares the rows of a range, and repairs what differs.
+    func compare(_ range: IDRange, _ result: inout VerifyResult) async throws {
+        let rows = try await fetch(range, &result)
+        let hold = hold ?? QueryHold(number: QueryHold.withoutID, formerBits: nil)
+        let found = try await engine.transaction { [table, bit, repair] queue in
+            let local = try VerifiedRows(queue.reader, table, bit: bit, range)
+            var here: [ItemKey: VerifiedRow] = [:]
+            for row in local.rows { here[ItemKey(row.id)] = row }
+            var found = VerifyResult()
+            var wrong: [Row] = []
+            // Rows without a checksum that are equal: storing them again gives them one.
+            var proven: [Row] = []
+            for row in rows where !local.pending.contains(ItemKey(row.id)) {
+                guard let known = here.removeValue(forKey: ItemKey(row.id)) else {
+                    found.missing += 1
+                    wrong.append(row)
+                    continue
+                }
+                if known.isOfFormerEpoch, try isLost(row, queue) {
+                    found.lost += 1
+                } else if try known.version != row.version || isOther(row, queue) {
+                    found.different += 1
+                    wrong.append(row)
+                } else if known.isUncertain {
+                    proven.append(row)
+                }
+            }
+            // The next pull finds out whether the server lost those of a former epoch.
+            let left = local.rows.filter {
+                here.keys.contains(ItemKey($0.id)) && !local.pending.contains(ItemKey($0.id))
+            }
+            let surplus = left.filter { !$0.isOfFormerEpoch }.map(\.id)
+            found.lost += left.count - surplus.count
+            found.surplus = surplus.count
+            // A row without a version from the server may be the only copy: it stays.
+            let known = Set(local.rows.filter { $0.version != nil }.map { ItemKey($0.id) })
+            let leaving = surplus.filter { known.contains(ItemKey($0)) }
+            guard repair, !wrong.isEmpty || !proven.isEmpty || !leaving.isEmpty else {
+                return found
+            }
+            let page = try PageApply(queue: queue, table: table, hold: hold)
+            try page.replace(wrong + proven)
+            try page.release(leaving, bits: bit ?? -1)
+            found.repaired = wrong.count + leaving.count
+            return found
+        }
+        result.missing += found.missing
+        result.different += found.different
+        result.surplus += found.surplus
+        result.repaired += found.repaired
+        result.lost += found.lost
+    }
+
+    /// Whether the server has an older state of a row than this device.
+    private func isLost(_ row: Row, _ queue: QueueTransaction) throws -> Bool {
+        guard let stored = try queue.store.row(id: .string(row.id), in: table) else { return false }
+        return try queue.reader.former(table)?.restore.hasLost(stored, server: row) ?? false
+    }
+
+    /// Returns whether a row with the same version has other values here, because the file was damaged.
+    private func isOther(_ row: Row, _ queue: QueueTransaction) throws -> Bool {
+        guard let stored = try queue.store.row(id: .string(row.id), in: table) else { return true }
+        let others: Set = [SystemColumn.deleted, HeldMask.name]
+        return Set(row.names + stored.names).subtracting(others).contains {
+            !RowMerge.same(row[$0], stored[$0])
+        }
+    }
+
+    private func fetch(_ range: IDRange, _ result: inout VerifyResult) async throws -> [Row] {
+        var query = TableQuery(filter: filter)
+        if let bounds = range.filter { query.filter = filter.map { $0 && bounds } ?? bounds }
+        query.order = [SortKey(column: SystemColumn.id)]
+        let schema = engine.catalog.schema(table)
+        var url = try remote.endpoint.url(table, query: "?" + query.wireText(schema, .datasync))
+        var rows: [Row] = []
+        for _ in 0..<remote.limits.pagesMax {
+            let from = url
+            let response = try await reached {
+                let rows = remote.limits.pageRowsFirst
+                return try await remote.once(.page(from, rows: rows), .datasync).0
+            }
+            result.requests += 1
+            guard response.status == 200, let page = PulledPage(response, schema: schema),
+                isServers(response, hasRows: page.hasServersRow)
+            else { throw refusal(response) }
+            rows += page.rows
+            guard let link = page.nextLink else { return rows }
+            guard !page.rows.isEmpty else { break }
+            let next = try remote.endpoint.url(following: link, table: table)
+            guard next != url else { break }
+            url = next
+        }
+        // Rows that were not read must not count as those that the server lacks.
+        throw SyncError.endlessDigests(table)
+    }
+
+    private func reached(
+        _ call: () async throws -> TransportResponse
+    ) async throws -> TransportResponse {
+        do {
+            return try await call()
+        } catch let error as TransportError {
+            throw SyncError.offline(error)
+        }
+    }
+
+    private func isServers(_ response: TransportResponse, hasRows: Bool = false) -> Bool {
+        AnswerProof.isServersPage(
+            headers: response.headers,
+            hasRows: hasRows,
+            signs: remote.signs.known
+        )
+    }
+
+    private func refusal(_ response: TransportResponse) -> SyncError {
+        if remote.dialect == .classic, 400..<500 ~= response.status, response.status != 401 {
+            return .noDigests(table, response.status)
+        }
+        let failure: PullMachine.Failure
+        switch response.status {
+        case 401 where AnswerProof.wantsSignIn(response): failure = .unauthorized
+        case 200: failure = .badPage
+        // The response of a server without digests is not proven to be its own.
+        case 404, 405, 501: failure = .rejected(status: response.status)
+        case let status where AnswerProof.isServers(response): failure = .rejected(status: status)
+        case let status: failure = .unproven(status: status)
+        }
+        return .verifyFailed(
+            failure,
+            table: table,
+            answer: AnswerOutline(response),
+            server: remote.endpoint.name
+        )
+    }
+}
+
+extension SyncError {
+    static func neverPulled(_ queryID: String, _ table: String) -> SyncError {
+        SyncError(
+            .invalidQueryID,
+            """
+            Table '\(table)' was never pulled with query id '\(queryID)': there is nothing to \
+            compare. Pull it first, or give the id of a pull.
+            """
+        )
+    }
+
+    static func noDigests(_ table: String, _ status: Int) -> SyncError {
+        SyncError(
+            .serverError,
+            """
+            The server speaks the classic protocol, which has no $digest for '\(table)': verify \
+            needs a Tideline server. Nothing was changed; a pull works with this server too.
+            """,
+            statusCode: status
+        )
+    }
+
+    static func endlessDigests(_ table: String) -> SyncError {
+        SyncError(
+            .badResponse,
+            "The comparison of '\(table)' did not end. Check the server's digests; pull instead."
+        )
+    }
+}

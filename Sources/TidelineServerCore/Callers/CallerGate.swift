@@ -1,0 +1,118 @@
+// CallerGate: the sender of a request, and its admission by token, rate and number of queries.
+
+import TidelineCore
+
+/// The admission of requests by caller.
+struct CallerGate: Sendable {
+    let settings: ServerSettings
+    /// Nil if the rates of callers are not limited.
+    let rates: CallerRates?
+    /// Nil if the queries of a caller are not limited.
+    let queries: CallerQueries?
+
+    init(_ settings: ServerSettings) {
+        self.settings = settings
+        rates = CallerRates(settings.limits)
+        queries = CallerQueries(settings.limits)
+    }
+
+    /// Returns the sender of the request; nil without a token, and if tokens are not configured.
+    func user(of request: ServerRequest) async throws -> User? {
+        guard let authenticator = settings.authenticator else { return nil }
+        do {
+            let now = settings.environment.now()
+            return try await authenticator.currentToken(of: request.headers, now: now)?.user
+        } catch {
+            settings.traffic.tokensRefused.add()
+            noteRefusal(.tokens, "address " + request.address)
+            throw error
+        }
+    }
+
+    /// Returns the sender of the request and admits it; a request with a rejected token counts for its address.
+    func admit(_ request: ServerRequest) async throws -> User? {
+        let user = try await countedUser(of: request)
+        try checkRate(request, user)
+        return user
+    }
+
+    /// Returns the sender of a request that is admitted in any case; a rejected token was work and counts.
+    func countedUser(of request: ServerRequest) async throws -> User? {
+        do {
+            return try await user(of: request)
+        } catch {
+            try checkRate(request, nil)
+            throw error
+        }
+    }
+
+    /// Rejects with 429 the requests of a caller that exceeds its rate.
+    func checkRate(_ request: ServerRequest, _ user: User?) throws {
+        guard let rates else { return }
+        let isWrite = request.method != "GET" && request.path != Self.batchPath
+        let cost = CallerRates.Cost(
+            requests: 1,
+            writes: isWrite ? 1 : 0,
+            bytes: request.body.count
+        )
+        let now = settings.environment.now()
+        guard let refusal = rates.take(cost, of: Self.name(of: request, user), now: now) else {
+            return
+        }
+        settings.traffic.tooMany.add()
+        noteRefusal(.limits, Self.name(of: request, user))
+        throw ServerError.askedForTooMuch(refusal)
+    }
+
+    /// Counts the requests of a batch, which was admitted as one request, and the bytes that it has beyond
+    /// those that were sent.
+    func charge(
+        requests: Int = 1,
+        writes: Int = 0,
+        bytes: Int = 0,
+        of request: ServerRequest,
+        _ user: User?
+    ) {
+        guard let rates else { return }
+        let cost = CallerRates.Cost(requests: max(0, requests - 1), writes: writes, bytes: bytes)
+        rates.charge(cost, of: Self.name(of: request, user), now: settings.environment.now())
+    }
+
+    static let batchPath = "/$batch"
+
+    /// A user, or without a token a network.
+    static func name(of request: ServerRequest, _ user: User?) -> String {
+        user.map { "user " + $0.id } ?? "address " + CallerNetwork.name(of: request.address)
+    }
+
+    /// Answers an admitted request; a request that reads counts as a query until then.
+    func counting<Answer>(
+        _ request: ServerRequest,
+        _ user: User?,
+        _ body: () async throws -> Answer
+    ) async throws -> Answer {
+        let reads = request.method == "GET" || request.path == Self.batchPath
+        guard let queries, reads else { return try await body() }
+        let caller = Self.name(of: request, user)
+        guard queries.begin(caller) else {
+            settings.traffic.tooMany.add()
+            noteRefusal(.limits, caller)
+            throw ServerError.queriesUnderWay
+        }
+        defer { queries.end(caller) }
+        return try await body()
+    }
+
+    /// Notes a rejected request, and writes the line that is due.
+    func noteRefusal(_ kind: RefusalNotes.Kind, _ caller: String) {
+        let now = settings.environment.now()
+        guard let line = settings.traffic.refusals.note(kind, caller, now: now) else { return }
+        let fields: KeyValuePairs = [
+            "caller": line.caller, "requests": "\(line.ofCaller)", "ofAll": "\(line.count)",
+        ]
+        switch kind {
+        case .tokens: settings.log.write(.warning, "tokens are refused", fields)
+        case .limits: settings.log.write(.warning, "callers pass their limits", fields)
+        }
+    }
+}

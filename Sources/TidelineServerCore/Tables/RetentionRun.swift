@@ -1,0 +1,128 @@
+// RetentionRun: runs the steps of the purge on any database, as long as its wall clock can be trusted.
+
+import Synchronization
+
+/// The steps of the purge, as a backend runs them.
+package protocol RetentionSteps: Sendable {
+    associatedtype Connection
+
+    /// Returns the wall clock, and the time record that the database has stored.
+    func readTime(_ connection: Connection) throws -> (wall: Int64, memory: TrustedTime.Memory?)
+
+    func store(_ memory: TrustedTime.Memory, _ connection: Connection) throws
+
+    /// Returns the clocks of all tables.
+    func stamps(_ connection: Connection) throws -> [TableStamp]
+
+    /// Removes some of the rows or entries of a step; without `time`, none that expire by their age.
+    func run(
+        _ step: PurgeStep,
+        of round: PurgeRound,
+        _ connection: Connection,
+        time: RemovalTime?
+    ) throws -> RemovedData
+}
+
+/// The amount that a step of the purge removed.
+package struct RemovedData: Sendable {
+    /// The number of rows or entries; if it is `PurgeSchedule.rowsMax`, more may be left.
+    package var count: Int
+    /// The size of the ledger, if the step read it.
+    package var ledgerBytes: Int?
+    package var ledgerEntries: Int?
+
+    package init(_ count: Int) { self.count = count }
+}
+
+/// The purge of a writer: counts the rows that its steps remove, and reports when the wall clock becomes implausible,
+/// and when it can be trusted again.
+package final class RetentionRun<Steps: RetentionSteps>: Sendable {
+    private struct State {
+        var time = TrustedTime()
+        var isDoubting = false
+    }
+
+    private let steps: Steps
+    private let state = Mutex(State())
+    /// A clock that is never set, in microseconds.
+    private let steady: @Sendable () -> Int64
+    private let log: ServerLog
+    private let metrics: StoreMetrics
+
+    package init(
+        _ steps: Steps,
+        steady: @escaping @Sendable () -> Int64,
+        log: ServerLog,
+        metrics: StoreMetrics
+    ) {
+        self.steps = steps
+        self.steady = steady
+        self.log = log
+        self.metrics = metrics
+    }
+
+    /// Reads the clocks before this process has written anything.
+    ///
+    /// `newest` is the newest commit timestamp that the database had.
+    package func begin(_ newest: Int64?, _ connection: Steps.Connection) throws {
+        let (wall, memory) = try steps.readTime(connection)
+        _ = try removalTime(wall, memory, newest, connection)
+        ClockAhead.report(try steps.stamps(connection), now: wall, to: log, metrics)
+    }
+
+    /// Runs a step; returns how many rows it removed.
+    func run(
+        _ step: PurgeStep,
+        of round: PurgeRound,
+        _ connection: Steps.Connection
+    ) throws -> Int {
+        let (wall, memory) = try steps.readTime(connection)
+        if step == .clocks {
+            let ahead = try steps.stamps(connection).map { ClockAhead.seconds($0.stamp, now: wall) }
+            metrics.clockAhead.set(Int(clamping: ahead.max() ?? 0))
+        }
+        let time = try removalTime(wall, memory, nil, connection)
+        let removed = try steps.run(step, of: round, connection, time: time)
+        metrics.purged(step, removed.count)
+        if let bytes = removed.ledgerBytes { metrics.ledgerBytes.set(bytes) }
+        if let entries = removed.ledgerEntries { metrics.ledgerEntries.set(entries) }
+        return removed.count
+    }
+
+    /// Returns the time by which expired rows are removed; nil if the wall clock is doubted.
+    private func removalTime(
+        _ wall: Int64,
+        _ memory: TrustedTime.Memory?,
+        _ newest: Int64?,
+        _ connection: Steps.Connection
+    ) throws -> RemovalTime? {
+        let reading = TrustedTime.Reading(wall: wall, steady: steady())
+        return try state.withLock { state in
+            switch state.time.take(reading, memory: memory, newest: newest) {
+            case .trusted(let time, let memory):
+                if let memory { try steps.store(memory, connection) }
+                if state.isDoubting {
+                    log.write(.warning, "the wall clock is trusted: old rows are removed again")
+                }
+                state.isDoubting = false
+                metrics.clockDoubted.set(0)
+                return time
+            case .doubted(let ahead, let memory):
+                if let memory { try steps.store(memory, connection) }
+                if !state.isDoubting {
+                    log.write(
+                        .warning,
+                        """
+                        the wall clock is doubted: nothing is removed for its age until it is right, or \
+                        has run steadily for an hour
+                        """,
+                        ["aheadSeconds": "\(ahead / 1_000_000)"]
+                    )
+                }
+                state.isDoubting = true
+                metrics.clockDoubted.set(1)
+                return nil
+            }
+        }
+    }
+}

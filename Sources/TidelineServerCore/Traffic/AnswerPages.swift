@@ -1,0 +1,64 @@
+// AnswerPages: pages and rows with their share of the memory for answers.
+
+/// A builder of pages and rows within the memory for answers.
+struct AnswerPages {
+    let service: TableService
+
+    /// Builds a page, with its share of the memory for answers.
+    ///
+    /// If no page of the table was read yet, each row is assumed to have the largest size.
+    func makePage<Page>(
+        of rows: Int,
+        in table: Table,
+        _ read: (PageRoom?) async throws -> Page
+    ) async throws -> (page: Page, share: AnswerShare?) {
+        let limits = service.settings.limits
+        let batch = AnswerRoom.ofBatch
+        let answer = batch ?? AnswerRoom(in: service.settings.traffic.answers)
+        let room = PageRoom(
+            in: answer,
+            likelyBytes: table.pageSize.likelyBytes(ofRows: rows)
+                ?? PageSize.product(rows, limits.rowBytes),
+            bytesMax: limits.pageBytes
+        )
+        do {
+            return (try await read(room), batch == nil ? answer.share : nil)
+        } catch is PageRoom.Lacking {
+            guard answer.mayWait else { throw ServerError.noRoomInBatch }
+            try await room.wait()
+            return (try await read(room), batch == nil ? answer.share : nil)
+        }
+    }
+
+    /// Reads a row and builds its answer, with its share of the memory for answers if it is large.
+    ///
+    /// - Parameters:
+    ///   - read: Reads the row; ``RowRoom/Lacking`` from it is waited for.
+    ///   - make: Builds the answer. For a row that exceeds the memory, it gets the state and no bytes: an
+    ///     answer without a row does not wait.
+    /// - Returns: The answer, with its share if it is large.
+    /// - Throws: The errors of both, and ``ServerError/noRoomInBatch``.
+    func makeRowAnswer(
+        _ read: (RowRoom) async throws -> StoredRow?,
+        _ make: (StoredRow?) throws -> ServerResponse
+    ) async throws -> ServerResponse {
+        let batch = AnswerRoom.ofBatch
+        let room = batch ?? AnswerRoom(in: service.settings.traffic.answers)
+        while true {
+            do {
+                var answer = try make(try await read(RowRoom(in: room)))
+                let bytes = answer.body.count
+                // As JSON it may be larger than it is stored.
+                if bytes <= AnswerMemory.smallBytes || room.take(beside: bytes) {
+                    if batch == nil { answer.share = room.share }
+                    return answer
+                }
+            } catch let lacking as RowRoom.Lacking {
+                let answer = try make(StoredRow(json: [], state: lacking.state))
+                if answer.status == 304 { return answer }
+            }
+            guard room.mayWait else { throw ServerError.noRoomInBatch }
+            try await room.wait()
+        }
+    }
+}

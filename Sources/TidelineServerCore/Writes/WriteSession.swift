@@ -1,0 +1,88 @@
+// WriteSession: the transactions of a backend, as the WriteEngine runs them.
+
+/// A writing connection, confined to the thread of its ``WriteEngine``.
+package protocol WriteSession: AnyObject, SendableMetatype {
+    /// The type that the backend derives from a table.
+    associatedtype Backend: Sendable
+    associatedtype Connection
+    associatedtype Transaction: WriteTransaction where Transaction.Backend == Backend
+    associatedtype Retention: RetentionSteps where Retention.Connection == Connection
+    typealias Batch = QueuedBatch<Backend>
+
+    /// Returns the uptime in nanoseconds after a duration from now.
+    static func uptime(after time: Duration) -> UInt64
+
+    /// The error for all writes while the database cannot be written; nil otherwise.
+    var refusal: (any Error)? { get }
+
+    /// Returns whether a batch is committed after all others, because it changes tables or has large rows.
+    func isLarge(_ batch: Batch) -> Bool
+
+    /// Runs a task that needs the connection for itself.
+    func perform(_ task: (Result<Connection, any Error>) -> Void)
+
+    /// Begins a commit of batches that have not been tried yet.
+    func begin()
+
+    /// Runs `body` in a transaction and commits it.
+    ///
+    /// - Returns: The clocks that have changed.
+    /// - Throws: An error if nothing was committed, as far as the session knows.
+    func transaction(
+        _ batches: [Batch],
+        _ body: (inout Transaction) throws -> Void
+    ) throws -> [TableStamp]
+
+    /// Decides how to continue after a failed transaction.
+    func failed(_ error: any Error, _ batches: [Batch]) -> WriteRecovery<Backend>
+
+    /// Reports a commit, before its batches are answered.
+    ///
+    /// Batches without outcomes are kept for a later retry, or get their outcomes here.
+    ///
+    /// - Throws: The error that all batches are answered with.
+    func committed(
+        _ stamps: [TableStamp],
+        _ batches: [Batch],
+        _ outcomes: inout [[GroupOutcome]?]
+    ) throws
+
+    /// Ends what ``begin()`` began, after the batches were answered; without stamps if nothing was committed.
+    func end(_ stamps: [TableStamp])
+
+    /// The uptime at which blocked batches are retried.
+    var blockedDue: UInt64 { get }
+
+    /// Calls `commit` with the blocked batches that are due; if `isLast`, with all of them.
+    func retryBlocked(isLast: Bool, _ commit: ([Batch]) -> Void)
+
+    /// Records an error of the purge.
+    func purgeFailed(_ error: any Error)
+
+    /// Closes the connection.
+    func close()
+}
+
+extension WriteSession {
+    package var refusal: (any Error)? { nil }
+    package var blockedDue: UInt64 { .max }
+    package func retryBlocked(isLast: Bool, _ commit: ([Batch]) -> Void) {}
+    package func purgeFailed(_ error: any Error) {}
+    package func close() {}
+}
+
+/// The decision about a batch at its turn in a transaction.
+package enum WriteAdmission {
+    case run
+    case refuse(any Error)
+    /// It needs a lock that another transaction holds.
+    case wait
+}
+
+/// The decision about a failed transaction.
+package enum WriteRecovery<Backend: Sendable> {
+    case `repeat`
+    /// Rejects some of the batches, and repeats the transaction with the others; without any, the transaction fails.
+    case exclude([QueuedBatch<Backend>], any Error, others: [QueuedBatch<Backend>])
+    case refuse(any Error)
+}

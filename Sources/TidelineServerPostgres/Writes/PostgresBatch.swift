@@ -1,0 +1,39 @@
+// PostgresBatch: a batch that waits for the writer of PostgreSQL.
+
+import TidelinePostgres
+import TidelineServerCore
+
+typealias PostgresBatch = QueuedBatch<PostgresTable>
+
+extension PostgresBatch {
+    /// The tables of its writes, by the names of their clocks.
+    var clocks: Set<String> { Set(tables.lazy.joined().map(\.clock)) }
+
+    /// Returns whether the batch was built for another schema version of a table than this one.
+    func isOutdated(by form: Int64?, of clock: String) -> Bool {
+        tables.lazy.joined().contains { table in
+            let own = table.table.definition.form
+            return table.clock == clock && own != nil && own != form
+        }
+    }
+}
+
+extension [PostgresBatch] {
+    /// Returns the cause of a failed statement, if a table has lost columns that some batches need, and the other
+    /// batches.
+    func outdated(
+        _ error: any Error,
+        _ link: inout PostgresLink
+    ) -> (error: OutdatedTable, batches: [PostgresBatch], others: [PostgresBatch])? {
+        guard let error = error as? PostgresError, let connection = try? link.connection() else {
+            return nil
+        }
+        for table in lazy.flatMap(\.tables).joined() {
+            guard let outdated = table.outdated(error, connection) else { continue }
+            let form = outdated.definition.form
+            let batches = filter { $0.isOutdated(by: form, of: table.clock) }
+            return (outdated, batches, filter { !$0.isOutdated(by: form, of: table.clock) })
+        }
+        return nil
+    }
+}

@@ -1,0 +1,221 @@
+// PostgresWriteSession: the writing connection of a server, and its transactions.
+//
+// Other servers and programs write to the database, too. So a transaction may wait for their locks, lose its connection,
+// or have to be repeated; batches that need a lock that is not free wait outside of transactions.
+
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+
+typealias PostgresWriter = WriteEngine<PostgresWriteSession>
+
+final class PostgresWriteSession: WriteSession {
+    typealias Retention = PostgresPurge
+
+    private var link: PostgresLink
+    private let limits: ServerLimits
+    private let now: (@Sendable () -> Int64)?
+    private let times: WriteTimes
+    private let stamps: ReportedStamps
+    private let log: ServerLog
+    private let metrics: StoreMetrics
+    private var ledger: LedgerBound
+    private var locks = ContendedLocks()
+
+    // The start of the current commit.
+    private var start: UInt64 = 0
+    private var retry = WriteRetry(skipsLocked: false, without: [])
+    private var commitTimes: WriteTimes
+    /// The locks that batches of the last transaction lack, by their indexes.
+    private var blocked: [Int: Set<ContendedLock>] = [:]
+
+    init(
+        _ link: PostgresLink,
+        limits: ServerLimits,
+        now: (@Sendable () -> Int64)?,
+        times: WriteTimes,
+        stamps: ReportedStamps,
+        log: ServerLog,
+        metrics: StoreMetrics
+    ) {
+        self.link = link
+        self.limits = limits
+        self.now = now
+        self.times = times
+        self.stamps = stamps
+        self.log = log
+        self.metrics = metrics
+        ledger = LedgerBound(bytes: limits.ledgerBytes)
+        commitTimes = times
+    }
+
+    static func uptime(after time: Duration) -> UInt64 { Uptime.after(time) }
+
+    func isLarge(_ batch: PostgresBatch) -> Bool { batch.changesTables }
+
+    func perform(_ task: (Result<PostgresConnection, any Error>) -> Void) {
+        task(Result { try link.connection() })
+        link.settle()
+    }
+
+    func close() { link.close() }
+
+    // MARK: - Transactions
+
+    func begin() {
+        let skipsLocked = locks.isAny(at: Uptime.now())
+        begin(WriteRetry(skipsLocked: skipsLocked, without: skipsLocked ? locks.tables : []), times)
+    }
+
+    private func begin(_ retry: WriteRetry, _ times: WriteTimes) {
+        start = Uptime.now()
+        self.retry = retry
+        commitTimes = times
+    }
+
+    func transaction(
+        _ batches: [PostgresBatch],
+        _ body: (inout PostgresWriteTransaction) throws -> Void
+    ) throws -> [TableStamp] {
+        blocked = [:]
+        var round = PostgresWriteTransaction(
+            try link.connection(),
+            limits: limits,
+            times: commitTimes,
+            now: now,
+            isApart: retry.isApart
+        )
+        let lockedTables = batches.map { $0.clocks.intersection(retry.lockedTables) }
+        let free = zip(batches, lockedTables).filter { $1.isEmpty }.map { $0.0 }
+        try round.begin(free, skipsLocked: retry.skipsLocked)
+        // This precedes the execution, because the other batches are read again if a table grows.
+        for (index, (batch, tables)) in zip(batches, lockedTables).enumerated() {
+            if !retry.skipsLocked || !tables.isEmpty {
+                round.blocked[index] = Set(tables.map { ContendedLock.table($0) })
+            } else if try round.outdated(batch) == nil {
+                // An outdated batch was built for another schema version than the one in which the rows were read.
+                round.blocked[index] = round.missing(batch)
+            }
+        }
+        try body(&round)
+        blocked = round.blocked
+        let moved = try round.commit()
+        if round.chargedBytes > 0 { boundLedger(round.chargedBytes) }
+        return moved
+    }
+
+    /// Drops entries of the ledger if a commit has made it too large, before its writes are answered.
+    private func boundLedger(_ charged: Int) {
+        guard ledger.isDue(after: charged) else { return }
+        do {
+            let connection = try link.connection()
+            guard ledger.isOver(try LedgerAccounts.bytes(connection)) else { return }
+            try connection.execute(
+                "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL statement_timeout = '5s'"
+            )
+            let dropped = try LedgerAccounts.trim(
+                to: ledger.target,
+                atMost: LedgerRules.drops(beside: charged / LedgerRules.entryBytes + 1),
+                connection
+            )
+            try connection.run("COMMIT")
+            metrics.ledgerPurged.add(dropped)
+            _ = ledger.isOver(try LedgerAccounts.bytes(connection))
+        } catch {
+            link.settle()
+            log.write(.warning, "the ledger could not be trimmed", ["cause": "\(error)"])
+        }
+    }
+
+    func failed(_ error: any Error, _ batches: [PostgresBatch]) -> WriteRecovery<PostgresTable> {
+        let isBroken = (try? link.connection()).map { $0.isBroken || $0.fault != nil } ?? true
+        link.settle()
+        if let outdated = batches.outdated(error, &link) {
+            return .exclude(outdated.batches, outdated.error, others: outdated.others)
+        }
+        switch retry.failed(error, isBroken: isBroken) {
+        case .again(let pause):
+            // The transaction has waited long enough for one table.
+            if error is TableLockTimeout { commitTimes.contendedLock = times.briefLock }
+            Uptime.sleep(seconds: pause)
+            return .repeat
+        case .refuse(let refusal):
+            // The error of an unreachable database is logged already.
+            if error is PostgresError {
+                log.write(.error, "commit failed", ["cause": "\(error)"])
+            }
+            return .refuse(refusal)
+        }
+    }
+
+    func committed(
+        _ stamps: [TableStamp],
+        _ batches: [PostgresBatch],
+        _ outcomes: inout [[GroupOutcome]?]
+    ) {
+        let waiting = outcomes.indices.filter { outcomes[$0] == nil }
+            .map { (index: $0, batch: batches[$0], locks: blocked[$0] ?? []) }
+        let now = Uptime.now()
+        let isOver = waiting.map { $0.batch.waitsUntil.map { $0 <= now } ?? false }
+        for (entry, isOver) in zip(waiting, isOver) where isOver {
+            locks.remember(entry.locks, of: entry.batch, at: now)
+        }
+        let end = start &+ UInt64(times.lock) * 1_000_000
+        var room = limits.writeQueue - locks.blocked.writes
+        for (entry, isOver) in zip(waiting, isOver) {
+            room -= entry.batch.count
+            // Its time is over, the queue is full, or it needs a lock that one transaction holds for long.
+            if isOver || room < 0 || entry.locks.contains(where: locks.refuses) {
+                outcomes[entry.index] = entry.batch.batch.failed(ServerError.writesWait)
+            } else {
+                locks.blocked.add(entry.batch, for: entry.locks, now: now, until: end)
+            }
+        }
+        self.stamps.report(stamps)
+    }
+
+    /// Notifies other servers of the new commits, after the answers.
+    ///
+    /// The notification is only a hint: a server that misses it reads the clocks soon. Within the transaction it
+    /// would block every other notifying commit of the database.
+    func end(_ stamps: [TableStamp]) {
+        if !stamps.isEmpty { _ = try? link.connection().run("NOTIFY tideline") }
+        link.settle()
+    }
+
+    // MARK: - Blocked batches
+
+    var blockedDue: UInt64 { locks.blocked.due ?? .max }
+
+    func retryBlocked(isLast: Bool, _ commit: ([PostgresBatch]) -> Void) {
+        guard let due = locks.blocked.due, isLast || due <= Uptime.now() else { return }
+        var taken = BlockedWrites.Taken()
+        if isLast {
+            taken.free = locks.blocked.takeAll()
+        } else {
+            let probe = try? LockProbe(
+                at: locks.blocked.locks,
+                of: locks.blocked.tables,
+                link.connection(),
+                times
+            )
+            link.settle()
+            locks.forget(probe?.free ?? [])
+            taken = locks.blocked.take(at: Uptime.now(), probe)
+        }
+        for (batches, isContended) in [(taken.free, false), (taken.contended, true)] {
+            let batches = batches.filter { !$0.endIfCancelled() }
+            guard !batches.isEmpty else { continue }
+            var times = times
+            if isContended { times.briefLock = times.contendedLock }
+            begin(
+                WriteRetry(
+                    skipsLocked: !isContended,
+                    without: isContended ? [] : taken.lockedTables
+                ),
+                times
+            )
+            commit(batches)
+        }
+    }
+}

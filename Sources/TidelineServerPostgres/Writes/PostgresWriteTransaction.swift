@@ -1,0 +1,384 @@
+// PostgresWriteTransaction: the writes of one transaction.
+//
+//     begin    lock tables, the rows that are there, clocks; read rows and names       one round trip
+//     apply    plan each write in memory; nothing is sent
+//     commit   rows, log, bases, ledger, clocks, COMMIT                                one round trip
+//
+// Rows are locked before clocks, so that a transaction that holds a row for long does not block a whole table.
+// Missing tables and columns (dynamic schema) are created within a savepoint, and the group is sent at once.
+
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+
+struct PostgresWriteTransaction: WriteTransaction {
+    let connection: PostgresConnection
+    private let limits: ServerLimits
+    /// Microseconds since 1970; nil for the time of the database.
+    private let injectedNow: (@Sendable () -> Int64)?
+    private var databaseNow: Int64 = 0
+    var state = WriteState()
+    let times: WriteTimes
+    /// Whether each group is sent immediately, within a savepoint, so that an error of the database rejects only this
+    /// group.
+    private let isApart: Bool
+    /// The locks that batches need and do not have, by their indexes.
+    var blocked: [Int: Set<ContendedLock>] = [:]
+    var grown: Table?
+    private var isWritten = false
+    /// The keys that were answered from the ledger.
+    private var repeated: Set<LedgerKey> = []
+    var budget = AnswerBudget()
+
+    init(
+        _ connection: PostgresConnection,
+        limits: ServerLimits,
+        times: WriteTimes,
+        now: (@Sendable () -> Int64)?,
+        isApart: Bool
+    ) {
+        self.isApart = isApart
+        self.connection = connection
+        self.limits = limits
+        self.times = times
+        injectedNow = now
+    }
+
+    var time: Int64 { injectedNow?() ?? databaseNow }
+
+    // MARK: - The beginning
+
+    /// Locks and reads the rows and clocks of the writes.
+    ///
+    /// - Parameters:
+    ///   - batches: The batches of the transaction.
+    ///   - skipsLocked: Whether rows that other transactions hold are skipped.
+    /// - Throws: ``TableLockTimeout`` and ``RowLockTimeout`` if another transaction held a table, or a row, for too long.
+    mutating func begin(
+        _ batches: [PostgresBatch],
+        skipsLocked: Bool = false
+    ) throws {
+        var ids: [String: Set<String>] = [:]
+        var tables: [String: PostgresTable] = [:]
+        var names: Set<LedgerKey> = []
+        for batch in batches {
+            for (group, backends) in zip(batch.batch.groups, batch.tables) {
+                for (write, table) in zip(group.writes, backends) {
+                    // A table that is yet to be created is read after its creation.
+                    if !table.table.needsGrowth {
+                        // Rows are read with the latest schema version; a batch with another one is rejected
+                        // before it is planned.
+                        let known = tables[table.clock]?.table.definition.form ?? 0
+                        if table.table.definition.form ?? .max >= known {
+                            tables[table.clock] = table
+                        }
+                        ids[table.clock, default: []].insert(write.operation.id)
+                    }
+                    if let key = write.repeatKey { names.insert(LedgerKey(key)) }
+                }
+            }
+        }
+        let waits = !skipsLocked
+        let parts = tables.values.sorted { $0.clock < $1.clock }
+            .map { (table: $0, ids: Array(ids[$0.clock] ?? []).sorted()) }
+        let statementTime = waits ? times.rowLocksStatement : times.statement
+        let fullTimes = WriteStatements.timeouts(lock: times.lock, statement: times.statement)
+        var waiting = WaitingStatements()
+        var statements = [
+            PostgresStatement("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"),
+            WriteStatements.settings(times, lock: times.briefLock, statement: statementTime),
+        ]
+        for part in parts {
+            waiting.tables[statements.count] = part.table.clock
+            statements.append(WriteStatements.lock(part.table))
+        }
+        let rowsPlace = statements.count
+        for part in parts {
+            if waits { waiting.rows.insert(statements.count) }
+            statements.append(
+                WriteStatements.lock(part.ids, of: part.table, skippingLocked: !waits)
+            )
+        }
+        let clocksPlace = statements.count + 1
+        let clocks = parts.map(\.table.clock)
+        statements.append(
+            WriteStatements.timeouts(lock: times.contendedLock, statement: times.statement)
+        )
+        for clock in clocks {
+            waiting.tables[statements.count] = clock
+            statements.append(WriteStatements.lockClock(clock))
+        }
+        statements.append(fullTimes)
+        let formsPlace = statements.count
+        statements.append(WriteStatements.forms(parts.map(\.table)))
+        let placeBehind = formsPlace + 1
+        statements.append(PostgresStatement(PostgresClock.now).kept)
+        // Entries are read before horizons, so that the horizon covers an entry that is dropped in between.
+        statements.append(LedgerKey.read(Array(names)))
+        statements.append(LedgerKey.readHorizons(Set(names.map(\.caller))))
+        statements += parts.map { WriteStatements.read($0.ids, of: $0.table) }
+        let results: [PostgresResult]
+        do {
+            results = try connection.pipeline(statements)
+        } catch let error as PostgresError {
+            throw waiting.refusal(error)
+        }
+        for place in clocks.indices { takeClocks(results[clocksPlace + place]) }
+        takeForms(results[formsPlace])
+        databaseNow = results[placeBehind].integer(0, 0)
+        takeLedger(results[placeBehind + 1], names)
+        state.ledgerHorizons = LedgerKey.horizons(results[placeBehind + 2])
+        for (place, part) in parts.enumerated() {
+            try take(results[placeBehind + 3 + place], part.ids, part.table)
+            if !waits { noteLocked(part.ids, part.table, locked: results[rowsPlace + place]) }
+        }
+    }
+
+    // MARK: - Groups
+
+    func admit(_ batch: PostgresBatch, at index: Int) throws -> WriteAdmission {
+        if let outdated = try outdated(batch) { return .refuse(outdated) }
+        return blocked[index]?.isEmpty ?? true ? .run : .wait
+    }
+
+    mutating func apply(
+        _ group: [WriteBatch.Write],
+        in tables: [PostgresTable],
+        within budget: AnswerBudget
+    ) throws -> GroupOutcome {
+        let grows = group.contains { $0.table.needsGrowth }
+        guard isApart || grows else {
+            let before = group.count > 1 ? state : nil
+            do {
+                let outcome = try applyEach(group, in: tables, within: budget)
+                if !outcome.isDone, let before { state = before }
+                return outcome
+            } catch let error where Self.refusal(error) != nil {
+                if let before { state = before }
+                return .failed(at: nil, Self.refusal(error) ?? error)
+            }
+        }
+        try flush()
+        if grows { state.forgetRows() }
+        let before = state
+        try connection.run("SAVEPOINT tideline_group")
+        do {
+            let outcome = try applyEach(group, in: tables, within: budget)
+            if outcome.isDone {
+                // External constraints may require one row before another.
+                try flush(inOrder: isApart)
+                if isApart { try checkConstraints() }
+                try connection.run("RELEASE tideline_group")
+                // Rows that were read with the former schema version are invalid now.
+                if grows { state.forgetRows() }
+                return outcome
+            }
+            try undo(to: before)
+            return outcome
+        } catch let error where Self.refusal(error) != nil {
+            try undo(to: before)
+            return .failed(at: nil, Self.refusal(error) ?? error)
+        } catch let error as PostgresError {
+            // An error that ends the whole transaction is not the outcome of one group.
+            if error.isConnectionLost || connection.isBroken || connection.fault != nil
+                || error.isTransient || error.isLockTimeout && !grows
+                || error.isUniqueViolation && isApart == false
+            {
+                throw error
+            }
+            try undo(to: before)
+            return .failed(at: nil, PostgresRefusal.ofWrite(try withColumns(error)))
+        }
+    }
+
+    /// Returns the rejection of a group that failed while other groups of the transaction can succeed.
+    private static func refusal(_ error: any Error) -> (any Error)? {
+        error is OutdatedTable ? error : nil
+    }
+
+    private mutating func undo(to before: WriteState) throws {
+        try connection.run("ROLLBACK TO tideline_group")
+        try connection.run("RELEASE tideline_group")
+        state = before
+        state.forgetRows()
+    }
+
+    mutating func find(_ key: RepeatKey, at time: Int64) -> LedgerFinding {
+        let name = LedgerKey(key)
+        if case let entry?? = state.ledger[name] {
+            guard entry.digest == key.digest else { return .other }
+            repeated.insert(name)
+            return .known(entry.outcome, stateOfRow: entry.stateOfRow)
+        }
+        if key.isAhead(now: time) { return .ahead }
+        let isForgotten = key.mayBeForgotten(
+            now: time,
+            days: limits.ledgerDays,
+            horizon: state.ledgerHorizons[name.caller]
+        )
+        return isForgotten ? .forgotten : .new
+    }
+
+    mutating func keep(
+        _ key: RepeatKey,
+        _ operation: WriteOperation,
+        _ outcome: WriteOutcome,
+        at time: Int64
+    ) {
+        let name = LedgerKey(key)
+        let entry = LedgerEntry(key, operation, outcome)
+        state.puts.append((name, max(time, key.firstSent), entry))
+        state.charges[name.caller, default: 0] += entry.bytes
+        state.ledger[name] = entry
+    }
+
+    // MARK: - Writes
+
+    mutating func grow(
+        for write: WriteBatch.Write,
+        in table: PostgresTable
+    ) throws -> WriteOutcome {
+        if let refusal = try growthRefusal(write.table) { return .refused(refusal) }
+        try flush()
+        // Deferred triggers run now, because a table with pending trigger events cannot be changed.
+        if state.hasOthers { try checkConstraints() }
+        state.forgetRows()
+        let before = state
+        try connection.run("SAVEPOINT tideline_growth")
+        do {
+            let change = PostgresSchemaChange(connection: connection, now: injectedNow)
+            let (made, formBefore) = try change.grow(
+                write.table.definition,
+                isFiltered: table.log.takesUpdates,
+                begin: state.formsBefore[table.clock],
+                waiting: times.lock
+            )
+            state.formsBefore[table.clock] = formBefore
+            // Later writes with the old schema version have to restart.
+            state.forms[table.clock] = made.form
+            takeClocks(try connection.run(WriteStatements.lockClock(table.clock)))
+            var outcome = try perform(write.operation, in: table)
+            guard outcome.decision.changesRow else {
+                try undoGrowth(to: before)
+                // The columns by which the row was read are outdated.
+                if outcome.row != nil, write.operation.mayRead, let stored = write.table.storedForm
+                {
+                    let form = PostgresTable(stored)
+                    outcome.row = try image(write.operation.id, form)?.stored(in: stored)
+                }
+                return outcome
+            }
+            try flush()
+            state.forgetRows()
+            try connection.run("RELEASE tideline_growth")
+            outcome.grown = made
+            return outcome
+        } catch let error as SchemaError {
+            try undoGrowth(to: before)
+            return .refused(.badRequest(error.description))
+        }
+    }
+
+    /// Returns why the missing table or columns cannot be created; nil if they can.
+    private func growthRefusal(_ table: Table) throws -> ServerError? {
+        let found = try connection.run(
+            "SELECT count(*), count(*) FILTER (WHERE \"name\" = $1) FROM tideline.tables",
+            [.text(table.name.lowercased())]
+        )
+        return ServerError.growth(
+            of: table.definition,
+            isNew: found.integer(0, 1) == 0,
+            tables: Int(clamping: found.integer(0, 0)),
+            limits
+        )
+    }
+
+    private mutating func undoGrowth(to before: WriteState) throws {
+        try connection.run("ROLLBACK TO tideline_growth")
+        try connection.run("RELEASE tideline_growth")
+        state = before
+    }
+
+    mutating func perform(
+        _ operation: WriteOperation,
+        in table: PostgresTable
+    ) throws -> WriteOutcome {
+        let now = time
+        let stored = try image(operation.id, table)
+        let operation = try withDefaults(operation, on: stored, in: table)
+        let (stamp, plan) = try plan(operation, on: stored, in: table, now)
+        guard budget.hasRoom(for: plan.outcome) else { return .refused(.noRoomInBatch) }
+        state.take(plan.change, stamp: stamp, of: table, now: now)
+        let entry = AuditEntry(plan.change, by: operation, in: table.table, stamp: stamp)
+        if let entry { state.audits.append(entry) }
+        return plan.outcome
+    }
+
+    private func plan(
+        _ operation: WriteOperation,
+        on stored: RowImage?,
+        in table: PostgresTable,
+        _ now: Int64
+    ) throws -> (stamp: Int64, plan: WritePlan) {
+        let clock = state.clocks[table.clock] ?? WriteState.Clock(stamp: 0, counted: 0)
+        let stamp = PostgresClock.next(
+            after: clock.stamp,
+            now: now,
+            isCounted: !clock.hasMoved && state.isCounted(table.clock, now)
+        )
+        let planner = WritePlanner(table.table, limits: limits)
+        var step = planner.plan(operation, on: stored, stamp: stamp)
+        if case .readBase(let version) = step {
+            let base = try base(operation.id, version, of: table)
+            step = planner.plan(operation, on: stored, stamp: stamp, base: .read(base))
+        }
+        guard case .plan(let plan) = step else {
+            throw PostgresError(state: "XX000", "a planned write asks for its base twice")
+        }
+        return (stamp, plan)
+    }
+
+    // MARK: - The end
+
+    /// The bytes of the ledger entries that the transaction adds.
+    var chargedBytes: Int { state.charges.values.reduce(0, +) }
+
+    /// Sends the planned writes in the open transaction.
+    ///
+    /// - Parameter inOrder: Whether rows are written in the order that their writes came in.
+    /// - Throws: ``PostgresError``
+    private mutating func flush(inOrder: Bool = false) throws {
+        guard !state.isEmpty else { return }
+        let statements = state.statements(inOrder: inOrder) + state.dropOldBases(limits.mergeBases)
+        let written = state.hasOthers ? state.touched : []
+        _ = try connection.pipeline(statements)
+        state.flushed()
+        isWritten = true
+        if !written.isEmpty { try readBack(written, now: time) }
+    }
+
+    /// Sends the rest and commits.
+    ///
+    /// - Returns: The clocks that have changed.
+    mutating func commit() throws -> [TableStamp] {
+        guard isWritten || !state.isEmpty || !repeated.isEmpty else {
+            try connection.run("ROLLBACK")
+            return []
+        }
+        if state.hasOthers { try flush() }
+        var statements = state.statements() + state.dropOldBases(limits.mergeBases)
+        // An entry may not have reached the standby yet; a write makes the commit wait for it.
+        if !isWritten, state.isEmpty { statements.append(LedgerKey.touch(Array(repeated))) }
+        // These locks are the last of every transaction, so that they cannot deadlock.
+        if !state.charges.isEmpty { statements.append(LedgerAccounts.charge(state.charges)) }
+        do {
+            _ = try connection.pipeline(statements + [PostgresStatement("COMMIT")])
+        } catch let error as PostgresError {
+            // The server may have received the COMMIT.
+            if error.isConnectionLost || connection.isBroken { throw ServerError.outcomeUnknown }
+            throw error
+        }
+        return state.clocks.filter(\.value.hasMoved).sorted { $0.key < $1.key }
+            .map { TableStamp(table: $0.key, stamp: $0.value.stamp) }
+    }
+}

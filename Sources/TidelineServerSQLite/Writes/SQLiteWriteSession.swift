@@ -1,0 +1,147 @@
+// SQLiteWriteSession: the writing connection of a file, and its transactions.
+//
+// A write is one statement, which SQLite undoes by itself, so most batches need no savepoints, which would copy every
+// page that they change. If a write throws (rejections do not), the transaction is rolled back and runs again with a
+// savepoint for each group of writes, so that the other groups are stored. With `synchronous=FULL` one flush of the
+// disk serves all batches of a transaction.
+
+import Synchronization
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+typealias SQLiteWriter = WriteEngine<SQLiteWriteSession>
+typealias SQLiteBatch = QueuedBatch<SQLiteTable>
+
+final class SQLiteWriteSession: WriteSession {
+    typealias Retention = RetentionPurge
+
+    private let database: Database
+    /// The watch over the file; nil in inline mode.
+    private let file: FileWatch?
+    private let limits: ServerLimits
+    private let now: @Sendable () -> Int64
+    private let reports: CommitReports
+    private let log: ServerLog
+    /// Whether each group has a savepoint, because one of them failed.
+    private var isApart = false
+
+    init(
+        _ database: Database,
+        file: FileWatch?,
+        limits: ServerLimits,
+        now: @escaping @Sendable () -> Int64,
+        reports: CommitReports,
+        log: ServerLog
+    ) {
+        self.database = database
+        self.file = file
+        self.limits = limits
+        self.now = now
+        self.reports = reports
+        self.log = log
+    }
+
+    static func uptime(after time: Duration) -> UInt64 { QueryStart().adding(time) }
+
+    var refusal: (any Error)? { file?.check() }
+
+    func perform(_ task: (Result<Database, any Error>) -> Void) { task(.success(database)) }
+
+    func purgeFailed(_ error: any Error) { file?.met(error) }
+
+    /// Whether the batch changes tables, or is known to read or store large rows.
+    ///
+    /// The sizes of rows are read only in tables that have large rows, so that other tables have no extra cost.
+    func isLarge(_ batch: SQLiteBatch) -> Bool {
+        if batch.changesTables { return true }
+        var bytes = 0
+        for (group, tables) in zip(batch.batch.groups, batch.tables) {
+            for (write, table) in zip(group.writes, tables)
+            where table.head.hasLargeRows.load(ordering: .relaxed) {
+                bytes += write.operation.bytes
+                if bytes > SQLiteWriteTransaction.smallBytes { return true }
+                guard write.operation.kind != .insert else { continue }
+                bytes +=
+                    (try? SQLiteWriteTransaction.weight(write.operation.id, table, database)) ?? 0
+                if bytes > SQLiteWriteTransaction.smallBytes { return true }
+            }
+        }
+        return false
+    }
+
+    // MARK: - Transactions
+
+    func begin() {
+        isApart = false
+        reports.isWriting.store(true, ordering: .relaxed)
+    }
+
+    func transaction(
+        _ batches: [SQLiteBatch],
+        _ body: (inout SQLiteWriteTransaction) throws -> Void
+    ) throws -> [TableStamp] {
+        var writes = SQLiteWriteTransaction(
+            database,
+            limits: limits,
+            now: now,
+            file: file,
+            isApart: isApart
+        )
+        let moved = try database.transaction {
+            try body(&writes)
+            return try writes.finish()
+        }
+        writes.advanceClocks()
+        return moved
+    }
+
+    func failed(_ error: any Error, _ batches: [SQLiteBatch]) -> WriteRecovery<SQLiteTable> {
+        guard isApart else {
+            isApart = true
+            // The flags were reset, but the timestamps that they caused were not committed.
+            for table in batches.lazy.flatMap(\.tables).joined() {
+                table.head.isCounted.store(true, ordering: .sequentiallyConsistent)
+            }
+            return .repeat
+        }
+        endTies(batches)
+        log.write(.error, "commit failed", ["cause": "\(error)"])
+        return .refuse(file?.met(error) ?? ServerError.notCommitted)
+    }
+
+    func committed(
+        _ stamps: [TableStamp],
+        _ batches: [SQLiteBatch],
+        _ outcomes: inout [[GroupOutcome]?]
+    ) throws {
+        endTies(batches)
+        file?.committed(stamps)
+        // If the file was moved away in the meantime, it may have the commit, but no server will find it.
+        if let refusal = file?.check() { throw refusal }
+        if !stamps.isEmpty { reports.listener.withLock { $0 }?.report(stamps) }
+    }
+
+    func end(_ stamps: [TableStamp]) { reports.isWriting.store(false, ordering: .relaxed) }
+
+    private func endTies(_ batches: [SQLiteBatch]) {
+        for table in batches.lazy.flatMap(\.tables).joined() { table.head.ties.transactionEnded() }
+    }
+}
+
+/// The commits of a writer, for other threads.
+final class CommitReports: Sendable {
+    /// Whether a write transaction is in progress.
+    let isWriting = Atomic(false)
+    let listener = Mutex<CommitListener?>(nil)
+}
+
+/// The listener that gets reports of commits.
+///
+/// A class, because a closure stored in a generic type is wrapped again at each use, and stays wrapped:
+/// after many commits a report would need more stack than a thread has.
+final class CommitListener: Sendable {
+    let report: @Sendable ([TableStamp]) -> Void
+
+    init(report: @escaping @Sendable ([TableStamp]) -> Void) { self.report = report }
+}

@@ -1,0 +1,365 @@
+// SQLiteWriteTransaction: the writes of one transaction. It reads rows, has their writes planned, stores the results,
+// and advances the tables' clocks.
+//
+// A commit timestamp is the time of a write in microseconds. The timestamps of a table strictly increase in commit
+// order, even if the wall clock steps back or the server restarts: the last one is stored with the table's definition
+// and written in the same transaction.
+
+import Synchronization
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+struct SQLiteWriteTransaction: WriteTransaction {
+    /// The least distance of two commit timestamps of a table.
+    ///
+    /// Classic clients page through the rows of one millisecond by `$skip`, and lose one if more than a page of 50
+    /// share it. With a distance of 25 microseconds, at most 40 do.
+    static let spacing: Int64 = 25
+
+    /// How far timestamps may run ahead of the wall clock to leave a counted millisecond.
+    private static let aheadMax: Int64 = 1_000_000
+
+    let database: Database
+    let now: @Sendable () -> Int64
+    var time: Int64 { now() }
+    let limits: ServerLimits
+    /// Whether a table or column was created.
+    var hasGrown = false
+    private let file: FileWatch?
+    /// Whether each group has a savepoint.
+    private let isApart: Bool
+    private let bases: MergeBases
+    private let ledger: Ledger
+    /// The entries that were added to the ledger, and their bytes by caller.
+    private var ledgerPuts = (count: 0, bytes: [String: Int]())
+    private var stamps: [String: Int64] = [:]
+    private var moved: Set<String> = []
+    /// The tables that the current group was the first to write to.
+    private var movedByGroup: [SQLiteTable] = []
+    private var clocks: [String: KnownClock] = [:]
+    var grown: Table?
+    var budget = AnswerBudget()
+    /// The bytes of the rows that were read and built, including those of rejected writes.
+    private(set) var bytes = 0
+
+    /// A write with a row of more bytes is a large one.
+    static let smallBytes = 64 << 10
+
+    /// A transaction begins no more batches once its rows, read and built, have this many bytes, or its answers,
+    /// which are all in memory until the commit.
+    ///
+    /// A small write waits at most for this many bytes of large writes, and for the batch that exceeds the limit.
+    private static let bytesMax = 4 << 20
+
+    init(
+        _ database: Database,
+        limits: ServerLimits,
+        now: @escaping @Sendable () -> Int64,
+        file: FileWatch?,
+        isApart: Bool
+    ) {
+        self.database = database
+        self.file = file
+        self.isApart = isApart
+        self.limits = limits
+        ledger = Ledger(database: database, limits: limits)
+        bases = MergeBases(database: database, versionsMax: limits.mergeBases)
+        self.now = now
+    }
+
+    /// A change of tables is a transaction of its own, so that small writes follow it soon.
+    func isFull(answerBytes: Int) -> Bool { max(answerBytes, bytes) >= Self.bytesMax || hasGrown }
+
+    mutating func apply(
+        _ group: [WriteBatch.Write],
+        in tables: [SQLiteTable],
+        within budget: AnswerBudget
+    ) throws -> GroupOutcome {
+        guard isApart else { return try applyAll(group, in: tables, within: budget) }
+        let result = Result {
+            try database.savepoint { try applyAll(group, in: tables, within: budget) }
+        }
+        // A full disk rolls back the whole transaction and not only the savepoint.
+        guard database.isInTransaction else { throw ServerError.notCommitted }
+        switch result {
+        case .success(let outcome): return outcome
+        case .failure(let error):
+            if let refusal = file?.met(error) { throw refusal }
+            return .failed(at: nil, SQLiteRefusal.ofWrite(error, database))
+        }
+    }
+
+    /// Executes the writes of a group: all of them, or none.
+    private mutating func applyAll(
+        _ group: [WriteBatch.Write],
+        in tables: [SQLiteTable],
+        within budget: AnswerBudget
+    ) throws -> GroupOutcome {
+        movedByGroup.removeAll(keepingCapacity: true)
+        let putsBefore = ledgerPuts
+        do {
+            guard group.count > 1 else { return try applyEach(group, in: tables, within: budget) }
+            return try database.savepoint {
+                let outcome = try applyEach(group, in: tables, within: budget)
+                guard outcome.isDone else { throw Undone(outcome: outcome) }
+                return outcome
+            }
+        } catch {
+            forgetGroup(putsBefore)
+            guard let undone = error as? Undone<GroupOutcome> else { throw error }
+            return undone.outcome
+        }
+    }
+
+    /// Forgets the changes of a group that was undone, so that they are not reported.
+    ///
+    /// Its timestamps are not assigned again in this transaction.
+    private mutating func forgetGroup(_ putsBefore: (count: Int, bytes: [String: Int])) {
+        ledgerPuts = putsBefore
+        for table in movedByGroup {
+            moved.remove(table.clock)
+            clocks[table.clock] = nil
+            // The flag may have been reset, but the timestamp that it caused was undone.
+            table.head.isCounted.store(true, ordering: .sequentiallyConsistent)
+        }
+    }
+
+    func find(_ key: RepeatKey, at time: Int64) throws -> LedgerFinding {
+        try ledger.find(key, at: time)
+    }
+
+    mutating func keep(
+        _ key: RepeatKey,
+        _ operation: WriteOperation,
+        _ outcome: WriteOutcome,
+        at time: Int64
+    ) throws {
+        let (caller, bytes) = try ledger.put(key, operation, outcome, now: time)
+        ledgerPuts.bytes[caller, default: 0] += bytes
+        ledgerPuts.count += 1
+    }
+
+    mutating func perform(
+        _ operation: WriteOperation,
+        in table: SQLiteTable
+    ) throws -> WriteOutcome {
+        let stamp = try nextStamp(table)
+        let planner = WritePlanner(table.table, limits: limits)
+        // The id of a new row is seldom taken, and if it is, the insert fails.
+        if operation.kind == .insert, operation.basis == nil,
+            case .plan(let plan) = planner.plan(operation, on: nil, stamp: stamp.value)
+        {
+            count(plan.outcome.row?.json.count ?? 0, table)
+            guard budget.hasRoom(for: plan.outcome) else { return .refused(.noRoomInBatch) }
+            if try execute(plan.change, stamp, table) {
+                try audit(plan.change, operation, stamp, table)
+                return plan.outcome
+            }
+        }
+        let stored = try Self.image(operation.id, table, database)
+        count(stored?.bytes ?? 0, table)
+        var step = planner.plan(operation, on: stored, stamp: stamp.value)
+        if case .readBase(let version) = step {
+            let base = try bases.values(operation.id, version, of: table)
+            step = planner.plan(operation, on: stored, stamp: stamp.value, base: .read(base))
+        }
+        guard case .plan(let plan) = step else {
+            throw SQLiteError.unexpected("a write could not be planned")
+        }
+        count(plan.outcome.row?.json.count ?? 0, table)
+        guard budget.hasRoom(for: plan.outcome) else { return .refused(.noRoomInBatch) }
+        guard try execute(plan.change, stamp, table) else {
+            throw SQLiteError.unexpected("a planned write could not be done")
+        }
+        try audit(plan.change, operation, stamp, table)
+        return plan.outcome
+    }
+
+    /// Writes the audit entry, for tables that are audited.
+    private func audit(
+        _ change: WritePlan.Change,
+        _ operation: WriteOperation,
+        _ stamp: NextStamp,
+        _ table: SQLiteTable
+    ) throws {
+        let entry = AuditEntry(change, by: operation, in: table.table, stamp: stamp.value)
+        if let entry { try AuditLog.put(entry, database) }
+    }
+
+    mutating func count(_ bytes: Int, _ table: SQLiteTable) {
+        self.bytes += bytes
+        guard bytes > Self.smallBytes else { return }
+        table.head.hasLargeRows.store(true, ordering: .relaxed)
+    }
+
+    // MARK: - Rows
+
+    /// Returns the size of the stored row in bytes; 0 if it does not exist.
+    static func weight(_ id: String, _ table: SQLiteTable, _ database: Database) throws -> Int {
+        try stored(id, table, database) { table.bytes($0) } ?? 0
+    }
+
+    /// Returns the row.
+    ///
+    /// - Throws: The error of `bounds` if the row is too large.
+    static func row(
+        _ id: String,
+        _ table: SQLiteTable,
+        _ database: Database,
+        _ bounds: RowBounds = RowBounds()
+    ) throws -> StoredRow? {
+        try stored(id, table, database) { try table.row($0, bounds) }
+    }
+
+    func image(_ id: String, _ table: SQLiteTable) throws -> RowImage? {
+        try Self.image(id, table, database)
+    }
+
+    static func image(
+        _ id: String,
+        _ table: SQLiteTable,
+        _ database: Database
+    ) throws -> RowImage? {
+        try stored(id, table, database) { table.image($0) }
+    }
+
+    private static func stored<Result>(
+        _ id: String,
+        _ table: SQLiteTable,
+        _ database: Database,
+        _ read: (Statement) throws -> Result
+    ) throws -> Result? {
+        let statement = try database.prepare(table.selectRow)
+        defer { statement.reset() }
+        statement.bind(1, text: id)
+        return try statement.step() ? try read(statement) : nil
+    }
+
+    /// Stores the planned row; returns false if the id of an insert is taken.
+    private mutating func execute(
+        _ change: WritePlan.Change,
+        _ stamp: NextStamp,
+        _ table: SQLiteTable
+    ) throws -> Bool {
+        switch change {
+        case .nothing: return true
+        case .insert(let image):
+            guard try insert(image, table) else { return false }
+            take(stamp, table)
+        case .update(let image, let columns, let old):
+            table.head.ties.rowLeaves(old.updatedAt)
+            if table.keepsBases {
+                if image.isDeleted, table.table.definition.tombstones == .bare {
+                    try MergeBases.drop(old.id, of: table.name, database)
+                } else {
+                    try bases.keep(old, of: table)
+                }
+            }
+            if table.log.isNeeded(for: old, image) {
+                try table.log.keep(
+                    old.id,
+                    stamp: stamp.value,
+                    isDeleted: image.isDeleted,
+                    database
+                )
+            }
+            try update(image, columns, table)
+            take(stamp, table)
+        case .remove(let old):
+            table.head.ties.rowLeaves(old.updatedAt)
+            try table.log.keep(old.id, stamp: stamp.value, isDeleted: true, database)
+            let statement = try database.prepare(table.delete)
+            statement.bind(1, text: old.id)
+            try statement.run()
+            take(stamp, table)
+            if table.keepsBases { try MergeBases.drop(old.id, of: table.name, database) }
+        }
+        return true
+    }
+
+    private func insert(_ image: RowImage, _ table: SQLiteTable) throws -> Bool {
+        let statement = try database.prepare(table.insert)
+        statement.bind(1, text: image.id)
+        var index: Int32 = 2
+        for value in image.values {
+            statement.bind(index, value)
+            index += 1
+        }
+        statement.bind(index, integer: image.createdAt)
+        statement.bind(index + 1, integer: image.updatedAt)
+        statement.bind(index + 2, integer: image.version)
+        statement.bind(index + 3, integer: image.isDeleted ? 1 : 0)
+        try statement.run()
+        return database.changes > 0
+    }
+
+    private func update(_ image: RowImage, _ columns: [Int], _ table: SQLiteTable) throws {
+        let statement = try database.prepare(table.update(columns))
+        statement.bind(1, text: image.id)
+        statement.bind(2, integer: image.updatedAt)
+        statement.bind(3, integer: image.version)
+        statement.bind(4, integer: image.isDeleted ? 1 : 0)
+        for (offset, place) in columns.enumerated() {
+            statement.bind(Int32(offset + 5), image.values[place])
+        }
+        try statement.run()
+    }
+
+    // MARK: - Clocks
+
+    /// A commit timestamp that is proposed but not assigned yet.
+    private struct NextStamp {
+        var value: Int64
+        /// Whether it begins another millisecond because a client counts the rows of the last one.
+        var endsCount: Bool
+    }
+
+    private func nextStamp(_ table: SQLiteTable) throws -> NextStamp {
+        let last =
+            try stamps[table.clock]
+            ?? database.integer(ServerSchema.readStamp, [.text(table.name)]) ?? 0
+        let now = now()
+        let stamp = max(last + Self.spacing, now)
+        let isCounted = table.head.isCounted.load(ordering: .sequentiallyConsistent)
+        guard isCounted, stamp / 1000 == last / 1000, stamp - now < Self.aheadMax else {
+            return NextStamp(value: stamp, endsCount: isCounted)
+        }
+        return NextStamp(value: (last / 1000 + 1) * 1000, endsCount: isCounted)
+    }
+
+    /// Assigns the commit timestamp to the row that was just stored.
+    private mutating func take(_ stamp: NextStamp, _ table: SQLiteTable) {
+        if stamp.endsCount { table.head.isCounted.store(false, ordering: .sequentiallyConsistent) }
+        stamps[table.clock] = stamp.value
+        guard moved.insert(table.clock).inserted else { return }
+        movedByGroup.append(table)
+        clocks[table.clock] = table.head.clock
+    }
+
+    /// Performs the last step before the commit: writes the clocks of the changed tables, and drops old entries of
+    /// the ledger in proportion to the new ones.
+    ///
+    /// - Returns: These tables with their clocks.
+    func finish() throws -> [TableStamp] {
+        if ledgerPuts.count > 0 {
+            try ledger.charge(ledgerPuts.bytes, count: ledgerPuts.count)
+        }
+        return try moved.sorted().map { name in
+            let stamp = stamps[name] ?? 0
+            try database.prepare(ServerSchema.putStamp).run([.text(name), .integer(stamp)])
+            return TableStamp(table: name, stamp: stamp)
+        }
+    }
+
+    /// Performs the first step after the commit, before any answer: a read that begins after an answer must see its
+    /// write.
+    func advanceClocks() {
+        for (name, clock) in clocks { clock.advance(to: stamps[name] ?? 0) }
+    }
+}
+
+/// The error that undoes a savepoint.
+struct Undone<Outcome: Sendable>: Error {
+    var outcome: Outcome
+}

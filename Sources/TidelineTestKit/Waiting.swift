@@ -1,0 +1,31 @@
+// Waiting: a condition that becomes true after other tasks have run, with a limit.
+
+/// Waits until a condition holds, and lets other tasks run meanwhile.
+///
+/// - Throws: ``WaitTooLong`` if it does not hold within the limit, so that a test fails instead of hanging.
+package func until(
+    within limit: Duration = .seconds(60),
+    isolation: isolated (any Actor)? = #isolation,
+    file: StaticString = #fileID,
+    line: UInt = #line,
+    _ condition: () async throws -> Bool
+) async throws {
+    let deadline = ContinuousClock.now + limit
+    var turns = 0
+    while try await !condition() {
+        guard ContinuousClock.now < deadline else {
+            throw WaitTooLong(place: "\(file):\(line)", limit: limit)
+        }
+        turns += 1
+        // A loop without a pause keeps threads from other tests that are running.
+        if turns > 20 { try? await Task.sleep(for: .milliseconds(1)) }
+        await Task.yield()
+    }
+}
+
+package struct WaitTooLong: Error, CustomStringConvertible {
+    let place: String
+    let limit: Duration
+
+    package var description: String { "the condition at \(place) did not hold within \(limit)" }
+}

@@ -1,0 +1,136 @@
+// Types are small: at most 40 methods, in at most three files of their module.
+//
+// Counted are methods, initializers and subscripts that other files can call, without static ones: errors by name and
+// other constants belong to the feature that they are about.
+
+import Foundation
+import Testing
+
+@Suite struct TypeSizeTests {
+    private static let methodsMax = 40
+    private static let filesMax = 3
+
+    /// The types that are larger, each with its number of files and the reason.
+    ///
+    /// The numbers may only fall.
+    private static let exceptions: [String: (files: Int, reason: String)] = [
+        "Tideline.QueueReader": (13, "Queries of the queue, next to the feature that needs them."),
+        "Tideline.QueueTransaction": (11, "Changes of the queue, next to their feature."),
+        "Tideline.SQLiteStore": (6, "Optional requirements of LocalStore, a file for each group."),
+        "Tideline.RemoteService": (6, "Requests, next to the feature that sends them."),
+        "Tideline.Column": (5, "Operators and functions of queries, by kind."),
+        "Tideline.SyncTable": (4, "The public API of a table, by verb."),
+        "TidelineCommand.Doctor": (4, "The checks of the doctor, by subject."),
+        "TidelineCore.QueryExpression": (4, "The meanings of an expression, by kind."),
+        "TidelineCore.FilterRenderer": (4, "The functions of SQL, by kind."),
+        "TidelineHTTP.HTTPWorker": (5, "The work on a connection, by phase, on one event loop."),
+        "TidelineServer.ServerConfiguration": (9, "The keys of the configuration, by section."),
+        "TidelineServerCore.RequestHandler": (4, "Batches and the dashboard are routed apart."),
+        "TidelineServerCore.ServerResponse": (5, "Responses of a feature, next to it."),
+        "TidelineServerPostgres.PostgresCare": (5, "Maintenance commands, by command."),
+        "TidelineServerPostgres.PostgresWriteTransaction": (4, "Reads and external writes apart."),
+        "TidelineTestKit.TableStoreConformance": (4, "The checks of stores, by subject."),
+    ]
+
+    private struct Size: Hashable {
+        var files: Set<String> = []
+        var methods = 0
+        var isDeclared = false
+    }
+
+    @Test func typesAreSmall() throws {
+        let sizes = Self.sizes(try Repository.swiftFiles().filter { $0.isIn("Sources") })
+        expectNone(Self.tooLarge(sizes, Self.exceptions.mapValues(\.files)))
+        for (name, exception) in Self.exceptions {
+            let files = sizes[name]?.files.count ?? 0
+            #expect(files == exception.files, "\(name): lower the exception to \(files)")
+            #expect(!exception.reason.isEmpty)
+        }
+    }
+
+    @Test func theRuleCanFail() {
+        let type = SourceFile(path: "Sources/A/T.swift", text: "struct T {\n}\n")
+        let parts = (0..<3).map { number in
+            SourceFile(
+                path: "Sources/A/T+\(number).swift",
+                text: "extension T {\n    func a() {\n        func b() {}\n    }\n}\n"
+            )
+        }
+        let sizes = Self.sizes([type] + parts)
+        #expect(sizes["A.T"]?.methods == 3)
+        #expect(Self.tooLarge(sizes, [:]).count == 1)
+        #expect(Self.tooLarge(sizes, ["A.T": 4]).isEmpty)
+        #expect(Self.tooLarge(Self.sizes([type] + parts.dropLast()), [:]).isEmpty)
+        let methods = (0...Self.methodsMax).map { "    func f\($0)() {}\n" }.joined()
+        let long = SourceFile(path: "Sources/A/U.swift", text: "struct U {\n\(methods)}\n")
+        #expect(Self.tooLarge(Self.sizes([long]), [:]).count == 1)
+        // An extension of another module's type is not a part of it.
+        #expect(Self.tooLarge(Self.sizes(parts + [long]), ["A.U": 1]).isEmpty)
+    }
+
+    private static func tooLarge(_ sizes: [String: Size], _ allowed: [String: Int]) -> [Finding] {
+        sizes.filter { name, size in
+            size.isDeclared && allowed[name] == nil
+                && (size.files.count > filesMax || size.methods > methodsMax)
+        }
+        .sorted { $0.key < $1.key }
+        .map { name, size in
+            Finding(
+                path: name,
+                message: "\(size.methods) methods in \(size.files.count) files; at most "
+                    + "\(methodsMax) in \(filesMax). Make two types of it."
+            )
+        }
+    }
+
+    /// The sizes of the types of these files, by module and name.
+    private static func sizes(_ files: [SourceFile]) -> [String: Size] {
+        var sizes: [String: Size] = [:]
+        for file in files {
+            let module = file.path.split(separator: "/")[1]
+            var current: String?
+            for line in file.code {
+                if let declaration = declaration(line) {
+                    let name = "\(module).\(declaration.name)"
+                    current = line.hasSuffix("}") ? nil : name
+                    guard !declaration.isExtension else { continue }
+                    sizes[name, default: Size()].isDeclared = true
+                    sizes[name, default: Size()].files.insert(file.path)
+                } else if line.hasPrefix("}") {
+                    current = nil
+                } else if let current, isMethod(line) {
+                    sizes[current, default: Size()].methods += 1
+                    sizes[current, default: Size()].files.insert(file.path)
+                }
+            }
+        }
+        return sizes
+    }
+
+    private static func declaration(_ line: Substring) -> (name: String, isExtension: Bool)? {
+        guard let first = line.first, first.isLetter || first == "@" else { return nil }
+        var words = line.split { !$0.isLetter && !$0.isNumber && $0 != "_" && $0 != "@" }[...]
+        let kinds: Set<Substring> = ["class", "struct", "enum", "actor", "protocol", "extension"]
+        while let word = words.popFirst() {
+            guard kinds.contains(word) else { continue }
+            guard let name = words.first, name.first?.isUppercase == true else { return nil }
+            return (String(name), word == "extension")
+        }
+        return nil
+    }
+
+    /// Whether a line declares a method of the type around it that other files can call.
+    private static func isMethod(_ line: Substring) -> Bool {
+        guard line.hasPrefix("    "), line.dropFirst(4).first?.isLetter == true else {
+            return false
+        }
+        let words = line.split { !$0.isLetter && $0 != "_" }
+        guard let place = words.firstIndex(where: { ["func", "init", "subscript"].contains($0) })
+        else { return false }
+        let allowed: Set<Substring> = [
+            "public", "package", "mutating", "nonmutating", "override", "final", "convenience",
+            "required", "isolated", "nonisolated", "consuming", "borrowing", "set",
+        ]
+        return words[..<place].allSatisfy(allowed.contains)
+    }
+}
