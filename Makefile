@@ -14,6 +14,9 @@ TEST_LIMIT ?= 2700
 # thread sanitizer.
 CHECK_LIMIT ?= 4200
 
+# The same of `make protocol`, with a build of everything.
+PROTOCOL_LIMIT ?= 1800
+
 # The seeds of `make simulation`: a count, or the first one and a count.
 SEEDS ?= 10000
 
@@ -124,9 +127,10 @@ cipher:
 	    --filter '^TidelineSyncTests\.($(CIPHER_SUITES))Tests' --skip '/($(CIPHER_SKIPPED))\('
 
 protocol:
-	@scripts/bootstrap test
-	swift build --build-tests
-	TIDELINE_STORE=postgres $(TEST) --filter '$(PROTOCOL)'
+	@scripts/timed --limit $(PROTOCOL_LIMIT) \
+	    'packages' 'scripts/bootstrap test' \
+	    'build' 'swift build --build-tests' \
+	    'routes on PostgreSQL' 'TIDELINE_STORE=postgres $(TEST) --filter "$(PROTOCOL)" $(call report,protocol)'
 
 allocations:
 	@scripts/bootstrap check

@@ -1,5 +1,7 @@
 // Waiting: a condition that becomes true after other tasks have run, with a limit.
 
+import Foundation
+
 /// Waits until a condition holds, and lets other tasks run meanwhile.
 ///
 /// - Throws: ``WaitTooLong`` if it does not hold within the limit, so that a test fails instead of hanging.
@@ -20,6 +22,24 @@ package func until(
         // A loop without a pause keeps threads from other tests that are running.
         if turns > 20 { try? await Task.sleep(for: .milliseconds(1)) }
         await Task.yield()
+    }
+}
+
+/// Waits on a thread of its own until a condition holds.
+///
+/// - Throws: ``WaitTooLong`` if it does not hold within the limit.
+package func blockingUntil(
+    within limit: Duration = .seconds(60),
+    file: StaticString = #fileID,
+    line: UInt = #line,
+    _ condition: () throws -> Bool
+) throws {
+    let deadline = ContinuousClock.now + limit
+    while try !condition() {
+        guard ContinuousClock.now < deadline else {
+            throw WaitTooLong(place: "\(file):\(line)", limit: limit)
+        }
+        Thread.sleep(forTimeInterval: 0.001)
     }
 }
 

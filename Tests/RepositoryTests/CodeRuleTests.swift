@@ -142,6 +142,24 @@ struct CodeRuleTests {
         #expect(leftovers(SourceFile(path: path, text: text)).count == count)
     }
 
+    @Test func testsWaitWithALimit() throws {
+        let files = try Repository.swiftFiles().filter { $0.isIn("Tests") }
+        expectNone(files.flatMap(endlessWaits))
+    }
+
+    @Test(arguments: [
+        ("while !gate.isSet { usleep(1000) }", 1),
+        ("while list.isLoading {\n    try await Task.sleep(for: .milliseconds(1))\n}", 1),
+        ("while turns < 50, list.isLoading { usleep(10) }", 0),
+        ("while !Task.isCancelled { try await Task.sleep(for: .seconds(1)) }", 0),
+        ("try await until { !list.isLoading }", 0),
+        ("for _ in 0..<20 where isLoading { usleep(10) }", 0),
+        ("while !rest.isEmpty {\n    rest.removeFirst()\n}", 0),
+    ])
+    func waitRuleCanFail(text: String, count: Int) {
+        #expect(endlessWaits(SourceFile(path: "Tests/A.swift", text: text)).count == count)
+    }
+
     @Test func everyFileBeginsWithItsRole() throws {
         expectNone(try Repository.swiftFiles().flatMap(missingRole))
     }
@@ -237,6 +255,23 @@ private func leftovers(_ file: SourceFile) -> [Finding] {
         "\(found)…) in a library. Log it, or return it."
     }
     return findings
+}
+
+/// Loops that only sleep until a condition holds, and would hang the run of tests if it never does.
+///
+/// A loop with an end is one that counts, is cancelled, or does something else than sleep.
+private func endlessWaits(_ file: SourceFile) -> [Finding] {
+    let sleeps = ["Task.sleep", "Thread.sleep", "usleep("]
+    let ends = [" < ", "isCancelled"]
+    let lines = file.lines
+    return lines.indices.compactMap { index in
+        let line = lines[index].drop(while: \.isWhitespace)
+        guard line.hasPrefix("while "), !ends.contains(where: line.contains) else { return nil }
+        let body = line.hasSuffix("{") && index + 1 < lines.count ? lines[index + 1] : String(line)
+        guard sleeps.contains(where: body.contains) else { return nil }
+        let message = "A wait without a limit. Use `until` or `blockingUntil` of TidelineTestKit."
+        return Finding(path: file.path, line: index + 1, message: message)
+    }
 }
 
 /// Places of `code` that have no comment directly above which names one of `words`.

@@ -48,7 +48,7 @@ struct KnownLocks {
             counter.unguarded = 1
             counter.isDone.store(true, ordering: .releasing)
         }
-        while !counter.isDone.load(ordering: .acquiring) { usleep(100) }
+        for _ in 0..<600_000 where !counter.isDone.load(ordering: .acquiring) { usleep(100) }
         #expect(counter.unguarded == 1)
     }
 }

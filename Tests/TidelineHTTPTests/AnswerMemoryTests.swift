@@ -172,7 +172,7 @@ struct SlowReaderTests {
             func stall(_ path: String, beside held: Int) throws -> RawClient {
                 let client = try RawClient(port: port, receiveBuffer: 4096)
                 try client.send(get(path))
-                while traffic.answers.held <= held { usleep(10_000) }
+                try blockingUntil { traffic.answers.held > held }
                 return client
             }
             let first = try stall("/first", beside: 0)

@@ -6,6 +6,7 @@ import Synchronization
 import Testing
 import TidelineHTTP
 import TidelineServerCore
+import TidelineTestKit
 
 @Suite(.timeLimit(.minutes(10))) struct CallerConnectionTests {
     /// The log lines at level warning.
@@ -152,7 +153,7 @@ import TidelineServerCore
                 try client.send(almost)
                 return client
             }
-            while traffic.requestBytes.current < 190_000 { usleep(10_000) }
+            try blockingUntil { traffic.requestBytes.current >= 190_000 }
             for number in 0..<3 {
                 let other = try RawClient(port: port, host: "127.0.0.1")
                 try other.send(head("10.0.0.2"))

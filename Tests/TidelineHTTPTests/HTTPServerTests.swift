@@ -6,6 +6,7 @@ import Testing
 import TidelineCore
 import TidelineHTTP
 import TidelineServerCore
+import TidelineTestKit
 
 struct HTTPServerTests {
     @Test func connectionIsReused() async throws {
@@ -231,14 +232,14 @@ struct HTTPServerTests {
                 }
             }
             sender.start()
-            while answered.withLock({ $0 }) == 0 && !sender.isFinished { usleep(1000) }
+            try blockingUntil { answered.withLock { $0 } > 0 || sender.isFinished }
             for number in 0..<20 {
                 let answer = try RawClient(port: port).ask(get("/\(number)"))
                 #expect(answer.text.hasPrefix("GET|/\(number)|"))
             }
             #expect(answered.withLock { $0 } > 0 && !sender.isFinished)
             isOver.withLock { $0 = true }
-            while !sender.isFinished { usleep(1000) }
+            try blockingUntil { sender.isFinished }
         }
     }
 
@@ -334,7 +335,7 @@ struct HTTPServerTests {
                 return caller
             }
             // Nearly all of both bodies is in memory; the size of a usual head is not counted.
-            while traffic.requestBytes.current < 190_000 { usleep(10_000) }
+            try blockingUntil { traffic.requestBytes.current >= 190_000 }
             for _ in 0..<8 {
                 let other = try RawClient(port: port)
                 try other.send(head)

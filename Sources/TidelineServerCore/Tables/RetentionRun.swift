@@ -65,9 +65,9 @@ package final class RetentionRun<Steps: RetentionSteps>: Sendable {
     ///
     /// `newest` is the newest commit timestamp that the database had.
     package func begin(_ newest: Int64?, _ connection: Steps.Connection) throws {
-        let (wall, memory) = try steps.readTime(connection)
-        _ = try removalTime(wall, memory, newest, connection)
-        ClockAhead.report(try steps.stamps(connection), now: wall, to: log, metrics)
+        let (reading, memory) = try readTime(connection)
+        _ = try removalTime(reading, memory, newest, connection)
+        ClockAhead.report(try steps.stamps(connection), now: reading.wall, to: log, metrics)
     }
 
     /// Runs a step; returns how many rows it removed.
@@ -76,12 +76,14 @@ package final class RetentionRun<Steps: RetentionSteps>: Sendable {
         of round: PurgeRound,
         _ connection: Steps.Connection
     ) throws -> Int {
-        let (wall, memory) = try steps.readTime(connection)
+        let (reading, memory) = try readTime(connection)
         if step == .clocks {
-            let ahead = try steps.stamps(connection).map { ClockAhead.seconds($0.stamp, now: wall) }
+            let ahead = try steps.stamps(connection).map {
+                ClockAhead.seconds($0.stamp, now: reading.wall)
+            }
             metrics.clockAhead.set(Int(clamping: ahead.max() ?? 0))
         }
-        let time = try removalTime(wall, memory, nil, connection)
+        let time = try removalTime(reading, memory, nil, connection)
         let removed = try steps.run(step, of: round, connection, time: time)
         metrics.purged(step, removed.count)
         if let bytes = removed.ledgerBytes { metrics.ledgerBytes.set(bytes) }
@@ -89,15 +91,22 @@ package final class RetentionRun<Steps: RetentionSteps>: Sendable {
         return removed.count
     }
 
+    /// Reads both clocks and the time record of the database.
+    private func readTime(
+        _ connection: Steps.Connection
+    ) throws -> (TrustedTime.Reading, TrustedTime.Memory?) {
+        let (wall, memory) = try steps.readTime(connection)
+        return (TrustedTime.Reading(wall: wall, steady: steady()), memory)
+    }
+
     /// Returns the time by which expired rows are removed; nil if the wall clock is doubted.
     private func removalTime(
-        _ wall: Int64,
+        _ reading: TrustedTime.Reading,
         _ memory: TrustedTime.Memory?,
         _ newest: Int64?,
         _ connection: Steps.Connection
     ) throws -> RemovalTime? {
-        let reading = TrustedTime.Reading(wall: wall, steady: steady())
-        return try state.withLock { state in
+        try state.withLock { state in
             switch state.time.take(reading, memory: memory, newest: newest) {
             case .trusted(let time, let memory):
                 if let memory { try steps.store(memory, connection) }

@@ -16,7 +16,9 @@ struct RetentionPurge: RetentionSteps {
     let heads: TableHeads
 
     func readTime(_ database: Database) throws -> (wall: Int64, memory: TrustedTime.Memory?) {
-        (now(), try ReceiptTimes.memory(database))
+        let memory = try ReceiptTimes.memory(database)
+        // The last of all: the steady clock is read after it, and both have to show the same moment.
+        return (now(), memory)
     }
 
     func store(_ memory: TrustedTime.Memory, _ database: Database) throws {

@@ -4,6 +4,7 @@ import Foundation
 import Testing
 import Tideline
 import TidelineCore
+import TidelineTestKit
 
 extension ProcessTests {
     struct RestoreTests {
@@ -41,8 +42,8 @@ extension ProcessTests {
                     .headers["Tideline-Epoch"]
                 let writer = Task { await Self.write(server) }
                 // The backup is made during its writes.
-                while try await server.wire.send("GET", "/tables/TodoItem/w10").status != 200 {
-                    try await Task.sleep(for: .milliseconds(5))
+                try await until {
+                    try await server.wire.send("GET", "/tables/TodoItem/w10").status == 200
                 }
                 let file = workspace.path("backup.db")
                 let backup = try await Self.tideline(workspace, "backup", file)

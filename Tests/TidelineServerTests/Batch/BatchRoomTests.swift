@@ -32,7 +32,7 @@ import TidelineTestKit
         let (within, gate) = (ServerTraffic.Counter(), Flag())
         let held = Endpoint("GET", "/api/held") { _ in
             within.add()
-            while !gate.isSet { try await Task.sleep(for: .milliseconds(1)) }
+            try await until { gate.isSet }
             return ServerResponse(status: 200)
         }
         let door = try await Self.door(traffic, [held])
@@ -47,7 +47,7 @@ import TidelineTestKit
                 return await door.batch(parts).partStatuses
             }
         }
-        while within.current < 6 { try await Task.sleep(for: .milliseconds(1)) }
+        try await until { within.current >= 6 }
         // Three of them have pages, the others have none.
         #expect((1_800_000..<2_000_000).contains(traffic.answersHeld))
         let writes = (0..<100).map {

@@ -184,9 +184,7 @@ struct PostgresCareTests {
         let connection = try PostgresConnection(PostgresAddress(other))
         try connection.run("SELECT pg_switch_wal()")
         let archived = "SELECT archived_count FROM pg_stat_archiver"
-        while try connection.run(archived).integer(0, 0) == 0 {
-            Thread.sleep(forTimeInterval: 0.05)
-        }
+        try blockingUntil { try connection.run(archived).integer(0, 0) != 0 }
         let found = try #require(try Self.database([], other).backupAdvice())
         #expect(found.isReady, "\(found)")
     }

@@ -204,7 +204,7 @@ struct RowLockTests {
             defer { isDone.set() }
             return try await OwnedTable.put("bob", of: "ann", by: .merge, store, table)
         }
-        while !isDone.isSet, !holders.isEmpty {
+        for _ in 0..<holders.count where !isDone.isSet {
             try await Task.sleep(for: .milliseconds(300))
             try holders.removeFirst().execute("COMMIT")
         }

@@ -178,7 +178,7 @@ import TidelineTestKit
             let (isFirst, gate) = (Flag(), Flag())
             try await door.store.watch { _ in
                 guard isFirst.isSet else { return isFirst.set() }
-                if commits.add() == 1 { while !gate.isSet { usleep(1000) } }
+                if commits.add() == 1 { try? blockingUntil { gate.isSet } }
             }
             func write(_ number: Int) -> Task<Int, Never> {
                 Task {
@@ -216,7 +216,7 @@ import TidelineTestKit
             try await door.store.watch { stamps in
                 commits.withLock { $0 += stamps.map(\.table) }
                 guard isHeld.isSet else { return isHeld.set() }
-                while !gate.isSet { usleep(1000) }
+                try? blockingUntil { gate.isSet }
             }
             commits.withLock { $0 = [] }
             let first = Task { await door.send("POST", "/tables/Other", "{}").status }

@@ -8,6 +8,7 @@ import TidelineSQLite
 import TidelineServer
 import TidelineServerCore
 import TidelineServerSQLite
+import TidelineTestKit
 
 @Suite struct DatabaseFileTests {
     struct Case: Sendable, CustomTestStringConvertible {
@@ -220,8 +221,8 @@ import TidelineServerSQLite
             let other = try Database(path: directory + "/a.db")
             try other.execute("BEGIN IMMEDIATE")
             let start = Task { try await server.start() }
-            while !FileManager.default.fileExists(atPath: directory + "/a.db-lock") {
-                try await Task.sleep(for: .milliseconds(1))
+            try await until {
+                FileManager.default.fileExists(atPath: directory + "/a.db-lock")
             }
             await server.stop()
             try other.execute("COMMIT")

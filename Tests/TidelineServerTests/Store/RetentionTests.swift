@@ -7,6 +7,7 @@ import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 import TidelineServerSQLite
+import TidelineTestKit
 
 @Suite struct RetentionTests {
     private static let day: Int64 = 86_400_000_000
@@ -25,9 +26,7 @@ import TidelineServerSQLite
         until holds: (Int64) -> Bool
     ) async throws {
         let file = try Database(path: path, mode: .readOnly)
-        while try !holds(file.integer(sql) ?? 0) {
-            try await Task.sleep(for: .milliseconds(5))
-        }
+        try await until { try holds(file.integer(sql) ?? 0) }
     }
 
     // MARK: - The ledger

@@ -112,9 +112,7 @@ import TidelineTestKit
             }
             for (index, query) in queries.enumerated() {
                 let wanted = try await todos.read(query).items
-                while shown.items.withLock({ $0[index] }) != wanted {
-                    try await Task.sleep(for: .milliseconds(5))
-                }
+                try await until { shown.items.withLock { $0[index] } == wanted }
             }
         }
     }

@@ -4,6 +4,7 @@ import Foundation
 import Testing
 import Tideline
 import TidelineCore
+import TidelineTestKit
 
 @Suite(.timeLimit(.minutes(10))) struct ObserveTests {
     private let transport = ScriptedTransport()
@@ -44,7 +45,7 @@ import TidelineCore
         #expect(try await lists.next()?.count == 0)
         try await todos.insert(Todo(id: "first"))
         #expect(try await lists.next()?.count == 1)
-        while rests.count < 1 { try await Task.sleep(for: .milliseconds(1)) }
+        try await until { rests.count >= 1 }
         for round in 1...3 {
             let before = store.reads
             for number in 0..<50 { try await todos.insert(Todo(id: "\(round) \(number)")) }
@@ -52,7 +53,7 @@ import TidelineCore
             rests.end()
             #expect(try await lists.next()?.count == 1 + round * 50)
             #expect(store.reads == before + 1)
-            while rests.count < 1 + round { try await Task.sleep(for: .milliseconds(1)) }
+            try await until { rests.count >= 1 + round }
         }
     }
 

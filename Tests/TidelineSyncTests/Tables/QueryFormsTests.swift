@@ -75,7 +75,7 @@ import TidelineTestKit
         try await todos.insert([1, 2, 3].map { (rank: Int) in Todo(id: "\(rank)", rank: rank) })
         let low = try Query<Todo>(where: { $0.rank < 3 })
         let list = LiveQuery(todos, low)
-        while list.isLoading { try await Task.sleep(for: .milliseconds(1)) }
+        try await until { !list.isLoading }
         #expect(list.items.count == 2)
         list.follow(low)
         list.follow(low)
@@ -83,11 +83,11 @@ import TidelineTestKit
         // The view shows another query now: creating the view again does not revert that.
         list.update(where: { $0.rank == 3 })
         list.follow(low)
-        while list.isLoading { try await Task.sleep(for: .milliseconds(1)) }
+        try await until { !list.isLoading }
         #expect(list.items.map(\.id) == ["3"])
         list.follow(try Query(where: { $0.rank < 2 }))
         #expect(list.isLoading)
-        while list.isLoading { try await Task.sleep(for: .milliseconds(1)) }
+        try await until { !list.isLoading }
         #expect(list.items.map(\.id) == ["1"])
     }
 
