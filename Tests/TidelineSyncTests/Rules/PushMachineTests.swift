@@ -5,7 +5,7 @@ import Tideline
 import TidelineCore
 
 @Suite struct PushMachineTests {
-    private let row = PushVerdictTests.row
+    private let row = PushOutcomeTests.row
     private let limits = SyncLimits()
 
     private func machine(batches: Bool = false) -> PushMachine {
@@ -45,8 +45,8 @@ import TidelineCore
         return slice
     }
 
-    private func verdicts(_ action: PushMachine.Action) -> [PushSettling.Verdict] {
-        if case .settle(let settlings) = action { settlings.map(\.verdict) } else { [] }
+    private func decisions(_ action: PushMachine.Action) -> [ServerDecision] {
+        if case .settle(let settlings) = action { settlings.map(\.decision) } else { [] }
     }
 
     private var done: PushReply { .answer(PushAnswer(status: 200, item: row)) }
@@ -64,11 +64,11 @@ import TidelineCore
         let (one, two) = (operation(3), operation(8, .delete))
         #expect(slice(machine.start(lastID: 8))?.rows == 1)
         #expect(machine.prepared(prepared(one)) == .send([one], inBatch: false))
-        #expect(verdicts(machine.answered([done])) == [.accepted(.row(row))])
+        #expect(decisions(machine.answered([done])) == [.accepted(.row(row))])
         #expect(slice(machine.settled([.completed]))?.after == 3)
         _ = machine.prepared(prepared(two))
         let deleted = machine.answered([failed(204)])
-        #expect(verdicts(deleted) == [.accepted(.deleted(version: nil))])
+        #expect(decisions(deleted) == [.accepted(.deleted(version: nil))])
         #expect(slice(machine.settled([.completed]))?.after == 8)
         #expect(machine.prepared(prepared()) == .finish(nil))
         #expect(machine.completed == 2)
@@ -88,7 +88,7 @@ import TidelineCore
         let (one, two) = (operation(1), operation(2))
         #expect(slice(machine.start(lastID: 3))?.rows == limits.batchRowsFirst)
         #expect(machine.prepared(prepared(one, two)) == .send([one, two], inBatch: true))
-        #expect(verdicts(machine.answered([done, failed(422)])).count == 2)
+        #expect(decisions(machine.answered([done, failed(422)])).count == 2)
         #expect(slice(machine.settled([.completed, .parked]))?.rows == limits.batchRowsMax)
         #expect(machine.prepared(prepared(one)) == .send([one], inBatch: false))
         #expect(machine.completed == 1)
@@ -193,13 +193,13 @@ import TidelineCore
         let (one, two, three) = (operation(1), operation(2, .delete), operation(3))
         _ = machine.start(lastID: 3)
         _ = machine.prepared(prepared(one, two, three))
-        #expect(verdicts(machine.answered([failed(204), failed(404), done])).count == 1)
+        #expect(decisions(machine.answered([failed(204), failed(404), done])).count == 1)
         #expect(machine.settled([.completed]) == .look(one, .written))
         let found = machine.looked(PushAnswer(status: 200, item: row))
-        #expect(verdicts(found) == [.accepted(.row(row))])
+        #expect(decisions(found) == [.accepted(.row(row))])
         #expect(machine.settled([.completed]) == .look(two, .gone))
         let gone = machine.looked(PushAnswer(status: 404, isPage: true))
-        #expect(verdicts(gone) == [.conflict(.deleted(version: nil), wasRead: true)])
+        #expect(decisions(gone) == [.conflict(.deleted(version: nil), wasRead: true)])
         #expect(slice(machine.settled([.completed]))?.after == 3)
         #expect(machine.completed == 3)
     }
@@ -213,7 +213,7 @@ import TidelineCore
         #expect(machine.answered([failed(204)]) == .look(one, .written))
         #expect(machine.looked(PushAnswer(status: 404)) == .look(one, .gone))
         let found = machine.looked(PushAnswer(status: 404, isPage: true))
-        #expect(verdicts(found) == [.conflict(.deleted(version: nil), wasRead: true)])
+        #expect(decisions(found) == [.conflict(.deleted(version: nil), wasRead: true)])
     }
 
     /// The delete of an insert that may have arrived: its row is read before the delete is sent.
@@ -225,7 +225,7 @@ import TidelineCore
         _ = machine.start(lastID: 2)
         #expect(machine.prepared(prepared(delete)) == .look(delete, .row))
         let found = machine.looked(PushAnswer(status: 410))
-        #expect(verdicts(found) == [.conflict(.deleted(version: nil), wasRead: true)])
+        #expect(decisions(found) == [.conflict(.deleted(version: nil), wasRead: true)])
     }
 
     @Test(arguments: [404, 405, 501, 400, 200, 403])
@@ -256,7 +256,7 @@ import TidelineCore
         var machine = machine(batches: true)
         _ = machine.start(lastID: 3)
         _ = machine.prepared(prepared(operation(1), operation(2), operation(3)))
-        #expect(verdicts(machine.answered([done, .skipped, .skipped])) == [.accepted(.row(row))])
+        #expect(decisions(machine.answered([done, .skipped, .skipped])) == [.accepted(.row(row))])
         let next = slice(machine.settled([.completed]))
         #expect(next?.first == [2])
         #expect(next?.rows == 1)
@@ -282,7 +282,7 @@ import TidelineCore
         _ = machine.prepared(prepared(one))
         #expect(slice(machine.lost(mayBeSmaller: true))?.after == 1)
         _ = machine.prepared(prepared(two))
-        #expect(verdicts(machine.answered([done])) == [.accepted(.row(row))])
+        #expect(decisions(machine.answered([done])) == [.accepted(.row(row))])
         _ = machine.settled([.completed])
         guard case .wait = machine.prepared(prepared()) else {
             Issue.record("it is not tried again")
@@ -316,7 +316,7 @@ import TidelineCore
         var machine = machine()
         _ = machine.start(lastID: 2)
         _ = machine.prepared(prepared(operation(1), operation(2)))
-        #expect(verdicts(machine.answered([.lost, done])) == [.accepted(.row(row))])
+        #expect(decisions(machine.answered([.lost, done])) == [.accepted(.row(row))])
         #expect(machine.settled([.completed]) == .finish(.network))
         #expect(machine.completed == 1)
     }
@@ -325,7 +325,7 @@ import TidelineCore
         var machine = machine(batches: true)
         _ = machine.start(lastID: 2)
         _ = machine.prepared(prepared(operation(1), operation(2)))
-        #expect(verdicts(machine.answered([failed(401), done])).count == 1)
+        #expect(decisions(machine.answered([failed(401), done])).count == 1)
         #expect(machine.settled([.completed]) == .finish(.unauthorized))
     }
 
@@ -367,7 +367,7 @@ import TidelineCore
         let (one, two, three) = (grouped(operation(1)), grouped(operation(2)), operation(3))
         _ = machine.start(lastID: 3)
         _ = machine.prepared(prepared(one, two, three))
-        #expect(verdicts(machine.answered([stopped, failed(422), done])).count == 2)
+        #expect(decisions(machine.answered([stopped, failed(422), done])).count == 2)
         let again = slice(machine.settled([.parked, .completed]))
         #expect(again?.first == [1])
         #expect(again?.refused == [1])

@@ -36,7 +36,7 @@ import TidelineCore
         PushMachine(limits: limits, budget: PushBudget(limits: limits))
     }
 
-    private let done = PushReply.answer(PushAnswer(status: 200, item: PushVerdictTests.row))
+    private let done = PushReply.answer(PushAnswer(status: 200, item: PushOutcomeTests.row))
 
     /// Skipped operations are read again at the end of the queue, because another one has succeeded.
     @Test func anOperationThatWaitedForALaterOneIsReadAgain() throws {

@@ -89,10 +89,35 @@ import TidelineTestKit
         #expect(log.entries.contains { $0.message == "A request had no answer." })
     }
 
+    /// An event of each kind.
+    private static let events: [SyncEvent] = [
+        .pushStarted(pending: 1),
+        .operationCompleted(table: "Todo", itemID: "a", kind: .insert),
+        .operationParked(table: "Todo", itemID: "a", kind: .insert),
+        .pushFinished(completed: 1, parked: 0),
+        .pullStarted(table: "Todo"),
+        .pageApplied(table: "Todo", applied: 1, removed: 0),
+        .pullFinished(table: "Todo", applied: 1, removed: 0),
+        .pullFailed(table: "Todo", code: .offline),
+        .restoredServer(lost: 1),
+        .verifyStarted(table: "Todo"),
+        .rangeCompared(table: "Todo", VerifyResult()),
+        .verifyFinished(table: "Todo", VerifyResult()),
+        .verifyFailed(table: "Todo", code: .offline),
+        .purgeFinished(table: nil, removed: 1),
+        .rowsRemoved(table: "Todo", removed: 1),
+        .rowsChanged(table: "Todo", applied: 1),
+        .rowsMoved(table: "Todo", applied: 1),
+        .checkStarted,
+        .tableChecked(table: "Todo"),
+        .checkFinished(problems: 0),
+        .checkFailed(code: .cancelled),
+    ]
+
     @Test("each kind of event has a sentence of its own in the log")
     func eachKindOfEventIsLogged() {
-        let entries = SyncEvent.Kind.Name.allCases.map { SyncEvent(SyncEvent.Kind($0)).logEntry }
-        let sentences = Set(entries.map { "\($0.message)" })
+        #expect(Self.events.map(\.name) == SyncEvent.Kind.Name.allCases)
+        let sentences = Set(Self.events.map { "\($0.logEntry.message)" })
         #expect(sentences.count == SyncEvent.Kind.Name.allCases.count)
         #expect(sentences.allSatisfy { $0.hasSuffix(".") })
     }

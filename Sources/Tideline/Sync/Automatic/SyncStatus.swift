@@ -40,10 +40,10 @@ public struct SyncProgress: Sendable, Hashable {
 
     /// Adds an event to the counts.
     package mutating func advance(_ event: SyncEvent) {
-        switch event.kind.name {
-        case .pushStarted: pending = max(pending, event.pending ?? 0)
+        switch event.payload {
+        case .pushStarted(let operations): pending = max(pending, operations)
         case .operationCompleted: sent += 1
-        case .pageApplied: received += (event.applied ?? 0) + (event.removed ?? 0)
+        case .pageApplied(_, let applied, let removed): received += applied + removed
         case .operationParked, .pushFinished, .pullStarted, .pullFinished, .pullFailed,
             .restoredServer, .verifyStarted, .rangeCompared, .verifyFinished, .verifyFailed,
             .purgeFinished, .rowsRemoved, .rowsChanged, .rowsMoved, .checkStarted, .tableChecked,

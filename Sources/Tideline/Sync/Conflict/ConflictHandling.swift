@@ -91,7 +91,7 @@ struct CustomPolicyRunner {
         _ settling: PushSettling,
         _ server: ServerState?
     ) -> ParkText {
-        var text = OutcomeRules(engine: engine).parkText(
+        var text = SettlementRules(engine: engine).parkText(
             settling.operation,
             server,
             settling.answer

@@ -102,50 +102,182 @@ public struct SyncEvent: Sendable, Hashable {
         public static let checkFailed = Self(.checkFailed)
     }
 
-    /// The kind of the event.
-    public var kind: Kind
-    /// The table of the event.
-    public var table: String?
-    /// The row of the event.
-    public var itemID: String?
-    /// The kind of the operation: insert, update or delete.
-    public var operation: OperationKind?
-    /// How many operations were in the queue.
-    public var pending: Int?
-    /// How many operations the server accepted.
-    public var completed: Int?
-    /// How many operations wait for the app.
-    public var parked: Int?
-    /// How many rows a page, a pull or a change brought.
-    public var applied: Int?
-    /// How many rows were removed.
-    public var removed: Int?
-    /// How many rows of the server are not on the device.
-    public var missing: Int?
-    /// How many rows on the device differ from the server's.
-    public var different: Int?
-    /// How many rows are on the device and not on the server.
-    public var surplus: Int?
-    /// How many rows were repaired.
-    public var repaired: Int?
-    /// How many problems a store has.
-    public var problems: Int?
-    /// How many rows a restored server lost.
-    public var lost: Int?
-    /// The code of the error that ended it.
-    public var code: SyncError.Code?
-
-    /// Makes an event of a kind; its other properties are set afterwards.
-    public init(_ kind: Kind, table: String? = nil) {
-        self.kind = kind
-        self.table = table
+    /// The data of an event: each kind has its own.
+    package enum Payload: Sendable, Hashable {
+        case pushStarted(pending: Int)
+        case operationCompleted(OperationInfo)
+        case operationParked(OperationInfo)
+        case pushFinished(completed: Int, parked: Int)
+        case pullStarted(table: String)
+        case pageApplied(table: String, applied: Int, removed: Int)
+        case pullFinished(table: String, applied: Int, removed: Int)
+        case pullFailed(table: String, SyncError.Code)
+        case restoredServer(lost: Int)
+        case verifyStarted(table: String)
+        case rangeCompared(table: String, VerifyResult)
+        case verifyFinished(table: String, VerifyResult)
+        case verifyFailed(table: String, SyncError.Code)
+        case purgeFinished(table: String?, removed: Int)
+        case rowsRemoved(table: String, removed: Int)
+        case rowsChanged(table: String, applied: Int)
+        case rowsMoved(table: String, applied: Int)
+        case checkStarted
+        case tableChecked(table: String)
+        case checkFinished(problems: Int)
+        case checkFailed(SyncError.Code)
     }
 
+    /// The operation of an event.
+    package struct OperationInfo: Sendable, Hashable {
+        package var table: String
+        package var itemID: String
+        package var kind: OperationKind
+    }
+
+    package let payload: Payload
+
+    package init(_ payload: Payload) { self.payload = payload }
+
+    /// The kind of the event.
+    public var kind: Kind { Kind(name) }
+
+    /// The name of its kind.
+    package var name: Kind.Name {
+        switch payload {
+        case .pushStarted: .pushStarted
+        case .operationCompleted: .operationCompleted
+        case .operationParked: .operationParked
+        case .pushFinished: .pushFinished
+        case .pullStarted: .pullStarted
+        case .pageApplied: .pageApplied
+        case .pullFinished: .pullFinished
+        case .pullFailed: .pullFailed
+        case .restoredServer: .restoredServer
+        case .verifyStarted: .verifyStarted
+        case .rangeCompared: .rangeCompared
+        case .verifyFinished: .verifyFinished
+        case .verifyFailed: .verifyFailed
+        case .purgeFinished: .purgeFinished
+        case .rowsRemoved: .rowsRemoved
+        case .rowsChanged: .rowsChanged
+        case .rowsMoved: .rowsMoved
+        case .checkStarted: .checkStarted
+        case .tableChecked: .tableChecked
+        case .checkFinished: .checkFinished
+        case .checkFailed: .checkFailed
+        }
+    }
+}
+
+// MARK: - Properties
+
+extension SyncEvent {
+    /// The table of the event.
+    public var table: String? {
+        switch payload {
+        case .operationCompleted(let operation), .operationParked(let operation): operation.table
+        case .pullStarted(let table), .pageApplied(let table, _, _), .pullFinished(let table, _, _),
+            .pullFailed(let table, _), .verifyStarted(let table), .rangeCompared(let table, _),
+            .verifyFinished(let table, _), .verifyFailed(let table, _), .rowsRemoved(let table, _),
+            .rowsChanged(let table, _), .rowsMoved(let table, _), .tableChecked(let table):
+            table
+        case .purgeFinished(let table, _): table
+        case .pushStarted, .pushFinished, .restoredServer, .checkStarted, .checkFinished,
+            .checkFailed:
+            nil
+        }
+    }
+
+    /// The row of the event.
+    public var itemID: String? { operationInfo?.itemID }
+
+    /// The kind of the operation: insert, update or delete.
+    public var operation: OperationKind? { operationInfo?.kind }
+
+    /// How many operations were in the queue.
+    public var pending: Int? {
+        if case .pushStarted(let pending) = payload { pending } else { nil }
+    }
+
+    /// How many operations the server accepted.
+    public var completed: Int? {
+        if case .pushFinished(let completed, _) = payload { completed } else { nil }
+    }
+
+    /// How many operations wait for the app.
+    public var parked: Int? {
+        if case .pushFinished(_, let parked) = payload { parked } else { nil }
+    }
+
+    /// How many rows a page, a pull or a change brought.
+    public var applied: Int? { rowCounts.applied }
+
+    /// How many rows were removed.
+    public var removed: Int? { rowCounts.removed }
+
+    private var rowCounts: (applied: Int?, removed: Int?) {
+        switch payload {
+        case .pageApplied(_, let applied, let removed),
+            .pullFinished(_, let applied, let removed):
+            (applied, removed)
+        case .rowsChanged(_, let applied), .rowsMoved(_, let applied): (applied, nil)
+        case .purgeFinished(_, let removed), .rowsRemoved(_, let removed): (nil, removed)
+        case .pushStarted, .operationCompleted, .operationParked, .pushFinished, .pullStarted,
+            .pullFailed, .restoredServer, .verifyStarted, .rangeCompared, .verifyFinished,
+            .verifyFailed, .checkStarted, .tableChecked, .checkFinished, .checkFailed:
+            (nil, nil)
+        }
+    }
+
+    /// How many rows of the server are not on the device.
+    public var missing: Int? { comparison?.missing }
+
+    /// How many rows on the device differ from the server's.
+    public var different: Int? { comparison?.different }
+
+    /// How many rows are on the device and not on the server.
+    public var surplus: Int? { comparison?.surplus }
+
+    /// How many rows were repaired.
+    public var repaired: Int? { comparison?.repaired }
+
+    /// How many problems a store has.
+    public var problems: Int? {
+        if case .checkFinished(let problems) = payload { problems } else { nil }
+    }
+
+    /// How many rows a restored server lost.
+    public var lost: Int? {
+        if case .restoredServer(let lost) = payload { lost } else { nil }
+    }
+
+    /// The code of the error that ended it.
+    public var code: SyncError.Code? {
+        if case .pullFailed(_, let code) = payload { return code }
+        if case .verifyFailed(_, let code) = payload { return code }
+        if case .checkFailed(let code) = payload { return code }
+        return nil
+    }
+
+    private var operationInfo: OperationInfo? {
+        if case .operationCompleted(let operation) = payload { return operation }
+        if case .operationParked(let operation) = payload { return operation }
+        return nil
+    }
+
+    private var comparison: VerifyResult? {
+        if case .rangeCompared(_, let result) = payload { return result }
+        if case .verifyFinished(_, let result) = payload { return result }
+        return nil
+    }
+}
+
+// MARK: - Pushes and pulls
+
+extension SyncEvent {
     /// A push started with `pending` operations in the queue.
     public static func pushStarted(pending: Int) -> SyncEvent {
-        var event = SyncEvent(.pushStarted)
-        event.pending = pending
-        return event
+        SyncEvent(.pushStarted(pending: pending))
     }
 
     /// The server accepted an operation.
@@ -154,10 +286,8 @@ public struct SyncEvent: Sendable, Hashable {
         itemID: String,
         kind: OperationKind
     ) -> SyncEvent {
-        var event = SyncEvent(.operationCompleted, table: table)
-        event.itemID = itemID
-        event.operation = kind
-        return event
+        let operation = OperationInfo(table: table, itemID: itemID, kind: kind)
+        return SyncEvent(.operationCompleted(operation))
     }
 
     /// An operation is parked.
@@ -166,52 +296,37 @@ public struct SyncEvent: Sendable, Hashable {
         itemID: String,
         kind: OperationKind
     ) -> SyncEvent {
-        var event = SyncEvent(.operationParked, table: table)
-        event.itemID = itemID
-        event.operation = kind
-        return event
+        let operation = OperationInfo(table: table, itemID: itemID, kind: kind)
+        return SyncEvent(.operationParked(operation))
     }
 
     /// A push ended; `parked` counts the operations that wait for the app.
     public static func pushFinished(completed: Int, parked: Int) -> SyncEvent {
-        var event = SyncEvent(.pushFinished)
-        event.completed = completed
-        event.parked = parked
-        return event
+        SyncEvent(.pushFinished(completed: completed, parked: parked))
     }
 
     /// A pull began.
     public static func pullStarted(table: String) -> SyncEvent {
-        SyncEvent(.pullStarted, table: table)
+        SyncEvent(.pullStarted(table: table))
     }
 
     /// A page was stored.
     public static func pageApplied(table: String, applied: Int, removed: Int) -> SyncEvent {
-        var event = SyncEvent(.pageApplied, table: table)
-        event.applied = applied
-        event.removed = removed
-        return event
+        SyncEvent(.pageApplied(table: table, applied: applied, removed: removed))
     }
 
     /// A pull ended.
     public static func pullFinished(table: String, applied: Int, removed: Int) -> SyncEvent {
-        var event = SyncEvent(.pullFinished, table: table)
-        event.applied = applied
-        event.removed = removed
-        return event
+        SyncEvent(.pullFinished(table: table, applied: applied, removed: removed))
     }
 
     /// The server was restored from a backup and lost `lost` rows that are on this device.
     public static func restoredServer(lost: Int) -> SyncEvent {
-        var event = SyncEvent(.restoredServer)
-        event.lost = lost
-        return event
+        SyncEvent(.restoredServer(lost: lost))
     }
 
     /// A pull that had started ended with an error; the pages that were stored stay.
     public static func pullFailed(table: String, code: SyncError.Code) -> SyncEvent {
-        var event = SyncEvent(.pullFailed, table: table)
-        event.code = code
-        return event
+        SyncEvent(.pullFailed(table: table, code))
     }
 }

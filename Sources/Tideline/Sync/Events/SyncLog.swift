@@ -72,7 +72,7 @@ extension SyncEvent {
     /// The log entry for the event.
     package var logEntry: SyncLogEntry {
         let metadata = logMetadata
-        switch kind.name {
+        switch payload {
         case .pushStarted: return SyncLogEntry(.debug, "A push begins.", metadata)
         case .operationCompleted:
             return SyncLogEntry(.trace, "The server accepted an operation.", metadata)
@@ -87,8 +87,8 @@ extension SyncEvent {
             return SyncLogEntry(.notice, "The server was restored from a backup.", metadata)
         case .verifyStarted: return SyncLogEntry(.debug, "A verification begins.", metadata)
         case .rangeCompared: return SyncLogEntry(.trace, "Rows were compared.", metadata)
-        case .verifyFinished:
-            let isEqual = [missing, different, surplus].allSatisfy { $0 ?? 0 == 0 }
+        case .verifyFinished(_, let result):
+            let isEqual = result.missing + result.different + result.surplus == 0
             return SyncLogEntry(isEqual ? .debug : .notice, "A verification ended.", metadata)
         case .verifyFailed: return failure("A verification failed.", metadata)
         case .purgeFinished: return SyncLogEntry(.debug, "A purge ended.", metadata)
@@ -97,9 +97,8 @@ extension SyncEvent {
         case .rowsMoved: return SyncLogEntry(.trace, "Rows were moved.", metadata)
         case .checkStarted: return SyncLogEntry(.debug, "A check of the store begins.", metadata)
         case .tableChecked: return SyncLogEntry(.trace, "A table was checked.", metadata)
-        case .checkFinished:
-            let isSound = problems ?? 0 == 0
-            return SyncLogEntry(isSound ? .debug : .warning, "A check ended.", metadata)
+        case .checkFinished(let problems):
+            return SyncLogEntry(problems == 0 ? .debug : .warning, "A check ended.", metadata)
         case .checkFailed: return failure("A check failed.", metadata)
         }
     }

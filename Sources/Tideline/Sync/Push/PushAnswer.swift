@@ -98,24 +98,11 @@ package struct PushAnswer: Sendable, Hashable {
         }
     }
 
-    package enum Verdict: Sendable, Hashable {
-        case accepted(ServerState)
-        /// The server has another state than the operation was based on.
-        case conflict(ServerState)
-        case rejected
-        /// The tombstone was revived, with the values that it had.
-        case undeleted(ServerState)
-        /// A follow-up read has to find out the outcome.
-        case look(PushLook)
-        case retry
-        case unauthorized
-    }
-
-    /// Returns what a response means; `namesRequests`: the server sends `Repeatability-Result` for each write.
-    package func verdict(
-        for operation: QueuedOperation,
+    /// Returns the meaning of a response; `namesRequests`: the server sends `Repeatability-Result` for each write.
+    package func outcome(
+        of operation: QueuedOperation,
         namesRequests: Bool = false
-    ) -> Verdict {
+    ) -> PushOutcome {
         let kind = operation.kind
         switch status {
         case 200..<300:
@@ -191,16 +178,8 @@ package enum PushLook: Sendable, Hashable {
     /// The row, because the response of a conflict did not show its state.
     case unclear
 
-    package enum Finding: Sendable, Hashable {
-        case accepted(ServerState)
-        case conflict(ServerState)
-        case rejected
-        case look(PushLook)
-        case retry
-        case unauthorized
-    }
-
-    package func finding(_ answer: PushAnswer, _ operation: QueuedOperation) -> Finding {
+    /// Returns the meaning of the response to this read.
+    package func outcome(of operation: QueuedOperation, _ answer: PushAnswer) -> PushOutcome {
         if answer.status == 401 { return answer.isProven ? .unauthorized : .retry }
         if let item = answer.item, [200, 404, 410].contains(answer.status) {
             let state = ServerState(item)
@@ -212,7 +191,7 @@ package enum PushLook: Sendable, Hashable {
             if self == .gone, isOld, item[SystemColumn.deleted] != true { return .retry }
             // Without versions a row that was inserted is the one that is there.
             let isWritten = !isOld || item.version == nil && operation.kind == .insert
-            return self == .written && isWritten ? .accepted(state) : .conflict(state)
+            return self == .written && isWritten ? .accepted(state) : .conflict(state, wasRead: true)
         }
         if self == .gone || self == .unclear,
             answer.lacksTable || answer.status == 403 && answer.isProven
@@ -226,7 +205,7 @@ package enum PushLook: Sendable, Hashable {
         if !answer.isProven { return self == .gone ? .retry : .look(.gone) }
         // The server has no row that the operation could be in conflict with.
         if self == .unclear { return .rejected }
-        if answer.isOfTheRow { return .conflict(.deleted(version: nil)) }
+        if answer.isOfTheRow { return .conflict(.deleted(version: nil), wasRead: true) }
         return self == .gone ? .retry : .look(.gone)
     }
 }
@@ -257,24 +236,15 @@ package enum PushReply: Sendable, Hashable {
     var isNotReached: Bool { if case .notReached = self { true } else { false } }
 }
 
-/// An operation with a response, whose outcome is to be stored.
+/// An operation that the server has decided about; the decision is to be stored.
 package struct PushSettling: Sendable, Hashable {
-    package enum Verdict: Sendable, Hashable {
-        case accepted(ServerState)
-        /// `wasRead`: the state was asked for, because the outcome is unknown.
-        case conflict(ServerState, wasRead: Bool)
-        /// The tombstone was revived: the operation is sent on top of it.
-        case undeleted(ServerState)
-        case rejected
-    }
-
     package var operation: QueuedOperation
-    package var verdict: Verdict
+    package var decision: ServerDecision
     package var answer: PushAnswer
 
-    package init(_ operation: QueuedOperation, _ verdict: Verdict, _ answer: PushAnswer) {
+    package init(_ operation: QueuedOperation, _ decision: ServerDecision, _ answer: PushAnswer) {
         self.operation = operation
-        self.verdict = verdict
+        self.decision = decision
         self.answer = answer
     }
 }

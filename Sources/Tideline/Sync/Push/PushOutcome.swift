@@ -1,53 +1,32 @@
-// PushOutcome, PushSettled: the decision about an operation that was sent, and its result.
+// PushOutcome: the meaning of a reply to one operation.
 
-import TidelineCore
+/// The meaning of a reply to an operation, or to the read that follows an unclear reply.
+package enum PushOutcome: Sendable, Hashable {
+    case decided(ServerDecision)
+    /// A follow-up read has to find out the decision.
+    case look(PushLook)
+    case retry
+    case unauthorized
 
-/// The decision about an operation that was sent.
-enum PushOutcome: Sendable {
-    /// The operation is complete, and the server has this state.
+    package static func accepted(_ state: ServerState) -> Self { .decided(.accepted(state)) }
+
+    package static func conflict(_ state: ServerState, wasRead: Bool = false) -> Self {
+        .decided(.conflict(state, wasRead: wasRead))
+    }
+
+    package static func undeleted(_ state: ServerState) -> Self { .decided(.undeleted(state)) }
+
+    package static let rejected = Self.decided(.rejected)
+}
+
+/// The decision of a server about an operation.
+package enum ServerDecision: Sendable, Hashable {
+    case accepted(ServerState)
+    /// The server has another state than the operation was based on.
     ///
-    /// `isOwn`: no other writer changed the row in between. `isDone`: the operation took effect;
-    /// otherwise the server's row replaced it.
-    case accept(ServerState, isOwn: Bool, isDone: Bool)
-    /// The changed operation is sent again, based on the server's state.
-    case sendAgain(QueuedOperation, ServerState)
-    /// No part of it arrived: it is retried with a new request.
-    case tryAnew(QueuedOperation)
-    /// An earlier form of it arrived, and this row is the result.
-    case rebase(Row)
-    /// This merged row is sent on top of the server's.
-    case merge(Row, onto: Row)
-    /// This state of the server is stored, and then the app's handler decides.
-    case ask(ServerState)
-    /// The operation is parked until the app decides.
-    case park(ServerState?, ParkText)
-}
-
-/// The text of a durable error.
-struct ParkText: Sendable {
-    var errorID: String
-    var status: Int?
-    var message: String
-    /// The conditions of the rejection; nil if the row itself caused it.
-    var conditions: ParkedConditions?
-}
-
-/// The result of a stored decision.
-package enum PushSettled: Sendable, Hashable {
-    /// The operation left the queue.
-    case completed
-    /// The operation has to be sent again.
-    case again
-    /// Nothing of it arrived, although a response did: it is retried.
-    case untouched
-    /// It was rejected and waits for the app.
-    case parked
-    /// It was rejected, and an edit made in the meantime is sent instead.
-    case released
-    /// It was rejected and removed: its row was deleted here in the meantime.
-    case dropped
-    /// The app's handler has to decide.
-    case asked
-    /// The app dropped it in the meantime.
-    case gone
+    /// `wasRead`: a follow-up read brought the state, because the reply did not show it.
+    case conflict(ServerState, wasRead: Bool)
+    /// The tombstone was revived, with the values that it had: the operation is sent on top of it.
+    case undeleted(ServerState)
+    case rejected
 }

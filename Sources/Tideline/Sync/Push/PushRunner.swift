@@ -292,19 +292,19 @@ struct PushRunner {
 
     // MARK: - Settling
 
-    /// Decides about each response, then stores all outcomes in one transaction.
+    /// Decides about each response, then carries out all plans in one transaction.
     ///
     /// - Returns: The result of each, and the operations of other groups that waited for them.
     private func settle(
         _ settlings: [PushSettling]
     ) async throws -> (results: [PushSettled], unblocked: [Int64]) {
         let restored = try await RestoredOperations(engine: engine).find(among: settlings)
-        let isRejected = settlings.contains { $0.verdict == .rejected }
+        let isRejected = settlings.contains { $0.decision == .rejected }
         let conditions = isRejected ? await engine.parkedOperations.conditions() : nil
-        let outcomes = settlings.map {
+        let plans = settlings.map {
             (
                 $0.operation,
-                OutcomeRules(engine: engine).outcome($0, restored: restored, conditions: conditions)
+                SettlementRules(engine: engine).plan($0, restored: restored, conditions: conditions)
             )
         }
         var (results, unblocked) = try await engine.transaction { [engine] queue in
@@ -314,18 +314,18 @@ struct PushRunner {
             let settlement = Settlement(queue: queue)
             // No two answers are to one row, so that none changes what another finds; but where two
             // groups become one, operations of other rows get the name of the one.
-            let queued = try queue.reader.operations(ofRowsOf: outcomes.map(\.0))
+            let queued = try queue.reader.operations(ofRowsOf: plans.map(\.0))
             let mayBeRenamed = queued.values.joined().contains { $0.group != nil }
-            let own = try queue.reader.ownStates(of: outcomes.map(\.0.row))
+            let own = try queue.reader.ownStates(of: plans.map(\.0.row))
             var unblocked: [Int64] = []
-            let results = try outcomes.map { sent, outcome in
+            let results = try plans.map { sent, plan in
                 let operations =
                     mayBeRenamed
                     ? try queue.reader.operations(sent.table, sent.itemID)
                     : queued[sent.row] ?? []
                 let result = try settlement.settle(
                     sent,
-                    outcome,
+                    plan,
                     among: operations,
                     own: own[sent.row] ?? []
                 )

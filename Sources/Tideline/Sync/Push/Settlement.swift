@@ -1,4 +1,4 @@
-// Settlement: applies an outcome to row, queue, base row and errors, in one transaction.
+// Settlement: applies a plan to row, queue, base row and errors, in one transaction.
 //
 // Everything here runs inside `LocalStore.write`; the decision was made before. The rule for a
 // row that was edited while its operation was in flight (guarantee 7): the new local row is the
@@ -17,7 +17,7 @@ struct Settlement {
     /// nothing is done.
     func settle(
         _ sent: QueuedOperation,
-        _ outcome: PushOutcome,
+        _ plan: SettlementPlan,
         among operations: [QueuedOperation],
         own: [OwnState]
     ) throws -> PushSettled {
@@ -28,8 +28,8 @@ struct Settlement {
         operation.outcomeUnknown = operation.outcomeUnknown || sent.outcomeUnknown
         operation.unknownSent = operation.unknownSent ?? sent.unknownSent
         let later = operations.first { $0.id > sent.id }
-        if operation.damage == nil { try keepStates(of: operation, outcome, operations, own) }
-        switch outcome {
+        if operation.damage == nil { try keepStates(of: operation, plan, operations, own) }
+        switch plan {
         case .accept(let server, let isOwn, let isDone):
             try finish(operation, later, server, isOwn: isOwn, isDone: isDone)
             return .completed
@@ -69,11 +69,11 @@ struct Settlement {
     /// and `own` its own states.
     private func keepStates(
         of operation: QueuedOperation,
-        _ outcome: PushOutcome,
+        _ plan: SettlementPlan,
         _ operations: [QueuedOperation],
         _ own: [OwnState]
     ) throws {
-        switch outcome {
+        switch plan {
         case .accept(.deleted, _, _) where operation.kind == .delete:
             return try queue.forget(own, of: operation.row)
         case .accept(let server, isOwn: true, _):

@@ -64,7 +64,7 @@ struct ParkedOperations {
         guard !failed.isEmpty else { return }
         let most = engine.limits.failedPushesMax
         let texts = failed.map {
-            OutcomeRules(engine: engine).parkText($0.operation, nil, $0.answer)
+            SettlementRules(engine: engine).parkText($0.operation, nil, $0.answer)
         }
         let parked = try await engine.transaction { queue in
             var parked: [QueuedOperation] = []

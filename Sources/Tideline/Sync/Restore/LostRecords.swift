@@ -383,7 +383,7 @@ extension QueueTransaction {
 extension PushSettling {
     /// The server's row, if the response contains it.
     fileprivate var serverRow: Row? {
-        switch verdict {
+        switch decision {
         case .accepted(let state), .conflict(let state, _), .undeleted(let state): state.row
         case .rejected: nil
         }

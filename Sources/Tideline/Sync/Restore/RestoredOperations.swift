@@ -17,7 +17,7 @@ struct RestoredOperations {
         var restored: Set<Int64> = []
         for settling in settlings {
             let operation = settling.operation
-            guard case .conflict(let server, _) = settling.verdict, operation.kind != .insert,
+            guard case .conflict(let server, _) = settling.decision, operation.kind != .insert,
                 let base = operation.basis.base, operation.basisVersion == nil
             else { continue }
             let table = operation.table

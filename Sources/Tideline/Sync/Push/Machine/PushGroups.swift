@@ -63,9 +63,9 @@ package enum PushGroups {
     private static func shared(_ causes: [(QueuedOperation, PushReply)]) -> PushReply {
         for (operation, reply) in causes {
             guard case .answer(let answer) = reply else { return reply }
-            switch answer.verdict(for: operation) {
+            switch answer.outcome(of: operation) {
             case .retry, .unauthorized: return reply
-            case .accepted, .conflict, .rejected, .undeleted, .look: continue
+            case .decided, .look: continue
             }
         }
         // No operation was rejected: the response came from something in between.

@@ -295,15 +295,8 @@ package struct PushMachine: Sendable {
         _ settlings: inout [PushSettling]
     ) {
         budget.hear(answer)
-        switch answer.verdict(for: operation, namesRequests: budget.namesRequests) {
-        case .accepted(let server):
-            settlings.append(PushSettling(operation, .accepted(server), answer))
-        case .conflict(let server):
-            settlings.append(PushSettling(operation, .conflict(server, wasRead: false), answer))
-        case .undeleted(let server):
-            settlings.append(PushSettling(operation, .undeleted(server), answer))
-        case .rejected:
-            settlings.append(PushSettling(operation, .rejected, answer))
+        switch answer.outcome(of: operation, namesRequests: budget.namesRequests) {
+        case .decided(let decision): settlings.append(PushSettling(operation, decision, answer))
         case .look(let look):
             round.looks.append((operation, look))
             round.unclear[operation.id] = answer
@@ -359,14 +352,10 @@ package struct PushMachine: Sendable {
         }
         // An error of the operation shows the response to the operation itself.
         var told = round.unclear.removeValue(forKey: operation.id) ?? answer
-        switch look.finding(answer, operation) {
-        case .accepted(let server):
-            told.wasReadLater = true
-            return settle([PushSettling(operation, .accepted(server), told)])
-        case .conflict(let server):
-            return settle([PushSettling(operation, .conflict(server, wasRead: true), told)])
-        case .rejected:
-            return settle([PushSettling(operation, .rejected, told)])
+        switch look.outcome(of: operation, answer) {
+        case .decided(let decision):
+            if case .accepted = decision { told.wasReadLater = true }
+            return settle([PushSettling(operation, decision, told)])
         case .look(let next):
             round.looks.insert((operation, next), at: 0)
             round.unclear[operation.id] = told

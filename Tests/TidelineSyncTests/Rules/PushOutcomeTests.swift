@@ -1,12 +1,10 @@
-// PushAnswer.verdict: status and body -> the meaning of the answer for each kind of operation.
+// PushOutcome: status and body of a response, and their meaning for each kind of operation.
 
 import Testing
 import Tideline
 import TidelineCore
 
-@Suite struct PushVerdictTests {
-    typealias Verdict = PushAnswer.Verdict
-
+@Suite struct PushOutcomeTests {
     /// The kind of body that an answer has.
     enum Body: Sendable, CaseIterable {
         case none
@@ -30,20 +28,20 @@ import TidelineCore
         }
     }
 
-    private static func verdict(_ status: Int, _ body: Body, _ kind: OperationKind) -> Verdict {
+    private static func outcome(_ status: Int, _ body: Body, _ kind: OperationKind) -> PushOutcome {
         let operation = QueuedOperation(id: 1, table: "T", itemID: "a", kind: kind)
-        return answer(status, body).verdict(for: operation)
+        return answer(status, body).outcome(of: operation)
     }
 
-    private static let accepted = Verdict.accepted(.row(row))
-    private static let acceptedGone = Verdict.accepted(ServerState(tombstone))
-    private static let conflict = Verdict.conflict(.row(row))
-    private static let conflictGone = Verdict.conflict(ServerState(tombstone))
-    private static let conflictLost = Verdict.conflict(.deleted(version: nil))
-    private static let gone = Verdict.accepted(.deleted(version: nil))
+    private static let accepted = PushOutcome.accepted(.row(row))
+    private static let acceptedGone = PushOutcome.accepted(ServerState(tombstone))
+    private static let conflict = PushOutcome.conflict(.row(row))
+    private static let conflictGone = PushOutcome.conflict(ServerState(tombstone))
+    private static let conflictLost = PushOutcome.conflict(.deleted(version: nil))
+    private static let gone = PushOutcome.accepted(.deleted(version: nil))
 
-    /// Statuses, a body, and the verdict for insert, update and delete.
-    static let table: [([Int], Body, Verdict, Verdict, Verdict)] = [
+    /// Statuses, a body, and the outcome for insert, update and delete.
+    static let table: [([Int], Body, PushOutcome, PushOutcome, PushOutcome)] = [
         ([200, 201, 204], .row, accepted, accepted, .accepted(.deleted(version: "v2"))),
         (
             [200], .tombstone, acceptedGone, acceptedGone, .accepted(.deleted(version: "v3"))
@@ -73,14 +71,14 @@ import TidelineCore
         ([400], .row, .rejected, .rejected, .rejected),
     ]
 
-    @Test func answersHaveTheirVerdicts() {
+    @Test func responsesHaveTheirOutcomes() {
         for (statuses, body, insert, update, delete) in Self.table {
             for status in statuses {
-                for (kind, verdict) in [
+                for (kind, outcome) in [
                     (OperationKind.insert, insert), (.update, update), (.delete, delete),
                 ] {
-                    let found = Self.verdict(status, body, kind)
-                    #expect(found == verdict, "\(kind) \(status) \(body)")
+                    let found = Self.outcome(status, body, kind)
+                    #expect(found == outcome, "\(kind) \(status) \(body)")
                 }
             }
         }
@@ -91,7 +89,7 @@ import TidelineCore
         for status in 100..<600 {
             for body in Body.allCases {
                 for kind in OperationKind.allCases {
-                    guard case .accepted = Self.verdict(status, body, kind) else { continue }
+                    guard case .decided(.accepted) = Self.outcome(status, body, kind) else { continue }
                     let isGone =
                         kind == .delete
                         && (status == 410 || status == 404 && body != .none && body != .foreign)
@@ -107,11 +105,11 @@ import TidelineCore
     func anEmptySuccessWithoutANameLeadsToAFollowUpRead(status: Int) {
         let delete = QueuedOperation(id: 1, table: "T", itemID: "a", kind: .delete)
         let empty = PushAnswer(status: status)
-        #expect(empty.verdict(for: delete, namesRequests: true) == .look(.gone))
-        #expect(empty.verdict(for: delete) == Self.gone)
+        #expect(empty.outcome(of: delete, namesRequests: true) == .look(.gone))
+        #expect(empty.outcome(of: delete) == Self.gone)
         var named = empty
         named.wasAcceptedAsRequest = true
-        #expect(named.verdict(for: delete, namesRequests: true) == Self.gone)
+        #expect(named.outcome(of: delete, namesRequests: true) == Self.gone)
     }
 
     /// 412 with `Repeatability-Result: rejected` is not a conflict: the row is read.
@@ -119,27 +117,27 @@ import TidelineCore
     func aRejectedRetryLeadsToAFollowUpRead(kind: OperationKind) {
         let answer = PushAnswer(status: 412, wasRejectedAsRepeat: true)
         let operation = QueuedOperation(id: 1, table: "T", itemID: "a", kind: kind)
-        #expect(answer.verdict(for: operation) == .look(.row))
+        #expect(answer.outcome(of: operation) == .look(.row))
     }
 
     /// A follow-up request, its answer, and the meaning for an update of version v1.
-    static let findings: [(PushLook, PushAnswer, PushLook.Finding)] = [
+    static let followUps: [(PushLook, PushAnswer, PushOutcome)] = [
         (.written, PushAnswer(status: 200, item: row), .accepted(.row(row))),
-        (.written, PushAnswer(status: 200, item: old), .conflict(.row(old))),
+        (.written, PushAnswer(status: 200, item: old), .conflict(.row(old), wasRead: true)),
         (.written, PushAnswer(status: 200, item: tombstone), .accepted(ServerState(tombstone))),
         (.written, PushAnswer(status: 404), .look(.gone)),
-        (.written, PushAnswer(status: 404, lacksRow: true), .conflict(.deleted(version: nil))),
+        (.written, PushAnswer(status: 404, lacksRow: true), .conflict(.deleted(version: nil), wasRead: true)),
         (.row, PushAnswer(status: 404, message: "x"), .look(.gone)),
-        (.row, PushAnswer(status: 200, item: row), .conflict(.row(row))),
-        (.row, PushAnswer(status: 410, item: tombstone), .conflict(ServerState(tombstone))),
-        (.row, PushAnswer(status: 410), .conflict(.deleted(version: nil))),
+        (.row, PushAnswer(status: 200, item: row), .conflict(.row(row), wasRead: true)),
+        (.row, PushAnswer(status: 410, item: tombstone), .conflict(ServerState(tombstone), wasRead: true)),
+        (.row, PushAnswer(status: 410), .conflict(.deleted(version: nil), wasRead: true)),
         (.row, PushAnswer(status: 404, hasForeignBody: true), .retry),
         (.row, PushAnswer(status: 404, message: "x", lacksTable: true), .retry),
         (.row, PushAnswer(status: 503), .retry),
         (.row, PushAnswer(status: 200), .retry),
         (.row, PushAnswer(status: 401), .unauthorized),
-        (.gone, PushAnswer(status: 404, isPage: true), .conflict(.deleted(version: nil))),
-        (.gone, PushAnswer(status: 200, item: row, isPage: true), .conflict(.row(row))),
+        (.gone, PushAnswer(status: 404, isPage: true), .conflict(.deleted(version: nil), wasRead: true)),
+        (.gone, PushAnswer(status: 200, item: row, isPage: true), .conflict(.row(row), wasRead: true)),
         (.gone, PushAnswer(status: 200, item: old, isPage: true), .retry),
         (.gone, PushAnswer(status: 404), .retry),
         (.gone, PushAnswer(status: 403), .rejected),
@@ -148,11 +146,11 @@ import TidelineCore
 
     private static let old: Row = ["id": "a", "text": "base", "version": "v1"]
 
-    @Test func followUpReadsHaveTheirVerdicts() {
+    @Test func followUpReadsHaveTheirOutcomes() {
         var operation = QueuedOperation(id: 1, table: "T", itemID: "a", kind: .update)
         operation.frozen = sampleRequest
-        for (look, answer, finding) in Self.findings {
-            #expect(look.finding(answer, operation) == finding, "\(look) \(answer.status)")
+        for (look, answer, outcome) in Self.followUps {
+            #expect(look.outcome(of: operation, answer) == outcome, "\(look) \(answer.status)")
         }
     }
 }

@@ -3,29 +3,27 @@
 extension SyncEvent {
     /// A verification began.
     public static func verifyStarted(table: String) -> SyncEvent {
-        SyncEvent(.verifyStarted, table: table)
+        SyncEvent(.verifyStarted(table: table))
     }
 
     /// Rows of a range were compared; these are the counts so far.
     public static func rangeCompared(table: String, _ result: VerifyResult) -> SyncEvent {
-        SyncEvent(.rangeCompared, table: table).with(result)
+        SyncEvent(.rangeCompared(table: table, result.rowCounts))
     }
 
     /// A verification ended.
     public static func verifyFinished(table: String, _ result: VerifyResult) -> SyncEvent {
-        SyncEvent(.verifyFinished, table: table).with(result)
+        SyncEvent(.verifyFinished(table: table, result.rowCounts))
     }
 
     /// A verification that had started ended with an error.
     public static func verifyFailed(table: String, code: SyncError.Code) -> SyncEvent {
-        SyncEvent(.verifyFailed, table: table).with(code)
+        SyncEvent(.verifyFailed(table: table, code))
     }
 
     /// A purge ended; without a table, the purge of an account.
     public static func purgeFinished(table: String?, removed: Int) -> SyncEvent {
-        var event = SyncEvent(.purgeFinished, table: table)
-        event.removed = removed
-        return event
+        SyncEvent(.purgeFinished(table: table, removed: removed))
     }
 
     /// The number of rows after which a long change reports its progress.
@@ -33,23 +31,17 @@ extension SyncEvent {
 
     /// A purge is running; `removed` rows have been removed so far.
     public static func rowsRemoved(table: String, removed: Int) -> SyncEvent {
-        var event = SyncEvent(.rowsRemoved, table: table)
-        event.removed = removed
-        return event
+        SyncEvent(.rowsRemoved(table: table, removed: removed))
     }
 
     /// A list of changes or a transaction is running; `applied` rows have been changed so far.
     public static func rowsChanged(table: String, applied: Int) -> SyncEvent {
-        var event = SyncEvent(.rowsChanged, table: table)
-        event.applied = applied
-        return event
+        SyncEvent(.rowsChanged(table: table, applied: applied))
     }
 
     /// `initialize` is moving rows into the columns of another model; `applied` rows so far.
     public static func rowsMoved(table: String, applied: Int) -> SyncEvent {
-        var event = SyncEvent(.rowsMoved, table: table)
-        event.applied = applied
-        return event
+        SyncEvent(.rowsMoved(table: table, applied: applied))
     }
 
     /// A check of the store began.
@@ -57,34 +49,24 @@ extension SyncEvent {
 
     /// The rows of a table were checked.
     public static func tableChecked(table: String) -> SyncEvent {
-        SyncEvent(.tableChecked, table: table)
+        SyncEvent(.tableChecked(table: table))
     }
 
     /// A check of the store ended.
     public static func checkFinished(problems: Int) -> SyncEvent {
-        var event = SyncEvent(.checkFinished)
-        event.problems = problems
-        return event
+        SyncEvent(.checkFinished(problems: problems))
     }
 
     /// A check of the store that had started ended with an error.
     public static func checkFailed(code: SyncError.Code) -> SyncEvent {
-        SyncEvent(.checkFailed).with(code)
+        SyncEvent(.checkFailed(code))
     }
+}
 
-    private func with(_ result: VerifyResult) -> SyncEvent {
-        var event = self
-        event.missing = result.missing
-        event.different = result.different
-        event.surplus = result.surplus
-        event.repaired = result.repaired
-        return event
-    }
-
-    private func with(_ code: SyncError.Code) -> SyncEvent {
-        var event = self
-        event.code = code
-        return event
+extension VerifyResult {
+    /// The counts of an event, without the requests and the rows that a restored server lost.
+    fileprivate var rowCounts: VerifyResult {
+        VerifyResult(missing: missing, different: different, surplus: surplus, repaired: repaired)
     }
 }
 

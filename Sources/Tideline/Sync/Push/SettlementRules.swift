@@ -1,21 +1,21 @@
-// OutcomeRules: the decision about an operation after a response, before anything is stored.
+// SettlementRules: the plan for an operation that the server has decided about, before anything is stored.
 
 import TidelineCore
 
-/// The rules that turn a response into the outcome of an operation.
-struct OutcomeRules {
+/// The rules that turn a decision of the server into changes of row, queue and errors.
+struct SettlementRules {
     let engine: SyncEngine
 
     /// `restored`: the operations that met an older state of their row than they were based on.
     ///
     /// `conditions`: those of a refusal; nil if none of the answers is one.
-    func outcome(
+    func plan(
         _ settling: PushSettling,
         restored: Set<Int64> = [],
         conditions: ParkedConditions?
-    ) -> PushOutcome {
+    ) -> SettlementPlan {
         let operation = settling.operation
-        switch settling.verdict {
+        switch settling.decision {
         case .accepted(let server):
             guard settling.answer.mayHoldOthers else {
                 return .accept(server, isOwn: true, isDone: true)
