@@ -240,9 +240,9 @@ extension ProcessTests {
                     ["doctor", "--server", "\(server.url)", "--store", file]
                 )
                 #expect(doctor.code == 0, "\(doctor.output) \(doctor.error)")
-                #expect(doctor.output.contains("1 operations wait"))
+                #expect(doctor.output.contains("1 operations are pending"))
                 #expect(doctor.output.contains("table TodoItem"))
-                #expect(!doctor.output.contains("restored or is another one"))
+                #expect(!doctor.output.contains("restored or replaced"))
                 _ = try await server.stop()
                 let restored = try await Self.tideline(workspace, "restored")
                 #expect(restored.code == 0)
@@ -251,7 +251,7 @@ extension ProcessTests {
                     .tideline,
                     ["doctor", "--server", "\(again.url)", "--store", file]
                 )
-                #expect(warned.code == 0 && warned.output.contains("restored or is another one"))
+                #expect(warned.code == 0 && warned.output.contains("restored or replaced"))
             }
         }
 

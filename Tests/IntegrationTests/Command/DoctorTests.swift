@@ -287,7 +287,7 @@ extension ProcessTests {
             ),
             (
                 ["doctor", "--server", "https://a", "--authority", "/etc/hostname"],
-                "--authority: '/etc/hostname': there is no certificate in it. Give a file in PEM"
+                "--authority: '/etc/hostname': the file contains no certificate. Give a file in PEM"
             ),
             (
                 ["bench", "https://a", "--table", "T", "--authority", "/tmp"],
