@@ -1,4 +1,4 @@
-// EventReader: parses a stream of server-sent events from a socket, strictly.
+// EventReader: a strict parser for a stream of server-sent events on a socket.
 
 import Foundation
 

@@ -144,8 +144,7 @@ extension ProcessTests {
                     #"{"id":"refused"}"#
                 )
                 #expect(refusal.status == 503 || refusal.status == 201)
-                _ = try await eventually("a write beside the stopped server", within: .seconds(60))
-                {
+                _ = try await eventually("a write with one server stopped", within: .seconds(60)) {
                     let answer = try await other.wire.send(
                         "POST",
                         "/tables/TodoItem",

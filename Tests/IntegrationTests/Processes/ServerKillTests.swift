@@ -189,7 +189,7 @@ private struct Writer {
         self.answers = answers
     }
 
-    /// Writes until there is no response.
+    /// Writes until the server stops responding.
     mutating func run() async {
         do {
             while ledger.strange.isEmpty {

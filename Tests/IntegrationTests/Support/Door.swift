@@ -37,7 +37,7 @@ struct Note: SyncRecord, Equatable {
     var version: String?
 }
 
-/// A server behind one of the doors.
+/// A server that is reached through one of the doors.
 struct Backend: Sendable {
     let endpoint: URL
     let transport: any Transport
