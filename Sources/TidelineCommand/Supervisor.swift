@@ -49,7 +49,7 @@ struct Supervisor: Sendable {
         defer { close(socket) }
         var name = sockaddr_un()
         name.sun_family = sa_family_t(AF_UNIX)
-        // A name that begins with '@' is an abstract socket: the system expects a NUL in its place.
+        // A name that begins with '@' is an abstract socket, for which the system expects a NUL.
         var path = Array(address.utf8)
         if path.first == UInt8(ascii: "@") { path[0] = 0 }
         let fits = withUnsafeMutableBytes(of: &name.sun_path) { room in
