@@ -295,7 +295,7 @@ import TidelineServer
             #expect(first.reader.status == 200 && second?.reader.status == 200)
             #expect(try await Self.listen(server.port).reader.status == 429)
             second = nil
-            // The server has to detect that it is gone.
+            // The server has to detect that it has disconnected.
             try await eventually("room for another one") {
                 try await Self.listen(server.port).reader.status == 200 ? () : nil
             }

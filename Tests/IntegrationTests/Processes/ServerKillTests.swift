@@ -156,7 +156,7 @@ private struct Ledger: Sendable {
                 )
             }
         }
-        #expect(left.isEmpty, "acknowledged rows are gone")
+        #expect(left.isEmpty, "acknowledged rows are missing")
     }
 }
 

@@ -1,4 +1,4 @@
-// ScenarioTests: what devices do with a server, through all doors.
+// ScenarioTests: common operations of devices with a server, through all doors.
 
 import Foundation
 import Synchronization
