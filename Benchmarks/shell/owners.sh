@@ -1,5 +1,5 @@
-# owners: W2c, the pull page of W2b for a table in which each of 10,000 users sees only his 100
-# rows. Sourced by scripts/bench.
+# owners: W2c, the pull page of W2b for a table in which each of 10,000 users sees only 100
+# rows of their own. Sourced by scripts/bench.
 #
 # The rows of a user are next to each other in the index that begins with the owner, but far from
 # each other in the table: those of 100 users in turn are too many for SQLite's own cache.
