@@ -1,5 +1,5 @@
-// The declarations that the examples in doc comments of Sources/Tideline need: scripts/docs compiles
-// the examples after this file. None of it runs.
+// Declarations for the examples in doc comments of Sources/Tideline: scripts/docs compiles
+// the examples after this file. The code is never run.
 
 import Foundation
 import Tideline

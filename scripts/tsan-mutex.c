@@ -1,4 +1,4 @@
-// tsan-mutex: makes the mutex of Swift's Synchronization on Linux known to the thread sanitizer.
+// tsan-mutex: reports locks of Swift's Mutex on Linux to the thread sanitizer.
 //
 // A free mutex is acquired by an atomic instruction in our own code, which the sanitizer sees.
 // The kernel waits for a held mutex and passes it on, in two functions of the library that

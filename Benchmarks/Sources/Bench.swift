@@ -1,4 +1,4 @@
-// Bench: the subcommands of `bench`. Each prints lines "name<TAB>value<TAB>unit", or the data
+// Bench: the subcommands of the program `bench`. Each prints lines "name<TAB>value<TAB>unit", or the data
 // of the server that a wrk workload needs.
 
 import Foundation
@@ -10,19 +10,19 @@ enum Bench {
                bench tags URL COUNT         lines "path etag" of the first rows
                bench pages URL              the whole table in pages of 1000, not stored
                bench pages URL KIND         the same of a peer: pocketbase or kinto
-               bench links URL QUERY        next links to the begin, middle and end of a list
-               bench delta URL              link to the changes after now, and bytes of its answer
+               bench links URL QUERY        next links to the beginning, middle and end of a list
+               bench delta URL              link to later changes, and the size of its response
                bench live URL COUNT COMMITS [URL]
-                                            so many listeners, and how soon they hear of commits,
-                                            at another server of the same database
-               bench local DIR SECONDS      changes and reads of a store file
-               bench read DIR ROWS SECONDS  lists, watched lists and the opening of a store
-               bench push URL DIR COUNT MS  so many inserts over a link with so long a round trip
-               bench queue URL DIR COUNT    the memory for so many inserts that are sent
-               bench heard URL DIR COUNT    how soon so many changes are seen by another client
-               bench pull URL DIR KIND      the whole table into a store file
-               bench memory URL DIR         the memory meanwhile
-               bench store DIR ROWS KIND    so many rows, without a server; their ids: random or v7
+                                            COUNT listeners, and the delay of their events; the
+                                            second URL is another server of the same database
+               bench local DIR SECONDS      writes and reads of a store file
+               bench read DIR ROWS SECONDS  lists, observed lists and opening a store
+               bench push URL DIR COUNT MS  pushes COUNT inserts over a link of MS round trip
+               bench queue URL DIR COUNT    the memory while COUNT inserts are pushed
+               bench heard URL DIR COUNT    the delay of COUNT changes to another client
+               bench pull URL DIR KIND      pulls the whole table into a store file
+               bench memory URL DIR         the memory during a pull
+               bench store DIR ROWS KIND    creates rows without a server; KIND of ids: random or v7
         """
 
     static func run(_ words: [String]) async {

@@ -1,4 +1,4 @@
-// CannedTable: a fake server without cost. It cuts the pages of a table out of one prepared text.
+// CannedTable: a fake server that takes almost no time. It cuts its pages out of one prepared text.
 
 import Foundation
 import Tideline
@@ -6,7 +6,7 @@ import Tideline
 struct CannedTable: Transport {
     enum Identifiers: String {
         case random
-        /// Ordered by time, as the SDK and the server create them.
+        /// The ids, ordered by time like those of the SDK and the server.
         case v7
     }
 
@@ -60,7 +60,7 @@ struct CannedTable: Transport {
         Date(timeIntervalSince1970: Double(milliseconds) / 1000).formatted(style)
     }
 
-    /// Returns the page that starts at `at`, with the number of rows that the request prefers.
+    /// Returns the page that starts at `at`, of the size that the request prefers.
     func send(_ request: TransportRequest) async throws -> TransportResponse {
         let query = request.url.query ?? ""
         let rows = starts.count - 1

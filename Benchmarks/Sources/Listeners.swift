@@ -1,11 +1,11 @@
-// Listeners: many callers of /$events in one process, to measure how long a commit takes to reach them.
+// Listeners: many callers of /$events in one process, to measure the delay of their events.
 
 #if os(Linux)
 import CWatch
 import Foundation
 import Glibc
 
-/// Blocking sockets watched by one epoll, so that ten thousand cost little compared with the server.
+/// A set of blocking sockets with one epoll, so that 10,000 cost little compared with the server.
 final class Listeners {
     private let port: UInt16
     private let epoll = epoll_create1(0)
@@ -62,7 +62,7 @@ final class Listeners {
         }
     }
 
-    /// How long events may wait for this process, so that it takes fewer cores from the server.
+    /// How long this process lets events wait, so that it takes less processor time from the server.
     private static let restMicroseconds: UInt32 = 500
 
     /// Writes one row.
@@ -92,7 +92,7 @@ final class Listeners {
         var buffer = [UInt8](repeating: 0, count: 4096)
         while heard < sockets.count {
             let count = epoll_wait(epoll, &events, Int32(events.count), 10_000)
-            guard count > 0 else { throw BenchError("\(sockets.count - heard) heard nothing") }
+            guard count > 0 else { throw BenchError("\(sockets.count - heard) got no event") }
             for event in events[..<Int(count)] {
                 let bytes = recv(event.data.fd, &buffer, buffer.count, 0)
                 guard bytes > 0 else { throw BenchError("a stream has ended") }

@@ -1,4 +1,4 @@
-// LocalWork: changes and reads of a store file, compared with the same writes in plain SQLite.
+// LocalWork: writes and reads of a store file, compared with the same writes in plain SQLite.
 
 import Foundation
 import Tideline
@@ -52,7 +52,7 @@ struct LocalWork {
                 try await group.waitForAll()
             }
         }
-        try await rate("local: insert beside 100 observers") { number in
+        try await rate("local: insert with 100 observers") { number in
             try await todos.insert(.numbered(number))
         }
         watchers.cancel()
@@ -69,7 +69,7 @@ struct LocalWork {
         Bench.report(name, Double(count) / usage.seconds, "ops/s")
     }
 
-    // MARK: - Beside SQLite
+    // MARK: - Compared with SQLite
 
     private static let tables = ["TodoItem", "MS_TableOperations"]
 
@@ -126,7 +126,7 @@ struct LocalWork {
         let count = 10_000
         let (recorder, rows) = try await recorded(count)
         let device = try await Device.open(in: directory)
-        // Prepares the statements of both and loads their code into memory.
+        // Warm up: prepares the statements of both and loads their code into memory.
         try await device.todos.insert((0..<100).map(TodoItem.numbered))
         let items = (0..<count).map(TodoItem.numbered)
         let usage = Usage()

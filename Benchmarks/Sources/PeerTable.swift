@@ -32,7 +32,7 @@ struct PeerTable {
         return response
     }
 
-    /// Counts the rows after the time was measured.
+    /// Measures the reads, and then counts the rows.
     func readPages() async throws {
         let start = ContinuousClock.now
         let bodies =
@@ -72,7 +72,7 @@ struct PeerTable {
         return bodies
     }
 
-    /// Counts the rows of a page by a member that each row has once.
+    /// Counts the rows of a page by a JSON member that each row has once.
     private static func rows(_ body: [UInt8]) -> Int {
         String(decoding: body, as: UTF8.self).ranges(of: "\"id\":").count
     }

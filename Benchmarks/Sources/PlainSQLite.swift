@@ -1,4 +1,4 @@
-// PlainSQLite: the same tables and rows in plain SQLite, which the client is compared with.
+// PlainSQLite: the client's tables and rows in plain SQLite, for comparison.
 
 import Foundation
 import Tideline

@@ -74,12 +74,11 @@ struct Reads {
         Bench.report("read: open it, times SQLite", ours / theirs, "x")
     }
 
-    // MARK: - Watched lists
+    // MARK: - Observed lists
 
     /// Observes a list of a thousand rows while ten of them change every 10 ms.
     ///
-    /// The same changes
-    /// without an observer show the cost of observing.
+    /// The same changes without an observer show the cost of observing.
     private func measureWatchedList() async throws {
         let device = try await Device.filled(1000, in: directory)
         let items = try await device.todos.read()
@@ -141,7 +140,7 @@ struct Reads {
         throw BenchError("no list was shown within a minute")
     }
 
-    /// Compares inserts while a hundred lists are observed, which an insert affects or not, with
+    /// Compares inserts while a hundred lists are observed, which an insert does or does not affect, with
     /// inserts without observers.
     private func measureObservers(_ name: String, reach: Bool) async throws {
         let device = try await Device.filled(1000, in: directory)
@@ -207,7 +206,7 @@ private final class Count: Sendable {
 }
 
 extension Reads.Changes {
-    /// Returns how much longer one of these changes takes than one of the others.
+    /// Returns how much longer one of these changes takes than one of `others`.
     fileprivate func cost(beyond others: Reads.Changes) -> Double {
         seconds / count - others.seconds / others.count
     }

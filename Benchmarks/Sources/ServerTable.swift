@@ -86,7 +86,7 @@ struct ServerTable {
         while true {
             let body = try await get(query, pageSize: Self.pageRows)
             bytes += body.count
-            // A page with a next link is full, so only the end of the text matters.
+            // Only the end of the text is searched, because a page with a next link is full.
             guard let link = Self.nextLink(body) else {
                 rows += try JSONDecoder().decode(Page.self, from: Data(body)).items.count
                 break
@@ -113,7 +113,7 @@ struct ServerTable {
         print("begin\t\(begin)\nmiddle\t\(links[links.count / 2])\nend\t\(end)")
     }
 
-    /// Prints the link to later changes, and the size of its answer.
+    /// Prints the link to later changes, and the size of its response.
     func printDelta() async throws {
         var (query, link): (String?, String?) = ("$orderby=updatedAt", nil)
         while let next = query {

@@ -56,7 +56,7 @@ struct TwoDevices {
         for number in 0..<changes {
             let item = TodoItem.numbered(first + number)
             try await writer.todos.insert(item)
-            // During the first changes the streams are still being opened.
+            // The streams are not open yet during the first changes.
             steps.begin()
             async let push: Void = {
                 try await writer.client.syncContext.push()

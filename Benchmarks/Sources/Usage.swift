@@ -1,8 +1,8 @@
-// Usage: the resources that this process used: time, processor time and memory.
+// Usage: measurements of time, processor time and memory of this process.
 
 import Foundation
 
-/// A measurement of time and processor time since it was created.
+/// A measurement of time and processor time since its creation.
 struct Usage {
     private let start = ContinuousClock.now
     private let startProcessor = Usage.processorSeconds()
@@ -19,7 +19,7 @@ struct Usage {
     }
 }
 
-/// The proportional memory of this process, sampled while something runs.
+/// The proportional memory of this process, sampled during a measurement.
 enum Memory {
     /// Returns the peak in MB while `body` ran, or 0 if the system does not report it.
     static func most(during body: () async throws -> Void) async throws -> Double {

@@ -52,6 +52,6 @@ print_depth_ratios() {
             figure "$cell" 5
         done | sort -n | awk -v title="${depth_titles[query]}" '
             { last = $1; if (NR == 1) first = $1 }
-            END { printf "%s: the dearest page costs %.2f times the cheapest\n", title, last / first }'
+            END { printf "%s: the most expensive page costs %.2f times the cheapest\n", title, last / first }'
     done
 }

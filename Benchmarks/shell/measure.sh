@@ -1,6 +1,6 @@
-# measure: figures of a running server, taken while wrk loads it. Sourced by scripts/bench.
+# measure: measures a running server while wrk sends requests to it. Sourced by scripts/bench.
 #
-# Reads `directory`, `seconds`, `runs`, `connections` and `servers`; the child processes of the
+# Reads `directory`, `seconds`, `runs`, `connections` and `servers`. The child processes of the
 # servers count as theirs.
 
 median() { sort -n | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
@@ -25,7 +25,7 @@ server_files() { server_processes | sed "s|.*|/proc/&/$1|" | xargs cat 2>/dev/nu
 # Proportional memory of the servers in MB.
 server_memory() { server_files smaps_rollup | awk '/^Pss:/ { sum += $2 } END { printf "%.1f", sum / 1024 }'; }
 
-# The clock ticks that the servers have used, and those that the whole machine was busy.
+# The clock ticks that the servers used, and the busy ticks of the whole machine.
 server_ticks() { server_files stat | awk '{ sub(/.*\) /, ""); sum += $12 + $13 } END { print sum + 0 }'; }
 busy_ticks() { awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 + $9; exit }' /proc/stat; }
 ticks=$(getconf CLK_TCK)

@@ -1,5 +1,5 @@
-# owners: W2c, the pull page of W2b where each of 10,000 users has 100 rows of the table and sees no
-# others. Sourced by scripts/bench.
+# owners: W2c, the pull page of W2b for a table in which each of 10,000 users sees only 100
+# rows of their own. Sourced by scripts/bench.
 #
 # The rows of a user are next to each other in the index that begins with the owner, but far from
 # each other in the table: those of 100 users in turn are too many for SQLite's own cache.
@@ -10,7 +10,7 @@ owner_rows=100
 measure_owners() {
     local rows=$((owner_count * owner_rows)) user page
     if ! "$tideline" --help | grep -q 'tideline token'; then
-        printf 'W2c is left out: this server has no owner columns\n'
+        printf 'W2c is skipped: this server has no owner columns\n'
         return
     fi
     od -An -N32 -tx1 /dev/urandom | tr -d ' \n' >"$directory/secret"

@@ -13,7 +13,7 @@ pip=("$venv/bin/pip" --quiet --disable-pip-version-check --retries 2 --timeout 2
 peers=()
 reason=
 
-# MARK: installing
+# Installing
 
 # Runs a command; if it fails, the last line of its output is the reason.
 attempt() {
@@ -53,7 +53,7 @@ find_postgres() {
     [[ -x $postgres/initdb ]]
 }
 
-# MARK: starting; each leaves its address in `url`
+# Starting: each function sets `url` to the address
 
 # Picks a free address, because the peers, unlike our server, do not print the port that they use.
 pick_address() {
@@ -120,7 +120,7 @@ start_kinto() {
     start_gunicorn
 }
 
-# MARK: preparing
+# Preparing
 
 prepare_tideline() {
     local columns='{"columns": {"text": "string", "complete": "boolean"}}'
@@ -160,7 +160,7 @@ prepare_kinto() {
     stop_server
 }
 
-# MARK: measuring
+# Measuring
 
 # Sets the addresses of the workloads, and writes lines "path etag" to the file `pool`.
 workloads_tideline() {
@@ -232,7 +232,7 @@ print_peers() {
     printf '\n'
 }
 
-# Prints reasons to doubt the figures: answers that were not good, and other load.
+# Prints reasons to doubt the figures: responses other than 2xx, and other load.
 print_doubts() {
     local name workload share other=0
     for name in "${peers[@]}"; do
@@ -258,7 +258,7 @@ compare_peers() {
         if install_venv && "install_$name"; then
             peers+=("$name")
         else
-            printf '\n%s is left out: %s\n' "${title[$name]}" "$reason"
+            printf '\n%s is skipped: %s\n' "${title[$name]}" "$reason"
         fi
     done
     printf 'filling the tables of %s\n' "${peers[*]}" >&2

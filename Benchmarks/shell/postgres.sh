@@ -68,8 +68,8 @@ own_ticks() {
     server_ticks
 }
 
-# Runs on all servers together: appends a line of figures like `measure`; rates are summed, and the worst
-# of the latencies counts. Figures, script, path.
+# Measures all servers together: appends a line of figures like `measure`, with the sum of rates and the worst
+# latency. Arguments: figures, script, path.
 measure_servers() {
     local figures=$1 script=$2 path=$3 number loaders=() before_server after_server
     local count=${#postgres_servers[@]} share before_own after_own
@@ -198,7 +198,7 @@ measure_kinto() {
     local kinto_database created list changes pool_rows=$((rows < 10000 ? rows : 10000)) name
     local -A theirs=()
     if ! { install_venv && install_kinto; }; then
-        printf '\nKinto is left out: %s\n' "$reason"
+        printf '\nKinto is skipped: %s\n' "$reason"
         return
     fi
     printf 'filling the table of Kinto\n' >&2
@@ -228,7 +228,7 @@ measure_postgres() {
     # The rates of one server.
     local -A single=()
     if ! command -v psql >/dev/null || ! find_postgres; then
-        printf '\npostgres is left out: PostgreSQL is not installed; type: apt-get install postgresql\n'
+        printf '\npostgres is skipped: PostgreSQL is not installed; run: apt-get install postgresql\n'
         return
     fi
     table=/tables/TodoItem

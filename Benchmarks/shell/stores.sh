@@ -1,12 +1,12 @@
 # stores: fills tables directly in their files, while no server runs. Sourced by scripts/bench.
 #
-# Row i of each is of the same text, the same instant (`fill_start` + 7 ms times i, long past) and
-# complete when i is odd, so that a filter finds as many rows in each server.
+# Row i of each table has the same text, the same time (`fill_start` + 7 ms times i, long past), and is
+# complete if i is odd, so that a filter finds the same number of rows in each server.
 
-fill_start=1577836800000  # ms, the begin of 2020
+fill_start=1577836800000  # ms, the beginning of 2020
 fill_path=/buckets/b/collections/todo
 
-# The instant of the middle row of a table with this number of rows, in a format of strftime.
+# The time of the middle row of a table with this number of rows, in a format of strftime.
 middle_instant() {
     sqlite3 :memory: "SELECT strftime('$2', ($fill_start + $1 / 2 * 7) / 1000.0, 'unixepoch')"
 }

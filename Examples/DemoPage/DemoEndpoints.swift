@@ -1,4 +1,4 @@
-// DemoEndpoints: the demo page and its requests, as endpoints of the server.
+// DemoEndpoints: the endpoints of the server for the demo page and its requests.
 
 import Foundation
 import Tideline
@@ -35,9 +35,9 @@ enum DemoEndpoints {
                         PhoneAction.self,
                         from: Data(call.request.body)
                     )
-                else { throw Rejection(400, "The body is not an action of the page in JSON.") }
+                else { throw Rejection(400, "The body is not a JSON action of the page.") }
                 guard await phones.perform(action) else {
-                    throw Rejection(404, "The phone, the item or the conflict is not there.")
+                    throw Rejection(404, "The phone, the item or the conflict does not exist.")
                 }
                 return json(Array("{}".utf8))
             },

@@ -1,7 +1,7 @@
-// demo-page: two phones and a server in one process, on a page to try them by hand.
+// demo-page: a server and two phones in one process, with a web page to try them by hand.
 //
-// Everything is real: a server on a database file, two clients with stores of their own, requests over
-// the socket. The page only shows their state and forwards clicks.
+// It uses a server with a database file, two clients, each with its own store, and requests over
+// sockets. The page only shows their state and forwards clicks.
 
 import Dispatch
 import Foundation
@@ -83,7 +83,7 @@ struct DemoPage {
         return configuration
     }
 
-    /// Opens the page in a browser if there is a display; otherwise the printed address has to do.
+    /// Opens the page in a browser if there is a display; otherwise the user opens the printed address.
     private static func showInBrowser(_ address: String) {
         #if os(macOS)
         let opener = "open"
@@ -112,7 +112,7 @@ struct DemoPage {
     }
 }
 
-/// The signals of Ctrl-C and `kill`.
+/// A handler for the signals of Ctrl-C and `kill`.
 private final class EndSignals {
     private let stream: AsyncStream<Void>
     private let sources: [any DispatchSourceSignal]

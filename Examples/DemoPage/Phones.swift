@@ -1,4 +1,4 @@
-// Phones: two clients of one server, each with a store of its own and a switch for its network.
+// Phones: two clients of one server, each with its own store and a switch for its network.
 
 import Foundation
 import Tideline
@@ -75,11 +75,11 @@ struct Phone {
         case .idle: "in sync"
         case .syncing: "syncing"
         case .offline: "offline"
-        case .busy: "waits for the server"
-        case .blocked(by: .signIn): "waits for a sign-in"
-        case .blocked(by: .rejectedOperations): "waits for your decision"
+        case .busy: "waiting for the server"
+        case .blocked(by: .signIn): "waiting for sign-in"
+        case .blocked(by: .rejectedOperations): "waiting for your decision"
         case .blocked(by: .failingRows(let rows)): "the server cannot process \(rows.count) rows"
-        case .blocked(by: .lostRows(let count)): "\(count) rows were lost by the restored server"
+        case .blocked(by: .lostRows(let count)): "the restored server lost \(count) rows"
         case .blocked(by: .failure(_, let message)): message
         }
     }
@@ -95,7 +95,7 @@ struct PhoneState: Encodable, Sendable {
 
     struct Operation: Encodable, Sendable {
         var kind: String
-        /// Nil if the row no longer exists.
+        /// The text; nil if the row no longer exists.
         var text: String?
         var isParked: Bool
     }
@@ -129,7 +129,7 @@ struct PhoneAction: Decodable, Sendable {
     var isOn: Bool?
 }
 
-/// Both phones.
+/// The two phones of the demo.
 @MainActor
 final class Phones {
     private var phones: [Phone] = []

@@ -1,4 +1,4 @@
-// Commands: runs the commands of the command line.
+// Commands: the commands of `todo`.
 
 import Foundation
 import Tideline
@@ -76,7 +76,7 @@ struct Commands {
             }
         }
         if count == 0 { Terminal.say(all ? "no items" : "nothing to do") }
-        for misfit in misfits { Terminal.warn("an item is not shown. \(misfit.words)") }
+        for misfit in misfits { Terminal.warn("an item cannot be shown. \(misfit.words)") }
     }
 
     private func sync(_ todos: SyncTable<TodoItem>) async throws {
@@ -102,7 +102,9 @@ struct Commands {
     private func verify(_ todos: SyncTable<TodoItem>) async throws {
         let result = try await todos.verify(queryID: "all", repair: true)
         if result.isEqual {
-            Terminal.say("verified: the same \(try await todos.count()) items here and there")
+            Terminal.say(
+                "verified: device and server have the same \(try await todos.count()) items"
+            )
         } else {
             Terminal.say(
                 "verified: \(result.missing) missing, \(result.different) different, "
@@ -119,7 +121,7 @@ struct Commands {
         for operation in pending {
             let state =
                 operation.isParked
-                ? " (rejected)" : operation.isAttempted ? " (tried, no answer yet)" : ""
+                ? " (rejected)" : operation.isAttempted ? " (sent, no response yet)" : ""
             Terminal.say("  \(operation.kind) \(ids[operation.itemID])\(state)")
         }
         let last = try await todos.lastPull
@@ -127,7 +129,7 @@ struct Commands {
         Terminal.say("errors: \(errors.count)\(errors.isEmpty ? "" : ", see 'todo conflicts'")")
     }
 
-    /// Explains an item that is on this device, that waits to be deleted, or that has this id elsewhere.
+    /// Explains an item: one of this device, one with a pending delete, or another one with this id.
     private func why(_ id: String) async throws {
         let waiting = Set(try await client.syncContext.pendingOperations().map(\.itemID))
             .filter { $0.hasPrefix(id) }
@@ -145,7 +147,7 @@ struct Commands {
         Terminal.say(found)
         for reason in explanation.reasons { Terminal.say("  \(reason)") }
         if explanation.has(.parked) || explanation.has(.damaged) {
-            Terminal.say("  See 'todo conflicts' for what can be done.")
+            Terminal.say("  Run 'todo conflicts' to see how to resolve it.")
         }
     }
 

@@ -19,7 +19,7 @@ struct Conflicts {
             Terminal.say("no conflicts")
         } else {
             Terminal.say(
-                "Settle with 'todo conflicts keep-mine ID' or 'todo conflicts take-theirs ID'."
+                "Resolve with 'todo conflicts keep-mine ID' or 'todo conflicts take-theirs ID'."
             )
         }
     }
@@ -29,7 +29,7 @@ struct Conflicts {
         error.itemID.isEmpty ? error.id : error.itemID
     }
 
-    /// Returns the name as people type it, with as many letters as make it unique.
+    /// Returns the shortest unique prefix of the name, for the user to type.
     private static func typed(
         _ error: TableOperationError,
         among errors: [TableOperationError]
@@ -53,13 +53,13 @@ struct Conflicts {
         guard error.statusCode == nil else { return error.message }
         let what =
             if error.table != TodoItem.tableName {
-                "It belongs to no list that this program knows."
+                "Its table is unknown to this program."
             } else if error.itemID.isEmpty {
-                "The store does not say any more which item it is for."
+                "The store no longer knows its item."
             } else if error.item == nil, error.kind != .delete {
                 "The item is not on this device."
             } else {
-                "What the store has of it, or of what the server said, cannot be read whole."
+                "The stored change or the stored response of the server cannot be read."
             }
         let id = typed(error, among: errors)
         let drop = "with 'todo conflicts take-theirs \(id) --discard' and make the change again."
@@ -82,9 +82,9 @@ struct Conflicts {
         switch error.serverCopy {
         case .row(let row): describe(row)
         case .deleted: "deleted"
-        // A row that this caller may not see.
+        // The caller may not see the row.
         case .neverSeen where error.statusCode == 409: "an item that the server does not show"
-        case .neverSeen: "none; there is no such item on the server"
+        case .neverSeen: "none; the server does not have this item"
         }
     }
 
@@ -98,12 +98,12 @@ struct Conflicts {
     func keepMine(_ id: String) async throws {
         let errors = try await context.operationErrors()
         guard let error = try await find(id, in: errors) else {
-            Terminal.say("mine is kept already; 'todo sync' sends it")
+            Terminal.say("mine is already kept; 'todo sync' sends it")
             return
         }
         let reason = Self.reason(error, among: errors, keepsMine: false)
         guard let mine = error.item ?? (error.kind == .delete ? Row() : nil) else {
-            throw Mistake(message: "there is no item of mine to keep. \(reason)")
+            throw Mistake(message: "this device has no item to keep. \(reason)")
         }
         do {
             try await error.updateOperationAndRetry(with: mine)
@@ -137,7 +137,7 @@ struct Conflicts {
         Terminal.say(lost.map { "dropped \(shown)  \($0)" } ?? "took theirs")
     }
 
-    /// Returns the conflict whose id begins with this text, or nil if its item only waits to be sent.
+    /// Returns the conflict whose id begins with this text, or nil if its operation is only pending.
     private func find(
         _ id: String,
         in errors: [TableOperationError]
@@ -162,7 +162,7 @@ struct Conflicts {
 /// Returns the first letters of an id, which people read and type.
 func short(_ id: String) -> String { String(id.prefix(8)) }
 
-/// Shortened ids for people to read and type, with as many letters as make each of them unique.
+/// The shortest unique prefixes of ids, for users to read and type.
 struct ShortIDs {
     private var shortened: [String: String] = [:]
 

@@ -1,4 +1,4 @@
-// Options: the command line as a value.
+// Options: the parsed command line.
 
 import Foundation
 
@@ -27,15 +27,15 @@ struct Options {
           done ID               mark an item as done
           edit ID TEXT          change an item
           rm ID                 remove an item
-          sync [--verify]       send and fetch changes; compare with the server, and repair
+          sync [--verify]       send and fetch changes; with --verify, compare and repair
           status                pending operations, last sync, errors
           why ID                why an item is here, missing, old, or not sent
           conflicts             changes that the server rejected
           conflicts keep-mine ID | take-theirs ID [--discard]
 
-        An ID may be cut to its first letters. Everything but sync and list --remote works offline.
-        A text that begins with '-' comes behind '--'. Plain http to another machine has to be
-        allowed: others can read and change what is sent.
+        You can shorten an ID to its first letters. Only sync and list --remote need the network.
+        Put '--' before a text that begins with '-'. Plain http to another machine has to be allowed,
+        because the network can read and change the requests.
         Environment: TODO_STORE (default todo.sqlite), TODO_SERVER (default http://127.0.0.1:8080),
         TODO_ALLOW_INSECURE_ENDPOINT (1 or 0).
         """
@@ -63,7 +63,7 @@ struct Options {
                 rest = []
             case "--help" where words.count <= 1, "-h" where words.count <= 1: words = ["help"]
             case _ where words.isEmpty && word.hasPrefix("-"):
-                throw UsageError(message: "there is no option '\(word)'.")
+                throw UsageError(message: "unknown option '\(word)'.")
             default: words.append(word)
             }
         }
@@ -77,7 +77,7 @@ struct Options {
         guard url.user() == nil, url.password() == nil, url.query() == nil, url.fragment() == nil
         else {
             throw UsageError(
-                message: "a server URL has no name, password, query or fragment. Leave them out."
+                message: "a server URL must not have a user name, password, query or fragment."
             )
         }
         server = url
@@ -95,7 +95,7 @@ struct Options {
         case nil, "", "0", "no", "false": return false
         case "1", "yes", "true": return true
         default:
-            throw UsageError(message: "TODO_ALLOW_INSECURE_ENDPOINT is neither 1 nor 0.")
+            throw UsageError(message: "TODO_ALLOW_INSECURE_ENDPOINT must be 1 or 0.")
         }
     }
 
@@ -136,7 +136,7 @@ struct Options {
             return .add(try text(values))
         case "list":
             for word in values where word != "--all" && word != "--remote" {
-                throw UsageError(message: "list does not know '\(word)'.")
+                throw UsageError(message: "list does not take '\(word)'.")
             }
             return .list(all: values.contains("--all"), remote: values.contains("--remote"))
         case "done": return .done(try id(values, of: word))
@@ -160,7 +160,7 @@ struct Options {
         case "why": return .why(try id(values, of: word))
         case "conflicts": return try conflicts(values)
         case "help": return .help
-        default: throw UsageError(message: "there is no command '\(word)'.")
+        default: throw UsageError(message: "unknown command '\(word)'.")
         }
     }
 
@@ -177,7 +177,7 @@ struct Options {
             return .takeTheirs(id, discards: discards)
         case let word?:
             throw UsageError(
-                message: "conflicts knows 'keep-mine ID' and 'take-theirs ID', not '\(word)'."
+                message: "conflicts takes 'keep-mine ID' and 'take-theirs ID', not '\(word)'."
             )
         }
     }

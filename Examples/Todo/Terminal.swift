@@ -1,4 +1,4 @@
-// Terminal: prints lines. Texts of rows and servers cannot send control characters to the terminal.
+// Terminal: functions that print lines, without control characters of rows and servers.
 
 import Foundation
 
@@ -11,7 +11,7 @@ enum Terminal {
         FileHandle.standardError.write(Data("todo: \(printable(line))\n".utf8))
     }
 
-    /// Returns the text with everything escaped that a terminal would interpret: control characters, line
+    /// Returns the text with the characters escaped that a terminal interprets: control characters, line
     /// ends, and characters that change the writing direction.
     static func printable(_ text: String, keepingLines: Bool = false) -> String {
         var result = ""

@@ -1,4 +1,4 @@
-// Todo: the quickstart app as a terminal program. Everything except `sync` works without a network.
+// Todo: the quickstart app as a terminal program. Only `sync` and `list --remote` need the network.
 
 import Foundation
 import Tideline

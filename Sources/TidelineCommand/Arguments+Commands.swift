@@ -139,7 +139,7 @@ extension Arguments {
             return .inspectDatabase(try configuration(words), isJSON: words.isJSON)
         }
         guard words.options.isEmpty else {
-            throw UsageError("FILE does not go with --config and --database.")
+            throw UsageError("FILE cannot be combined with --config and --database.")
         }
         return .inspect(file: file, isJSON: words.isJSON)
     }
@@ -194,8 +194,9 @@ extension Arguments {
             .trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// Returns a file whose certificates can be read: the HTTP client library does not report a bad
-    /// file.
+    /// Returns the path of the `--authority` file after a check that its certificates can be read.
+    ///
+    /// The HTTP client library does not report a file that it cannot read.
     private static func authority(_ words: Words) throws -> String? {
         guard let path = words.options["--authority"] else { return nil }
         do throws(ConfigurationError) {
@@ -203,7 +204,7 @@ extension Arguments {
         } catch {
             throw UsageError(
                 "--authority: \(error) Give a file in PEM with the certificates of authorities, such as "
-                    + "the authority.pem of 'tideline certificate'."
+                    + "authority.pem from 'tideline certificate'."
             )
         }
         return path
@@ -223,7 +224,7 @@ extension Arguments {
         guard let url = URL(string: text), ["http", "https"].contains(url.scheme), url.host != nil
         else { throw UsageError("URL: an address such as https://todo.example is expected.") }
         guard let table = words.options["--table"], !table.isEmpty else {
-            throw UsageError("--table is missing: the table to read and to write rows of.")
+            throw UsageError("--table is missing: the name of the table to read and write.")
         }
         func number(_ name: String, _ range: ClosedRange<Int>, or usual: Int) throws -> Int {
             guard let text = words.options[name] else { return usual }
@@ -273,7 +274,7 @@ extension Arguments {
             words.flags.contains("--apply"), words.flags.contains("--dry-run")
         )
         guard !(isApplied && isDry) else {
-            throw UsageError("--apply and --dry-run do not go together.")
+            throw UsageError("--apply and --dry-run cannot be combined.")
         }
         return .migrate(
             try configuration(words),
@@ -308,7 +309,7 @@ extension Arguments {
         )
     }
 
-    // MARK: - The configuration
+    // MARK: - Configuration
 
     static func configuration(_ words: Words) throws -> ServerConfiguration {
         var configuration = try Self.configuration(words.options["--config"])
@@ -327,10 +328,10 @@ extension Arguments {
         let given = try Words(of: "token", words, options: names, flags: ["--json"])
         guard !given.wantsHelp else { return .help }
         guard let path = given.options["--config"] else {
-            throw UsageError("--config is missing: the token is for the server of a configuration.")
+            throw UsageError("--config is missing: the configuration of the token's server.")
         }
         guard let subject = given.options["--subject"], !subject.isEmpty else {
-            throw UsageError("--subject is missing: whom the token is for.")
+            throw UsageError("--subject is missing: the user whom the token names.")
         }
         var seconds = 86_400
         if let text = given.options["--expires"] {
@@ -390,15 +391,15 @@ extension Arguments {
         }
     }
 
-    /// Returns why the file cannot be read.
+    /// Returns the reason why a file cannot be read.
     private static func reason(_ path: String) -> String {
         var isFolder = ObjCBool(false)
         guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) else {
-            return "there is no file '\(path)'."
+            return "the file '\(path)' does not exist."
         }
         return isFolder.boolValue
             ? "'\(path)' is a folder; a file is expected."
-            : "the file '\(path)' may not be read by this user."
+            : "this user may not read the file '\(path)'."
     }
 }
 
@@ -410,6 +411,6 @@ struct ConfigurationFileError: Error, CustomStringConvertible {
     var description: String { message }
 
     var message: String {
-        "The configuration in '\(path)' has faults:\n\(faults.joined(separator: "\n"))"
+        "The configuration in '\(path)' has errors:\n\(faults.joined(separator: "\n"))"
     }
 }

@@ -1,7 +1,7 @@
-// Arguments+Help: the part of the usage that is about one command.
+// Arguments+Help: the help of a single command, taken from the usage of all.
 
 extension Arguments {
-    /// Returns the synopsis and the section of a command, and the part that all commands share.
+    /// Returns the synopsis and the section of a command, and the text that all commands share.
     static func usage(of command: String) -> String {
         let lines = usage.split(separator: "\n", omittingEmptySubsequences: false)
         let end = lines.firstIndex(of: "") ?? lines.endIndex
@@ -29,7 +29,7 @@ extension Arguments {
         return found
     }
 
-    /// A section begins at the margin with its name, and ends at the next one.
+    /// Returns the section that begins at the margin with the name of the command.
     private static func section(of command: String, _ lines: ArraySlice<Substring>) -> [Substring] {
         let start = lines.firstIndex { line in
             !line.hasPrefix(" ") && line.split(separator: " ").first == command[...]

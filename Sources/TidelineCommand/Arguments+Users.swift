@@ -41,7 +41,7 @@ extension Arguments {
         guard !given.wantsHelp else { return .help }
         guard let user = given.options["--rename"], let name, !user.isEmpty, !name.isEmpty,
             !name.hasPrefix("--")
-        else { throw UsageError("--rename OLD NEW is missing: the user, and the new name.") }
+        else { throw UsageError("--rename OLD NEW is missing: the user and the new name.") }
         guard !user.utf8.elementsEqual(name.utf8) else {
             throw UsageError("--rename: both names are the same.")
         }
@@ -75,7 +75,7 @@ extension Arguments {
     private static func isApplied(_ words: Words) throws -> Bool {
         let isApplied = words.flags.contains("--apply")
         guard !(isApplied && words.flags.contains("--dry-run")) else {
-            throw UsageError("--apply and --dry-run do not go together.")
+            throw UsageError("--apply and --dry-run cannot be combined.")
         }
         return isApplied
     }

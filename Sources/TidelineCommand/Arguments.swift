@@ -1,5 +1,4 @@
-// Arguments: the words after `tideline`, parsed strictly. An error names the word and the allowed
-// ones.
+// Arguments: the parsed command line. An error names the unknown word and the allowed ones.
 
 import TidelineServer
 import TidelineServerCore
@@ -99,112 +98,115 @@ enum Arguments: Sendable {
                tideline help, --help
                tideline --version
 
-        serve              Starts the server. It prints 'listening on http://HOST:PORT' when ready, and
-                           on the next line where its database is.
-          --config FILE    The configuration, one JSON file; without it there is one table,
-                           TodoItem, with the columns text and complete. Paths in the file are
-                           relative to the file, the database's too.
-          --database       Where the tables are; default sqlite:tideline.db. A relative path begins
-                           at the working directory. Or postgres://USER@HOST:PORT/DATABASE. Other
-                           users of the machine see the arguments of a command: a password belongs
+        serve              Starts the server. When it is ready, it prints 'listening on http://HOST:PORT'
+                           and, on the next line, the location of its database.
+          --config FILE    The configuration, a JSON file. Without it there is one table, TodoItem, with
+                           the columns text and complete. Paths in the file, also that of the database,
+                           are relative to the file.
+          --database       The database: sqlite:PATH or postgres://USER@HOST:PORT/DATABASE. The default
+                           is sqlite:tideline.db; a relative path starts at the working directory. Other
+                           users of the machine can see the arguments of a command, so put a password
                            into the configuration, PGPASSWORD or a PGPASSFILE.
-          --listen         The address; default 127.0.0.1:8080. An address of this machine, one of IPv6
-                           in brackets, or localhost. Port 0 picks one.
-          --dynamic-schema Makes tables and columns from what arrives.
+          --listen         The address to listen on: an address of this machine (IPv6 in brackets) or
+                           localhost. The default is 127.0.0.1:8080. Port 0 chooses a free port.
+          --dynamic-schema Creates tables and columns when a request needs them.
 
         check              Reads the configuration as serve does, with the keys and certificates that it
-                           names, and prints each mistake. Exit code 0 or 2. Opens no database.
+                           names, and prints each mistake. The exit code is 0 or 2. It does not open the
+                           database.
           --config, --database, --listen, --dynamic-schema  As for serve.
 
-        certificate        Makes a certificate for trying out TLS, and an authority that signs it, which
-                           devices are told to trust once.
+        certificate        Creates a certificate for testing TLS, and an authority that signs it. Each
+                           device has to trust the authority once.
           --host           The names and addresses by which devices reach the server.
-          --directory      Where the files go; default certificates. An authority that is there is
-                           kept.
+          --directory      The folder for the files; default certificates. An existing authority is kept.
 
-        token              Prints a token for the user NAME that the server of the configuration
-                           takes, to try things out; it is signed with authentication.secretFile.
-          --expires        How many seconds it holds; default 86400, a day.
+        token              Prints a token for the user NAME, for tests. The server of the configuration
+                           accepts it; it is signed with authentication.secretFile.
+          --expires        The lifetime in seconds; default 86400, a day.
 
-        backup FILE        Copies the database into a new file, also while a server runs. For
-                           PostgreSQL, without FILE: says what to use, and whether it is there.
-        restore FILE       Puts a backup in the place of the database, which is moved aside, and has
-                           all clients pull anew. The server is stopped.
-        restored           After a backup was put in place by hand: has all clients pull anew.
-        reset-clocks       After the machine's clock was ahead: sets the clocks of tables back to the
-                           time, gives rows that are dated in the future new versions, and has all
-                           clients pull again. A file's server is stopped.
-          --tables         Of these tables; without it of all.
-        migrate            Shows what has to be done to the tables so that they are as declared.
-          --dry-run        Shows the SQL, too, that would be run in PostgreSQL.
-          --apply          Does it, in one transaction. Make a backup first.
+        backup FILE        Copies the database to a new file, also while a server runs. For PostgreSQL,
+                           without FILE: says which tool to use, and whether backups are set up.
+        restore FILE       Replaces the database with a backup, keeps the replaced file under another
+                           name, and has all clients pull from the start. Stop the server first.
+        restored           Has all clients pull from the start, after you restored a backup by hand.
+        reset-clocks       Repairs tables after the machine's clock was ahead: sets their table clocks
+                           back to the current time, gives rows with times in the future new versions,
+                           and has all clients pull from the start. With a file, stop the server first.
+          --tables         Only these tables; default all.
+        migrate            Shows the changes that make the tables match the configuration.
+          --dry-run        Shows also the SQL for PostgreSQL.
+          --apply          Makes the changes in one transaction. Make a backup first.
 
-        copy               Copies a database from a file into PostgreSQL or back, with all that devices
-                           rely on. Stop the servers of both; what was ended early goes on.
-          --from, --to     sqlite:PATH or postgres://…; the second has no tables yet.
+        copy               Copies a database from a file into PostgreSQL or back, with everything that
+                           devices rely on. Stop the servers of both. Run the command again to resume a copy
+                           that was interrupted.
+          --from, --to     sqlite:PATH or postgres://…; the target must not have tables yet.
 
-        purge-tombstones   Removes deleted rows for good, which devices that were away for longer learn
-                           by a pull from the start. A file's server is stopped.
-          --days           How many days they have been deleted at least; 0 for all.
-          --tables         Of these tables; without it of all.
-          --trust-clock    Although the machine's clock is more than a day ahead of the last time that
-                           the database knows of.
+        purge-tombstones   Permanently removes deleted rows. Devices that were offline for longer learn
+                           of the deletes by a pull from the start. With a file, stop the server first.
+          --days           Removes rows that were deleted at least so many days ago; 0 for all.
+          --tables         Only these tables; default all.
+          --trust-clock    Runs even if the machine's clock is more than a day ahead of the latest time
+                           in the database.
 
-        compact            Releases the space of removed rows: to the system from a file, whose server
-                           is stopped; in PostgreSQL by VACUUM, while servers run.
+        compact            Releases the space of removed rows: from a file to the system, after you
+                           stopped the server; in PostgreSQL by VACUUM, while servers run.
 
-        inspect FILE       Tells what is in a server's database or a device's store: tables, queue,
-                           errors, cursors, sizes; nothing of what is in rows. Reads only, also while
-                           the server or the app runs. A database in PostgreSQL is named by --database
-                           or --config.
+        inspect FILE       Describes a server's database or a device's store: tables, queue, errors,
+                           cursors, sizes. It prints no contents of rows, and only reads, also while the
+                           server or the app runs. For PostgreSQL use --database or --config.
 
-        audit              Tells who changed which columns of which row, and when, in tables with
-                           audit; the newest first. Reads only, also while the server runs.
-          --table, --id, --user  Of one table, of rows with this id, by one user.
+        audit              Prints who changed which columns of which row, and when, in tables with audit;
+                           the newest first. It only reads, also while the server runs.
+          --table, --id, --user  Only this table, rows with this id, changes by this user.
           --last           The most entries; default 100.
 
-        export             Prints what the database has of a user, one JSON object on a line: rows and
-                           tombstones of tables with an owner, change log, merge bases, ledger, audit.
-                           Reads only, also while the server runs.
+        export             Prints all data of a user, one JSON object per line: rows and tombstones of
+                           tables with an owner, change log, merge bases, ledger, audit. It only reads,
+                           also while the server runs.
           --user           The user, as tokens name it.
 
-        forget             Counts what the database has of a user, as export does.
+        forget             Counts the data of a user that export prints.
           --user           The user, as tokens name it.
-          --dry-run        Counts only, as without an option.
-          --apply          Removes it. A file's server is stopped. Devices pull the tables from the start.
+          --dry-run        Only counts, as without an option.
+          --apply          Removes the data. With a file, stop the server first. Devices pull the tables
+                           from the start.
 
-        owners             Counts what the database has of the user OLD, as export does.
+        owners             Counts the data of the user OLD that export prints.
           --rename         The user, and the new name.
-          --dry-run        Counts only, as without an option.
-          --apply          Gives it to the user NEW. A file's server is stopped. Devices pull the tables
-                           from the start; changes that wait on them still fit.
+          --dry-run        Only counts, as without an option.
+          --apply          Gives the data to the user NEW. With a file, stop the server first. Devices
+                           pull the tables from the start; their pending changes are still accepted.
 
-        doctor             Asks a server what a device would, and says what stands against syncing.
-          --server         Its address, such as https://todo.example.
+        doctor             Sends a server the requests of a device, and reports what prevents syncing.
+          --server         The address of the server, such as https://todo.example.
           --token          A file with the token of a user.
-          --store          A copy of a device's store: its tables are asked for, its cursors compared.
-          --authority      A file in PEM with certificates of authorities to trust beside the system's.
+          --store          A copy of a device's store. Its tables and cursors are compared with the
+                           server's.
+          --authority      A file in PEM with certificates of authorities to trust in addition to the
+                           system's.
 
-        bench URL          Loads a server: each connection sends one request behind the other, reads of
-                           50 rows and inserts, and what was inserted is deleted at the end. Prints
-                           rates, and times of whole requests as a caller sees them. For servers that
-                           may be loaded, and a table whose rows may come and go.
+        bench URL          Measures a server under load: each connection sends one request after the
+                           other, reads of 50 rows and inserts. The inserted rows are deleted at the end.
+                           Prints rates, and times of whole requests as a caller sees them. Use it only
+                           with a server and a table that may be loaded with test rows.
           --table          The table.
-          --connections    How many; default 8.
-          --seconds        How long; default 10.
-          --writes         How many of a hundred requests write; default 20.
+          --connections    The number of connections; default 8.
+          --seconds        The duration; default 10.
+          --writes         The percentage of requests that write; default 20.
           --token, --authority  As for doctor.
 
-        --json             One line of JSON in the place of text.
+        --json             Prints one line of JSON instead of text.
 
-        SIGTERM and SIGINT finish what is under way and end the server, or bench, which tells what it
-        measured and deletes what it inserted; a second one ends it at once.
-        SIGHUP reads the certificate, the keys of tokens, the operators, the key of the metrics and the
-        levels of the log anew.
+        SIGTERM and SIGINT end the server after the requests in progress. They end bench early: it
+        prints what it measured, and deletes what it inserted. A second signal ends the process
+        immediately.
+        SIGHUP makes the server reload the certificate, the keys of tokens, the operators, the key of
+        the metrics and the log levels.
 
-        Exit codes: 0 done; 1 something stood against it, or doctor found a fault, or a
-        request of bench was not done, or standard output did not take what was to be
-        printed; 2 a mistake in words or configuration.
+        Exit codes: 0 success; 1 the command failed, doctor found a fault, a request of bench was not
+        served, or the output could not be written; 2 a mistake in the arguments or the configuration.
         """
 
     init(_ words: [String]) throws {

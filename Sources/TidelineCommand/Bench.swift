@@ -1,9 +1,9 @@
-// Bench: puts a small load on a server, and measures how it responds.
+// Bench: a small load test that measures the response times of a server.
 //
 // Each caller has a connection and sends one request after the other, reads and writes of one
-// table. The times are those of whole requests, as a caller sees them: on the server's machine,
-// this client takes processor time from the server. At the end the rows that were written are
-// deleted, also after an early end.
+// table. It measures the time of the whole request, as a caller sees it. On the server's machine
+// this client takes processor time from the server. At the end, also if it was interrupted, it
+// deletes the rows that it inserted.
 
 import Foundation
 import Tideline
@@ -31,7 +31,7 @@ struct Bench: Sendable {
         var ids: [String] = []
         var refused = 0
         var failed = 0
-        /// The reason for the first one.
+        /// The reason for the first rejection or failure.
         var reason: String?
 
         mutating func add(_ other: Tally) {
@@ -44,13 +44,13 @@ struct Bench: Sendable {
         }
     }
 
-    /// After a request that was not served: a caller that retries immediately only loads itself.
+    /// The pause after a request that was not served, so that a caller does not loop.
     private static let pause: Duration = .milliseconds(100)
 
     /// The number of rows that are deleted with one request.
     private static let deletedAtOnce = 100
 
-    /// Loads the server, until the time is over or `stop` is raised.
+    /// Sends requests until the time is over or `stop` is raised.
     ///
     /// Returns the report, and whether every request was served.
     func run(stop: StopFlag) async throws -> (report: Report, isClean: Bool) {
@@ -119,7 +119,7 @@ struct Bench: Sendable {
     ) async throws -> Tally {
         var tally = Tally()
         let (list, row) = ("\(try path())?$top=50", try path())
-        // So that the callers do not all write at the same time.
+        // Spreads the writes, so that the callers do not all write at the same time.
         var number = caller * 100 / connections
         while ContinuousClock.now < end, !stop.isRaised {
             number += 1
@@ -153,7 +153,7 @@ struct Bench: Sendable {
         return tally
     }
 
-    /// Deletes rows, many with one request; returns how many remain.
+    /// Deletes rows in batches, and returns how many remain.
     private func remove(_ ids: [String], by transport: CurlTransport) async throws -> Int {
         var left = 0
         let row = String(try path().dropFirst())
@@ -178,7 +178,7 @@ struct Bench: Sendable {
     private func path() throws -> String {
         let allowed = CharacterSet.urlPathAllowed.subtracting(CharacterSet(charactersIn: "/"))
         guard let name = table.addingPercentEncoding(withAllowedCharacters: allowed) else {
-            throw UsageError("--table: '\(table)' cannot be part of an address.")
+            throw UsageError("--table: '\(table)' cannot be part of a URL.")
         }
         return "/tables/" + name
     }
@@ -191,7 +191,7 @@ struct Bench: Sendable {
     ) async throws -> TransportResponse {
         let base = server.absoluteString
         let text = (base.hasSuffix("/") ? String(base.dropLast()) : base) + path
-        guard let url = URL(string: text) else { throw UsageError("'\(text)' is no address.") }
+        guard let url = URL(string: text) else { throw UsageError("'\(text)' is not a valid URL.") }
         var request = TransportRequest(method: method, url: url, timeout: .seconds(15))
         request.headers["ZUMO-API-VERSION"] = "3.0.0"
         if let token { request.headers["Authorization"] = "Bearer " + token }

@@ -66,7 +66,7 @@ extension Command {
 
     /// Explains how to back up a PostgreSQL database; the exit code says whether that is set up.
     private static func advise(_ database: ServerDatabase, _ isJSON: Bool) throws {
-        let advice = try naming("Nothing is known of backups") { try database.backupAdvice() }
+        let advice = try naming("Cannot read the backup settings") { try database.backupAdvice() }
         guard let advice else { throw UsageError("backup needs FILE; see tideline --help.") }
         if isJSON {
             try tell(
@@ -90,7 +90,7 @@ extension Command {
         var counts: [(part: String, count: Int)] = []
         let progress = Progress("copy", isJSON: isJSON)
         defer { progress?.end() }
-        let leftOut = try naming("The copy is not whole") {
+        let leftOut = try naming("The copy is incomplete") {
             try ServerDatabase.copy(from: source, to: target) { part, count in
                 progress?.take(part, count)
                 if counts.last?.part == part {
@@ -111,10 +111,10 @@ extension Command {
         }
         for (part, count) in counts where count > 0 { try tell("\(part): \(count)") }
         if !leftOut.isEmpty {
-            try tell("Not copied, as they are not declared: \(leftOut.joined(separator: ", "))")
+            try tell("Not copied, because not declared: \(leftOut.joined(separator: ", "))")
         }
         try tell(
-            "Copied. Devices notice nothing when a server with the same tables serves the copy."
+            "Copied. Devices continue to sync when a server with the same tables serves the copy."
         )
     }
 
@@ -127,8 +127,8 @@ extension Command {
         defer { progress?.end() }
         if ServerDatabase.mayLackItsLog(backup) {
             complain(
-                "Note: '\(backup)' was not made by 'tideline backup'. If it was copied from a server that "
-                    + "ran, or was killed, what its log '\(backup)-wal' had is not in it."
+                "Note: '\(backup)' was not made by 'tideline backup'. If it was copied while a server ran, "
+                    + "or after it was killed, the changes of the log '\(backup)-wal' are missing."
             )
         }
         let (epoch, former) = try naming("Nothing was restored") {
@@ -142,10 +142,10 @@ extension Command {
             ])
             return try tell(report.json)
         }
-        if let former { try tell("the database that was there is now \(former)") }
+        if let former { try tell("the replaced database is now \(former)") }
         try tell(
-            "restored as \(path); new epoch \(epoch): clients keep their changes and pull everything "
-                + "anew"
+            "restored to \(path); new epoch \(epoch): clients keep their changes and pull everything "
+                + "from the start"
         )
     }
 
@@ -183,7 +183,7 @@ extension Command {
         _ query: AuditQuery,
         _ isJSON: Bool
     ) throws {
-        let entries = try naming("The audit cannot be told") {
+        let entries = try naming("The audit cannot be read") {
             try ServerDatabase(configuration).audit(query)
         }
         let report = Report([
@@ -207,7 +207,7 @@ extension Command {
         try tell(isJSON ? report.json : report.text)
     }
 
-    /// Returns why an answer may be empty; nil if the requested table is audited.
+    /// Returns the reason why no entries are found; nil if the requested table is audited.
     private static func missingAudit(
         _ table: String?,
         _ configuration: ServerConfiguration
@@ -229,24 +229,24 @@ extension Command {
         signals.raise(stop) {
             progress?.end()
             complain(
-                "Interrupted: requests under way are finished, and what was inserted is deleted. A second "
-                    + "signal ends at once and leaves it."
+                "Interrupted: finishes the requests in progress and deletes the inserted rows. A second "
+                    + "signal ends immediately and leaves the rows."
             )
         }
         do {
             (report, isClean) = try await bench.run(stop: stop)
             progress?.end()
         } catch {
-            throw Failure(task: "The server was not loaded", cause: error)
+            throw Failure(task: "The server was not measured", cause: error)
         }
-        // Kept alive until here: these signals are the only owner of the handlers.
+        // Keeps the signals alive until here: they are the only owner of the handlers.
         withExtendedLifetime(signals) {}
         try tell(isJSON ? report.json : report.text)
         if !isClean { exit(1) }
     }
 
     static func inspect(_ file: String, _ isJSON: Bool) throws {
-        let report = try naming("The file cannot be described") {
+        let report = try naming("The file cannot be inspected") {
             try FileInspection.report(of: file)
         }
         try tell(isJSON ? report.json : report.text)
@@ -260,11 +260,11 @@ extension Command {
     }
 
     static func restored(_ configuration: ServerConfiguration, _ isJSON: Bool) throws {
-        let epoch = try naming("The database has no new epoch") {
+        let epoch = try naming("The epoch was not changed") {
             try ServerDatabase(configuration).renewEpoch()
         }
         guard !isJSON else { return try tell(Report(["epoch": .text(epoch)]).json) }
-        try tell("new epoch \(epoch): clients keep their changes and pull everything again")
+        try tell("new epoch \(epoch): clients keep their changes and pull from the start")
     }
 
     static func resetClocks(
@@ -272,7 +272,7 @@ extension Command {
         _ tables: [String]?,
         _ isJSON: Bool
     ) throws {
-        let (epoch, reset) = try naming("No clock was reset") {
+        let (epoch, reset) = try naming("No table clock was reset") {
             try ServerDatabase(configuration).resetClocks(of: tables)
         }
         guard !isJSON else {
@@ -282,12 +282,12 @@ extension Command {
             return try tell(Report(["epoch": Report.Item(epoch), "tables": .list(tables)]).json)
         }
         guard let epoch else {
-            return try tell("No clock of a table is ahead of the time; nothing was changed.")
+            return try tell("No table clock is ahead of the wall clock; nothing was changed.")
         }
         for (table, rows) in reset {
-            try tell("\(table): the clock is reset, \(rows) rows have new versions")
+            try tell("\(table): the table clock is reset, \(rows) rows have new versions")
         }
-        try tell("new epoch \(epoch): clients keep their changes and pull everything again")
+        try tell("new epoch \(epoch): clients keep their changes and pull from the start")
     }
 
     static func migrate(
@@ -320,14 +320,14 @@ extension Command {
             for statement in plan.statements { try tell("\n" + statement + ";") }
         }
         if plan.isEmpty {
-            try tell("Nothing to do: the tables are as declared.")
+            try tell("Nothing to do: the tables match the configuration.")
         } else if isApplied {
             try tell("Done.")
         } else {
             try tell(
                 """
                 Nothing was changed yet. Make a backup (tideline backup FILE), stop the server, \
-                then do it: tideline migrate --apply
+                then run: tideline migrate --apply
                 """
             )
         }

@@ -1,4 +1,4 @@
-// Command+Users: the data of one user, and the space of a database.
+// Command+Users: commands for the data of one user, and to compact a database.
 
 import Foundation
 import TidelineServer
@@ -12,7 +12,7 @@ extension Command {
         } catch let error as Failure {
             throw error
         } catch {
-            throw Failure(task: "The export is not whole", cause: error)
+            throw Failure(task: "The export is incomplete", cause: error)
         }
     }
 
@@ -55,9 +55,9 @@ extension Command {
         var done: String {
             switch self {
             case .forget:
-                "Removed. Devices pull these tables from the start. Backups keep what they have."
+                "Removed. Devices pull these tables from the start. Backups still have the data."
             case .rename:
-                "Renamed. Devices pull these tables from the start; what waits on them still fits."
+                "Renamed. Devices pull these tables from the start; their pending changes are accepted."
             }
         }
     }
@@ -96,16 +96,16 @@ extension Command {
         }
         for (part, count) in counts { try tell("\(part): \(count)") }
         if owned.isEmpty {
-            try tell("No table of the configuration has an owner: rows are not looked at.")
+            try tell("No table of the configuration has an owner: no rows were searched.")
         } else {
-            try tell("Rows are looked for in: \(owned.joined(separator: ", "))")
+            try tell("Searched for rows in: \(owned.joined(separator: ", "))")
         }
         if counts.isEmpty {
-            try tell("There is nothing of this user.")
+            try tell("The database has no data of this user.")
         } else if isChanged {
             try tell(change.done)
         } else {
-            try tell("Nothing was changed yet. Make a backup, then do it: add --apply.")
+            try tell("Nothing was changed yet. Make a backup, then run the command with --apply.")
         }
     }
 

@@ -93,7 +93,7 @@ enum Command {
         do throws(ConfigurationError) {
             token = try configuration.makeToken(subject: subject, lifetime: lifetime)
         } catch {
-            throw UsageError("No token can be made: \(error).")
+            throw UsageError("Cannot create a token: \(error).")
         }
         try tell(isJSON ? Report(["token": .text(token)]).json : token)
     }
@@ -114,7 +114,7 @@ enum Command {
                 .json
             )
         } else if mistakes.isEmpty {
-            try tell("The configuration is right.\ndatabase \(configuration.databasePlace)")
+            try tell("The configuration is valid.\ndatabase \(configuration.databasePlace)")
         } else {
             for mistake in mistakes { try tell(mistake) }
         }
@@ -134,7 +134,7 @@ enum Command {
         let signals = Signals()
         let server = TidelineServer(configuration: configuration)
         let url = try await server.start(on: HandedSockets(environment: environment)).absoluteString
-        // The log reports it, too: not a reason to end a server that other machines reach.
+        // The log reports the address, too, so a failure does not end a server that runs.
         do {
             try tell("listening on \(url)\ndatabase \(configuration.databasePlace)")
         } catch {

@@ -1,7 +1,7 @@
 // Doctor+Clocks: checks whether table clocks are ahead of the server's wall clock.
 //
-// A wall clock that was ahead for a moment has a lasting effect: all later changes of a table are
-// dated after the last one.
+// A wall clock that was ahead for a moment has a lasting effect: the table clock never goes back, so
+// all later changes of the table get times in the future.
 
 import Foundation
 import Tideline
@@ -9,10 +9,10 @@ import TidelineCore
 import TidelineServerCore
 
 extension Doctor {
-    /// Names tables whose changes are dated in the future.
+    /// Reports tables whose changes have times in the future.
     ///
-    /// The server reports them to an operator; for the tables of a store the newest row that the
-    /// caller may see is read.
+    /// The server tells an operator how far each table clock is ahead. For the tables of a store,
+    /// the check reads the newest row that the caller may see.
     func checkTableClocks(
         _ tables: ServerTables?,
         _ store: Report?,
@@ -31,14 +31,14 @@ extension Doctor {
             findings.add(
                 "clock of \(table)",
                 .warning,
-                "The clock of the table is \(seconds) s ahead of the server's: the server's clock was "
-                    + "ahead once, and all changes are dated in the future since. Run "
-                    + "'tideline reset-clocks' there."
+                "The table clock is \(seconds) s ahead of the server's wall clock, which was ahead at "
+                    + "some time: all changes since then have times in the future. Run "
+                    + "'tideline reset-clocks' on the server."
             )
         }
     }
 
-    /// Returns how many seconds the newest row is ahead of the server's clock; nil if it cannot be
+    /// Returns how many seconds the newest row is ahead of the server's wall clock; nil if it cannot be
     /// read.
     private func newestAhead(_ name: String, _ asker: Asker) async -> Int? {
         let allowed = CharacterSet.urlPathAllowed.subtracting(CharacterSet(charactersIn: "/"))

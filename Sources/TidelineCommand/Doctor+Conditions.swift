@@ -6,10 +6,10 @@ import Tideline
 import TidelineCore
 
 extension Doctor {
-    /// The most tables that are searched for a row to read.
+    /// The maximum number of tables that are searched for a row to read.
     private static let searchedTablesMax = 20
 
-    /// Reads a row with a condition that does not hold: the server has to reject it.
+    /// Reads a row with a condition that is false: the server has to reject the request.
     func checkConditions(_ names: [String], _ asker: Asker, _ findings: inout Findings) async {
         var empty: String?
         for name in names.prefix(Self.searchedTablesMax) {
@@ -31,14 +31,14 @@ extension Doctor {
                 findings.add(
                     "conditions",
                     .fine,
-                    "A request with a condition that does not hold is refused."
+                    "The server rejects a request whose condition is false."
                 )
             } else {
                 Self.addDropped(&findings)
             }
             return
         }
-        // Without a row: an unterminated list of tags is rejected, if it arrives.
+        // No row to read: the server rejects an unterminated list of tags if it receives it.
         guard let empty else { return }
         let answer = try? await asker.get(
             "/tables/\(empty)/tideline-doctor",
@@ -52,14 +52,14 @@ extension Doctor {
         findings.add(
             "conditions",
             .fault,
-            "A request with a condition that does not hold is answered as if it had none: something "
-                + "before the server drops the header field 'If-Match', and a device may overwrite "
-                + "what another one wrote. Let the proxy pass 'If-Match' on unchanged (nginx: remove "
-                + "'proxy_set_header If-Match'; Apache: 'RequestHeader unset If-Match')."
+            "The server does not receive the header field 'If-Match': a proxy drops it, so a device may "
+                + "overwrite the changes of another device. Configure the proxy to pass 'If-Match' on "
+                + "unchanged (nginx: remove 'proxy_set_header If-Match'; Apache: remove 'RequestHeader "
+                + "unset If-Match')."
         )
     }
 
-    /// Returns a name as one segment of a path.
+    /// Returns a name encoded as one segment of a path.
     private static func segment(_ name: String) -> String? {
         let allowed = CharacterSet.urlPathAllowed.subtracting(CharacterSet(charactersIn: "/"))
         return name.addingPercentEncoding(withAllowedCharacters: allowed)

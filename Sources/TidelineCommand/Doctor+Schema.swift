@@ -1,7 +1,8 @@
 // Doctor+Schema: checks whether the server's tables have the columns of a device's tables, and
 // whether an index is missing for observed pulls.
 //
-// The columns are read as any caller may, by $select; the indexes are reported only to operators.
+// It finds out the columns by $select, which any caller may use. The server reports indexes only to
+// operators.
 
 import Foundation
 import Tideline
@@ -16,7 +17,7 @@ struct ServerTables: Sendable {
         var columns: [String]
         /// The first column of each index.
         var indexed: Set<String>
-        /// How far the table clock is ahead of the server's wall clock.
+        /// The seconds that the table clock is ahead of the server's wall clock.
         var clockAhead: Int
     }
 
@@ -33,7 +34,7 @@ struct ServerTables: Sendable {
     /// The database checks that failed, in the words of the server.
     private(set) var warnings: [String] = []
 
-    /// Returns nil if the body is not such an answer.
+    /// Returns nil if the body is not a response of `/$admin/overview`.
     init?(_ body: [UInt8]) {
         let object = (try? JSONSerialization.jsonObject(with: Data(body))) as? [String: Any]
         guard let object, let tables = object["tables"] as? [[String: Any]] else { return nil }
@@ -63,7 +64,7 @@ struct ServerTables: Sendable {
         }
     }
 
-    /// Returns the text after `$filter=` in the shape of a query.
+    /// Returns the text after `$filter=` in a query whose values were replaced.
     static func filter(in query: String) -> String? {
         query.split(separator: "&").lazy.compactMap { option -> String? in
             guard option.lowercased().hasPrefix("$filter=") else { return nil }
@@ -99,9 +100,9 @@ extension Doctor {
             findings.add(
                 "indexes \(table)",
                 .warning,
-                "\(who) filters by \(columns.joined(separator: ", ")), and no index begins with that. "
-                    + "When the table is large: \"indexes\": [[\"\(first)\", \"updatedAt\"]] in its "
-                    + "declaration, and a restart."
+                "\(who) filters by \(columns.joined(separator: ", ")), but no index begins with one of "
+                    + "them. If the table is large, add \"indexes\": [[\"\(first)\", \"updatedAt\"]] "
+                    + "to its declaration, and restart the server."
             )
         }
         for pull in tables.slow { tell(pull.table, pull.filter, "A slow request") }
@@ -142,18 +143,18 @@ extension Doctor {
         }
         let names = missing.joined(separator: ", ")
         if tables?.isDynamic == true {
-            findings.add(place, .fine, "The first write makes what the server lacks: \(names).")
+            findings.add(place, .fine, "The first write creates the missing columns: \(names).")
         } else {
             findings.add(
                 place,
                 .fault,
-                "The server's table lacks \(names): what a device writes there is refused. Declare it in "
-                    + "the server's configuration, and restart."
+                "The server's table lacks \(names): it rejects writes to these columns. Declare them in "
+                    + "the server's configuration, and restart the server."
             )
         }
     }
 
-    /// Whether the server lacks such a column; an unrelated answer does not count as a rejection.
+    /// Whether the server rejects these columns; an unrelated error does not count as a rejection.
     private func isRefused(_ columns: [String], _ path: String, _ asker: Asker) async -> Bool {
         let names = columns.joined(separator: ",")
         let allowed = CharacterSet.alphanumerics
@@ -165,14 +166,14 @@ extension Doctor {
     }
 }
 
-// MARK: - The certificate
+// MARK: - Certificate
 
 extension Doctor {
     private static let daySeconds = 86_400
-    /// Tools that renew certificates do so a month before they expire.
+    /// Tools usually renew a certificate a month before it expires.
     private static let warningDays = 14
 
-    /// Reports when the certificate that the server presents expires, whoever signed it.
+    /// Reports when the server's certificate expires, without checking the authority that signed it.
     func checkCertificate(_ findings: inout Findings) async {
         guard server.scheme == "https", let host = server.host else { return }
         let port = server.port ?? 443
@@ -190,16 +191,16 @@ extension Doctor {
             findings.add(
                 "certificate",
                 .fault,
-                "The certificate ended at \(until). Renew it, then have the server read it (SIGHUP)."
+                "The certificate expired at \(until). Renew it, then have the server reload it (SIGHUP)."
             )
         } else if days < Self.warningDays {
             findings.add(
                 "certificate",
                 .warning,
-                "The certificate ends in \(days) days, at \(until): what renews it has failed."
+                "The certificate expires in \(days) days, at \(until). Check the tool that renews it."
             )
         } else {
-            findings.add("certificate", .fine, "The certificate holds until \(until).")
+            findings.add("certificate", .fine, "The certificate is valid until \(until).")
         }
     }
 }

@@ -1,4 +1,4 @@
-// Doctor: asks a server what a device would ask, and reports problems that prevent syncing.
+// Doctor: sends a server the requests of a device, and reports problems that prevent syncing.
 //
 // It only reads. Its findings are sentences that say what to do.
 
@@ -14,7 +14,7 @@ struct Doctor: Sendable {
     let store: String?
     let authority: String?
 
-    /// If the difference is larger, a server accepts no name of a write (docs/PROTOCOL.md).
+    /// From this difference on, a server rejects idempotency keys (docs/PROTOCOL.md).
     private static let clockFault = 300.0
     private static let clockWarning = 60.0
     private static let tries = 3
@@ -57,15 +57,15 @@ struct Doctor: Sendable {
             findings.add(
                 "indexes",
                 .fine,
-                "Not looked at: the server tells them to operators only."
+                "Not checked: the server reports indexes only to operators."
             )
         }
         return findings
     }
 
-    // MARK: - The server
+    // MARK: - Server
 
-    /// Returns whether there is an answer at all; reports the round-trip time, and the clock.
+    /// Returns whether the server answers; reports the round-trip time and the wall clock.
     private func reach(_ asker: Asker, _ findings: inout Findings) async -> Bool {
         var best = Int64.max
         var answer: TransportResponse?
@@ -78,7 +78,7 @@ struct Doctor: Sendable {
                 findings.add(
                     "reach",
                     .fault,
-                    "There is no answer from \(server): \(error)" + scheme
+                    "\(server) does not answer: \(error)" + scheme
                 )
                 return false
             }
@@ -87,12 +87,12 @@ struct Doctor: Sendable {
         guard let answer, answer.status == 200, asker.isHealth(answer) else {
             let scheme = await speaksOtherScheme(asker) ?? ""
             let status = answer?.status ?? 0
-            let what = status == 200 ? "something else than a Tideline server says" : "\(status)"
+            let what = status == 200 ? "a body that is not from a Tideline server" : "\(status)"
             findings.add(
                 "reach",
                 .fault,
-                "\(server)/health is answered with \(what). Is the address that of a Tideline "
-                    + "server, and does the proxy pass /health on?"
+                "\(server)/health answers with \(what). Is this the address of a Tideline server, and "
+                    + "does the proxy pass /health on?"
                     + (answer.map { asker.said($0) } ?? "") + scheme
             )
             return false
@@ -102,23 +102,23 @@ struct Doctor: Sendable {
             "reach",
             milliseconds > Self.slowMilliseconds ? .warning : .fine,
             milliseconds > Self.slowMilliseconds
-                ? "\(server) takes \(milliseconds) ms for the least answer, at best of \(Self.tries): "
-                    + "devices wait as long for each request. Look at the network and the server's load."
+                ? "\(server) takes \(milliseconds) ms for the smallest response (best of \(Self.tries)): "
+                    + "devices wait that long for each request. Check the network and the server's load."
                 : "\(server) answers within \(milliseconds) ms."
         )
         if server.scheme == "http", !["127.0.0.1", "localhost", "::1"].contains(server.host ?? "") {
             findings.add(
                 "encryption",
                 .warning,
-                "The address is plain http: tokens and rows can be read on their way. Use https."
+                "The address is plain http: tokens and rows can be read in transit. Use https."
             )
         }
         checkClock(answer, &findings)
         return true
     }
 
-    /// Returns what to do if the port speaks TLS and was asked without it, or the other way round;
-    /// nil if neither is the case.
+    /// Returns advice if the port speaks TLS but the address is http, or the reverse; nil if the
+    /// schemes match.
     private func speaksOtherScheme(_ asker: Asker) async -> String? {
         guard var parts = URLComponents(url: server, resolvingAgainstBaseURL: false),
             let host = server.host
@@ -147,7 +147,7 @@ struct Doctor: Sendable {
 
     private func checkClock(_ answer: TransportResponse, _ findings: inout Findings) {
         guard let text = answer.headers["Date"], let sent = HTTPDate.seconds(text) else {
-            return findings.add("clock", .warning, "The server's answers have no Date.")
+            return findings.add("clock", .warning, "The server's responses have no Date.")
         }
         let apart = abs(Double(Self.now) / 1_000_000 - Double(sent))
         let seconds = Int(apart)
@@ -156,12 +156,12 @@ struct Doctor: Sendable {
             findings.add(
                 "clock",
                 .fault,
-                "The clocks are \(seconds) s apart. Beyond 300 s tokens and names of writes are "
-                    + "refused: set the clock that is wrong (ntp)."
+                "The clocks differ by \(seconds) s. Beyond 300 s the server rejects tokens and "
+                    + "idempotency keys. Set the wrong clock (ntp)."
             )
         case Self.clockWarning...:
-            findings.add("clock", .warning, "The clocks are \(seconds) s apart: set the wrong one.")
-        default: findings.add("clock", .fine, "The clocks are \(seconds) s apart.")
+            findings.add("clock", .warning, "The clocks differ by \(seconds) s. Set the wrong one.")
+        default: findings.add("clock", .fine, "The clocks differ by \(seconds) s.")
         }
     }
 
@@ -169,12 +169,13 @@ struct Doctor: Sendable {
         do {
             let answer = try await asker.get("/health/ready", signed: false)
             if answer.status == 200 {
-                findings.add("ready", .fine, "The server takes writes.")
+                findings.add("ready", .fine, "The server accepts writes.")
             } else {
-                findings.add("ready", .fault, "The server takes no writes: \(asker.reason(answer))")
+                let reason = asker.reason(answer)
+                findings.add("ready", .fault, "The server does not accept writes: \(reason)")
             }
         } catch {
-            findings.add("ready", .fault, "The readiness is not told: \(error)")
+            findings.add("ready", .fault, "Cannot check whether the server is ready: \(error)")
         }
     }
 
@@ -184,16 +185,17 @@ struct Doctor: Sendable {
         do {
             let answer = try await asker.get("/tables/tideline-doctor?$top=1", signed: true)
             if answer.status == 401 {
-                findings.add("token", .fault, "The token is refused: \(asker.reason(answer))")
+                let reason = asker.reason(answer)
+                findings.add("token", .fault, "The server rejects the token: \(reason)")
             } else {
-                findings.add("token", .fine, "The token is not refused.")
+                findings.add("token", .fine, "The server does not reject the token.")
             }
         } catch {
-            findings.add("token", .fault, "The token cannot be tried: \(error)")
+            findings.add("token", .fault, "The token cannot be checked: \(error)")
         }
     }
 
-    // MARK: - A device's store
+    // MARK: - Store of a device
 
     private func checkStore(
         _ report: Report,
@@ -205,12 +207,12 @@ struct Doctor: Sendable {
             return findings.add("store", .fault, "The file is not the store of a device.")
         }
         let (queued, parked) = (report.integer("queued"), report.integer("errorCount"))
-        findings.add("queue", .fine, "\(queued) operations wait to be sent.")
+        findings.add("queue", .fine, "\(queued) operations are pending.")
         if parked > 0 {
             findings.add(
                 "errors",
                 .warning,
-                "\(parked) operations were rejected and wait for the app: see tideline inspect."
+                "\(parked) operations were rejected and wait for the app. Run 'tideline inspect'."
             )
         }
         for table in report.reports("tables") {
@@ -221,7 +223,7 @@ struct Doctor: Sendable {
         }
     }
 
-    /// Checks the table that an address names, if it is served.
+    /// Checks a table of the store; returns its path segment if the server serves it.
     private func checkTable(
         _ name: String,
         _ cursors: [Report],
@@ -237,7 +239,7 @@ struct Doctor: Sendable {
         do {
             answer = try await asker.get("/tables/\(path)?$top=1", signed: true)
         } catch {
-            findings.add(place, .fault, "It cannot be asked for: \(error)")
+            findings.add(place, .fault, "The request for it failed: \(error)")
             return nil
         }
         guard answer.status == 200 else {
@@ -250,14 +252,14 @@ struct Doctor: Sendable {
             findings.add(
                 place,
                 .fine,
-                "It is served, and \(cursors.count) queries are kept for it."
+                "The server serves it, and the device has cursors of \(cursors.count) queries."
             )
         } else {
             findings.add(
                 place,
                 .warning,
-                "The server was restored or is another one since the last pull: the next pull reads "
-                    + "everything from the beginning, and the queue stays."
+                "The server was restored or replaced since the last pull: the next pull starts from the "
+                    + "beginning, and the queue is kept."
             )
         }
         return path
@@ -265,17 +267,17 @@ struct Doctor: Sendable {
 
     private static func refusal(_ answer: TransportResponse, _ asker: Asker) -> String {
         switch answer.status {
-        case 401: "It needs a token: give one with --token." + asker.said(answer)
-        case 403: "Its rows are not for this user: see permissions." + asker.said(answer)
+        case 401: "It requires a token. Give one with --token." + asker.said(answer)
+        case 403: "This user may not read its rows. Check its permissions." + asker.said(answer)
         case 404:
-            "The server has no such table: declare it in the server's configuration."
+            "The server has no such table. Declare it in the server's configuration."
                 + asker.said(answer)
-        default: "It is answered with \(answer.status): \(asker.reason(answer))"
+        default: "The server answers with \(answer.status): \(asker.reason(answer))"
         }
     }
 }
 
-/// Sends the doctor's requests.
+/// A sender of the doctor's requests.
 struct Asker: Sendable {
     let server: URL
     let token: String?
@@ -288,7 +290,7 @@ struct Asker: Sendable {
     ) async throws -> TransportResponse {
         let base = server.absoluteString
         let text = (base.hasSuffix("/") ? String(base.dropLast()) : base) + path
-        guard let url = URL(string: text) else { throw UsageError("'\(text)' is no address.") }
+        guard let url = URL(string: text) else { throw UsageError("'\(text)' is not a valid URL.") }
         var request = TransportRequest(
             method: "GET",
             url: url,
@@ -301,7 +303,7 @@ struct Asker: Sendable {
         return try await transport.send(request)
     }
 
-    /// Whether an answer comes from `/health`, and is not the page of some other server.
+    /// Whether a response comes from `/health` of a Tideline server.
     func isHealth(_ answer: TransportResponse) -> Bool {
         let object = try? JSONSerialization.jsonObject(with: Data(answer.body))
         return (object as? [String: Any])?["status"] as? String == "ok"

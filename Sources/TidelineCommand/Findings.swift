@@ -1,4 +1,4 @@
-// Findings: the findings of the doctor, for people and for scripts. Pure.
+// Findings: the results of the doctor's checks, as text or JSON.
 
 import TidelineServerCore
 

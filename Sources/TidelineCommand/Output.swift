@@ -2,13 +2,13 @@
 
 import Foundation
 
-/// An error of standard output, which did not accept the text.
+/// An error while writing to standard output.
 struct OutputError: Error, CustomStringConvertible {
     var reason: String
 
     var description: String {
-        "standard output takes nothing (\(reason)). What was to be done is done; look at the disk or "
-            + "the pipe that it goes to."
+        "cannot write to standard output (\(reason)). The command itself is done; check the disk or "
+            + "the pipe that receives its output."
     }
 }
 
@@ -28,14 +28,14 @@ enum Output {
         }
     }
 
-    /// Occupies the numbers of closed standard streams, so that no file gets one of them and is
-    /// written to by mistake.
+    /// Opens `/dev/null` in place of closed standard streams, so that no other file gets their
+    /// descriptors.
     ///
-    /// Writes to them fail as before.
+    /// Writes to these streams still fail.
     static func guardStreams() {
         for stream in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO]
         where fcntl(stream, F_GETFD) < 0 {
-            // `open` returns the lowest free number, which is this one: those below are taken.
+            // `open` returns the lowest free descriptor, which is this one: those below are in use.
             _ = open("/dev/null", O_RDONLY)
         }
     }

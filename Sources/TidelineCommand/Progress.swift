@@ -1,7 +1,6 @@
-// Progress: shows the progress of long work in one line on standard error, only on a terminal.
+// Progress: a progress line for long work, on standard error if that is a terminal.
 //
-// The order of the calls is init -> take* -> end. The line is removed at the end, whatever the
-// result of the work.
+// The order of the calls is init -> take* -> end. `end` removes the line, also if the work failed.
 
 import Foundation
 import Synchronization
@@ -9,7 +8,7 @@ import TidelineServer
 import TidelineServerCore
 
 final class Progress: Sendable {
-    /// The progress of the work; `whole` is nil if the total is unknown.
+    /// The state of the work; `whole` is nil if the total is unknown.
     struct Mark: Sendable {
         var part = ""
         var done: Int64 = 0
@@ -30,9 +29,9 @@ final class Progress: Sendable {
 
     private static let interval: TimeInterval = 0.2
 
-    /// Begins to show a task; nil if the output is read by a script, or not shown in a terminal.
+    /// Shows a task; returns nil if the output is JSON or standard error is not a terminal.
     ///
-    /// `look` is called again and again; without it the work reports by `take`.
+    /// The line is updated several times a second from `look`. Without it the work calls `take`.
     init?(_ task: String, isJSON: Bool, look: (@Sendable () -> Mark?)? = nil) {
         guard !isJSON, isatty(STDERR_FILENO) == 1 else { return nil }
         self.task = task
@@ -43,7 +42,7 @@ final class Progress: Sendable {
         }
     }
 
-    /// Adds a piece of a part that is done.
+    /// Adds finished work of a part.
     func take(_ part: String, _ count: Int) {
         state.withLock { state in
             if state.mark.part != part { state.mark = Mark(part: part) }
@@ -60,7 +59,7 @@ final class Progress: Sendable {
         }
     }
 
-    /// Writes the line; false when the work is over.
+    /// Writes the line; returns false when the work is over.
     @discardableResult
     private func show() -> Bool {
         let seen = look?()
@@ -79,7 +78,7 @@ final class Progress: Sendable {
         guard let whole = mark.whole, whole > 0 else {
             return mark.done > 0 ? "\(part) \(mark.done)\(unit)" : part
         }
-        // The source of a copy may grow meanwhile.
+        // The source may grow during the copy.
         let percent = min(99, mark.done * 100 / whole)
         return "\(part) \(percent) % of \(whole)\(unit)"
     }

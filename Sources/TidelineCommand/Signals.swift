@@ -4,7 +4,7 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// SIGTERM and SIGINT as a stream; the second one ends the process.
+/// The signals of the process: SIGTERM and SIGINT as a stream, and SIGHUP.
 final class Signals {
     let stream: AsyncStream<Void>
     private let sources: [any DispatchSourceSignal]
@@ -29,7 +29,7 @@ final class Signals {
         hangUp.setEventHandler(handler: body)
     }
 
-    /// Raises a flag at the first signal, including SIGHUP, and then calls `body`; the second one
+    /// Raises a flag and calls `body` at the first signal, also at SIGHUP; the second signal
     /// ends the process.
     func raise(_ flag: StopFlag, _ body: @escaping @Sendable () -> Void) {
         for source in sources + [hangUp] {

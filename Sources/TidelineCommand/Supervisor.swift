@@ -1,18 +1,18 @@
-// Supervisor: notifies the supervisor of a server (sd_notify(3)): ready, alive, stopping.
+// Supervisor: sends notifications to the supervisor of a server (sd_notify(3)).
 //
-// Without NOTIFY_SOCKET nothing is sent.
+// If NOTIFY_SOCKET is not set, nothing is sent.
 
 import Foundation
 
 struct Supervisor: Sendable {
     private let address: String?
-    /// The interval in which it expects a sign that the server is alive; nil if it expects none.
+    /// The interval in which the supervisor expects a sign of life; nil if it expects none.
     let watchdog: Duration?
 
     init(environment: [String: String]) {
         let address = environment["NOTIFY_SOCKET"] ?? ""
         self.address = address.hasPrefix("/") || address.hasPrefix("@") ? address : nil
-        // Without a process ID it is meant for any process that has the variable.
+        // Without a process ID the variable is meant for any process that has it.
         let process = environment["WATCHDOG_PID"].flatMap { Int32($0) }
         let isMeant = process == nil || process == getpid()
         let microseconds = environment["WATCHDOG_USEC"].flatMap { Int64($0) } ?? 0
@@ -23,8 +23,7 @@ struct Supervisor: Sendable {
 
     func stopping() { tell("STOPPING=1") }
 
-    /// Reports that the server is alive, each time that `pulse` has returned; until it is
-    /// cancelled.
+    /// Reports that the server is alive each time `pulse` has returned, until the task is cancelled.
     func keepTelling(_ pulse: () async -> Void) async {
         guard let watchdog else { return }
         while !Task.isCancelled {
@@ -34,7 +33,7 @@ struct Supervisor: Sendable {
         }
     }
 
-    /// The configuration is being reloaded; `ready` reports the end of that.
+    /// Reports that the configuration is being reloaded; `ready` reports the end.
     func reloading() {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
@@ -50,7 +49,7 @@ struct Supervisor: Sendable {
         defer { close(socket) }
         var name = sockaddr_un()
         name.sun_family = sa_family_t(AF_UNIX)
-        // A name that begins with '@' is not a file; the system wants a NUL instead of it.
+        // A name that begins with '@' is an abstract socket, for which the system expects a NUL.
         var path = Array(address.utf8)
         if path.first == UInt8(ascii: "@") { path[0] = 0 }
         let fits = withUnsafeMutableBytes(of: &name.sun_path) { room in

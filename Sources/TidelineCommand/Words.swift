@@ -1,16 +1,16 @@
-// Words: the words after a command, split into options, flags and names.
+// Words: the arguments of a command, split into options, flags and names.
 
 struct Words {
     private(set) var options: [String: String] = [:]
     private(set) var flags: Set<String> = []
-    /// The words that are not options, in their order.
+    /// The arguments that are not options, in order.
     private(set) var names: [String] = []
     private(set) var wantsHelp = false
 
-    /// Whether the output is meant for a script.
+    /// Whether the output is JSON.
     var isJSON: Bool { flags.contains("--json") }
 
-    /// Reads the words of a command.
+    /// Parses the arguments of a command.
     ///
     /// - Throws: ``UsageError`` for an option that is unknown, repeated or lacks its value.
     init(
@@ -34,7 +34,7 @@ struct Words {
                     throw UsageError("\(key) needs a value; see tideline --help.")
                 }
                 guard options.updateValue(value, forKey: key) == nil else {
-                    throw UsageError("\(key) comes twice.")
+                    throw UsageError("\(key) is given twice.")
                 }
             } else if name != nil, names.isEmpty, !word.hasPrefix("-") {
                 names.append(word)

@@ -1,3 +1,3 @@
-// The command `tideline`. Its work is in Command: globals here would be bound to the main actor.
+// The command `tideline`. The code is in Command, because globals here belong to the main actor.
 
 await Command.run(Array(CommandLine.arguments.dropFirst()))

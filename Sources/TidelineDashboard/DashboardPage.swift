@@ -1,8 +1,8 @@
-// DashboardPage: the files of the page, as they are in this binary.
+// DashboardPage: the files of the dashboard, embedded in the binary.
 //
-// Plain HTML, CSS and ES modules in Page/, which no tool changes; Package.swift embeds them.
+// They are plain HTML, CSS and ES modules in Page/. Package.swift embeds them without a build tool.
 
-/// A file of the page.
+/// A file of the dashboard.
 package struct PageFile: Sendable {
     package let name: String
     package let type: String
@@ -12,7 +12,7 @@ package struct PageFile: Sendable {
 package enum DashboardPage {
     private static let script = "text/javascript; charset=utf-8"
 
-    /// All of them; `index.html` asks for the others.
+    /// All files; `index.html` loads the others.
     package static var files: [PageFile] {
         [
             PageFile(

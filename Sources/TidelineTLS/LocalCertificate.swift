@@ -1,4 +1,4 @@
-// LocalCertificate: a certificate for trying things out, signed by a local authority.
+// LocalCertificate: a server certificate for tests, signed by a local authority.
 //
 // Devices have to trust the authority only once; they also trust certificates that it signs later.
 
@@ -16,7 +16,7 @@ package struct LocalCertificate: Sendable {
     /// Whether the authority existed already.
     package let isAuthorityKept: Bool
 
-    /// As long as a phone is used today.
+    /// The lifetime of an authority, about as long as a phone is used.
     private static let authorityDays: Int32 = 3650
 
     /// Apple's systems reject server certificates that are valid for longer than 825 days.
@@ -35,14 +35,16 @@ package struct LocalCertificate: Sendable {
         directory: String
     ) throws(TLSError) -> LocalCertificate {
         let names = try hosts.map { (host) throws(TLSError) in try subjectName(host) }
-        guard !names.isEmpty else { throw TLSError(.nameUnusable, "A host is needed.") }
+        guard !names.isEmpty else {
+            throw TLSError(.nameUnusable, "At least one host is required.")
+        }
         do {
             try FileManager.default.createDirectory(
                 atPath: directory,
                 withIntermediateDirectories: true
             )
         } catch {
-            throw TLSError(.fileUnusable, "'\(directory)': the folder cannot be made.")
+            throw TLSError(.fileUnusable, "'\(directory)': the folder cannot be created.")
         }
         let folder = Folder(path: directory)
         let (authority, isKept) = try folder.authority(for: hosts[0])
@@ -71,7 +73,7 @@ package struct LocalCertificate: Sendable {
     /// - Throws: ``TLSError``, whose message begins with the name of the file.
     package static func checkAuthorities(in file: String) throws(TLSError) {
         guard try !PEMFile(file).certificates().isEmpty else {
-            throw TLSError(.certificateUnusable, "'\(file)': there is no certificate in it.")
+            throw TLSError(.certificateUnusable, "'\(file)': the file contains no certificate.")
         }
     }
 
@@ -99,14 +101,17 @@ package struct LocalCertificate: Sendable {
                 return ((made, key), false)
             }
             guard let first = try PEMFile(authorityFile).certificates().first else {
-                throw TLSError(.certificateUnusable, "'\(authorityFile)': no certificate is in it.")
+                throw TLSError(
+                    .certificateUnusable,
+                    "'\(authorityFile)': the file contains no certificate."
+                )
             }
             let key = try PEMFile(authorityKeyFile).key()
             guard X509_check_private_key(first.pointer, key.pointer) == 1 else {
                 ERR_clear_error()
                 throw TLSError(
                     .keysDiffer,
-                    "'\(authorityKeyFile)': it is not the key of '\(authorityFile)'."
+                    "'\(authorityKeyFile)': the key does not belong to '\(authorityFile)'."
                 )
             }
             return ((first, key), true)
@@ -137,7 +142,7 @@ package struct LocalCertificate: Sendable {
             days
         )
         guard let made else {
-            throw TLSError(.exhausted, "No certificate can be made: \(TLSContext.reason()).")
+            throw TLSError(.exhausted, "Cannot create a certificate: \(TLSContext.reason()).")
         }
         return CertificateHandle(made)
     }
@@ -155,12 +160,12 @@ package struct LocalCertificate: Sendable {
             guard !isAny else {
                 throw unusable(
                     host,
-                    "stands for all addresses: name one by which devices reach the server"
+                    "means all addresses: give one by which devices reach the server"
                 )
             }
             return "IP:" + bare
         }
-        guard !isQuoted else { throw unusable(host, "is no address of IPv6") }
+        guard !isQuoted else { throw unusable(host, "is not an IPv6 address") }
         let isWildcard = bare.hasPrefix("*.")
         let name = isWildcard ? bare.dropFirst(2) : bare[...]
         let labels = name.split(separator: ".", omittingEmptySubsequences: false)
@@ -169,14 +174,14 @@ package struct LocalCertificate: Sendable {
                 && label.utf8.allSatisfy(isNameByte)
         }
         guard isName, bare.utf8.count <= 253 else {
-            throw unusable(host, "is not a host name, which has no scheme, port or path")
+            throw unusable(host, "is not a host name; give it without scheme, port and path")
         }
-        // Programs take it for an address, and then it matches no name.
+        // Clients would parse it as an address, and match it with no name.
         guard labels.last?.contains(where: { !$0.isNumber }) == true else {
-            throw unusable(host, "is not an address, which is four numbers up to 255")
+            throw unusable(host, "is not an IPv4 address of four numbers up to 255")
         }
         guard !isWildcard || labels.count > 1 else {
-            throw unusable(host, "matches no name: two parts are needed after the star")
+            throw unusable(host, "matches no name: at least two labels must follow the star")
         }
         return (isWildcard ? "DNS:*." : "DNS:") + name
     }
@@ -184,7 +189,7 @@ package struct LocalCertificate: Sendable {
     private static func unusable(_ host: String, _ fault: String) -> TLSError {
         TLSError(
             .nameUnusable,
-            "'\(host)' \(fault). Such as todo.local or 192.168.1.20 is expected."
+            "'\(host)' \(fault). Examples: todo.local, 192.168.1.20."
         )
     }
 
@@ -197,7 +202,7 @@ package struct LocalCertificate: Sendable {
         }
     }
 
-    /// Replaces a file as a whole; a secret is never readable by other users.
+    /// Replaces a file atomically; a secret is never readable by other users.
     private static func write(
         _ path: String,
         isSecret: Bool,

@@ -1,16 +1,16 @@
-// PEMFile: certificates and keys in files, as OpenSSL has them.
+// PEMFile: a file with certificates or a key in OpenSSL's format.
 
 import CCrypto
 import Foundation
 
-/// A certificate that is freed with its last reference.
+/// A certificate of OpenSSL, freed with its last reference.
 final class CertificateHandle {
     let pointer: OpaquePointer
     init(_ pointer: OpaquePointer) { self.pointer = pointer }
     deinit { X509_free(pointer) }
 }
 
-/// A private key that is freed with its last reference.
+/// A private key of OpenSSL, freed with its last reference.
 final class PrivateKeyHandle {
     let pointer: OpaquePointer
     init(_ pointer: OpaquePointer) { self.pointer = pointer }
@@ -21,7 +21,7 @@ struct PEMFile {
     private let path: String
     private let bytes: [UInt8]
 
-    /// The most bytes of a file; chains have some ten thousand.
+    /// The maximum size of a file in bytes; chains have about ten thousand.
     private static let bytesMax = 1 << 20
 
     init(_ path: String) throws(TLSError) {
@@ -38,7 +38,7 @@ struct PEMFile {
         bytes = Array(data)
     }
 
-    /// All certificates, in their order.
+    /// Reads all certificates, in order.
     func certificates() throws(TLSError) -> [CertificateHandle] {
         try read { (source) throws(TLSError) in
             var found: [CertificateHandle] = []
@@ -52,14 +52,14 @@ struct PEMFile {
             guard isEnd else {
                 throw TLSError(
                     .certificateUnusable,
-                    "'\(path)': certificate \(found.count + 1) in it cannot be read."
+                    "'\(path)': certificate \(found.count + 1) of the file cannot be read."
                 )
             }
             return found
         }
     }
 
-    /// The first private key.
+    /// Reads the first private key.
     func key() throws(TLSError) -> PrivateKeyHandle {
         try read { (source) throws(TLSError) in
             let key = PEM_read_bio_PrivateKey(source, nil, tideline_tls_no_passphrase, nil)
@@ -69,8 +69,8 @@ struct PEMFile {
                 throw TLSError(
                     .keyUnusable,
                     text.contains("ENCRYPTED")
-                        ? "'\(path)': the key has a passphrase; a server needs one without."
-                        : "'\(path)': there is no private key in it; a file in PEM is expected."
+                        ? "'\(path)': the key has a passphrase; use a key without one."
+                        : "'\(path)': the file contains no private key in PEM."
                 )
             }
             return PrivateKeyHandle(key)

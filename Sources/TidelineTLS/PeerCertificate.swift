@@ -1,15 +1,15 @@
-// PeerCertificate: reads the certificate that a server presents, whoever signed it.
+// PeerCertificate: a reader of the certificate that a server presents, without verification.
 
 import CCrypto
 import Foundation
 
 package enum PeerCertificate {
-    /// The most seconds that each step may take: a connection, a flight of the handshake.
+    /// The timeout of each step, the connection and each flight of the handshake, in seconds.
     private static let secondsMax = 10
 
     /// Returns when the certificate that a server presents expires, in seconds since 1970.
     ///
-    /// It blocks its thread. Only a greeting is sent, and the certificate is not verified.
+    /// It blocks its thread. It only does the handshake, and does not verify the certificate.
     ///
     /// - Returns: nil if no TLS server answers, or the expiry cannot be determined.
     package static func end(host: String, port: Int) -> Int64? {
@@ -38,7 +38,7 @@ package enum PeerCertificate {
         return end > 0 ? end : nil
     }
 
-    /// Returns a connected socket, or -1 if there is none.
+    /// Returns a connected socket, or -1 if no address can be connected to.
     private static func connect(_ host: String, _ port: Int) -> Int32 {
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)

@@ -1,17 +1,17 @@
-// TLSContext: a certificate with its key, and the rules by which it is served: TLS 1.2 and newer,
+// TLSContext: a certificate with its key, and the settings for connections: TLS 1.2 and newer,
 // `http/1.1`, no renegotiation.
 
 import CCrypto
 import Foundation
 
-// Sendable without a check because nothing of it changes after the initializer: OpenSSL counts the
-// references to a context with atomics, and takes its own locks for the tickets.
+// Unchecked Sendable because it does not change after the initializer: OpenSSL counts the references
+// to a context with atomics, and takes its own locks for the tickets.
 package final class TLSContext: @unchecked Sendable {
     private let context: OpaquePointer
     /// When the first certificate of the file expires, in seconds since 1970.
     package let validUntil: Int64
 
-    /// How OpenSSL reads and writes sockets, for as long as the process lives.
+    /// The functions by which OpenSSL reads and writes sockets, for the lifetime of the process.
     private static nonisolated(unsafe) let method = tideline_tls_method()
 
     /// Reads a certificate, followed by those that lead to its authority, and its key from PEM
@@ -27,7 +27,7 @@ package final class TLSContext: @unchecked Sendable {
         guard let first = chain.first else {
             throw TLSError(
                 .certificateUnusable,
-                "'\(certificateFile)': there is no certificate in it; a file in PEM is expected."
+                "'\(certificateFile)': the file contains no certificate in PEM."
             )
         }
         ERR_clear_error()
@@ -59,7 +59,7 @@ package final class TLSContext: @unchecked Sendable {
             ERR_clear_error()
             throw TLSError(
                 .keysDiffer,
-                "'\(keyFile)': the key is not that of the first certificate in '\(certificateFile)'."
+                "'\(keyFile)': the key does not belong to the first certificate in '\(certificateFile)'."
             )
         }
         validUntil = tideline_tls_not_after(first.pointer)
@@ -69,7 +69,7 @@ package final class TLSContext: @unchecked Sendable {
 
     deinit { SSL_CTX_free(context) }
 
-    /// Returns a session with the peer of a connected socket; nil if memory is short.
+    /// Returns a session with the peer of a connected socket; nil if OpenSSL is out of memory.
     package func session(on socket: Int32) -> TLSSession? {
         guard let method = Self.method,
             let session = tideline_tls_session(context, method, socket)

@@ -1,4 +1,4 @@
-// TLSError: why TLS cannot be served, for an operator.
+// TLSError: an error of TLS, with a message for an operator.
 
 /// An error in a certificate, its key, or a request for one.
 package struct TLSError: Error, Hashable, Sendable, CustomStringConvertible {
@@ -18,13 +18,13 @@ package struct TLSError: Error, Hashable, Sendable, CustomStringConvertible {
         package static let certificateUnusable = Self(.certificateUnusable)
         /// The file has no private key that can be used.
         package static let keyUnusable = Self(.keyUnusable)
-        /// The key is not that of the certificate.
+        /// The key does not belong to the certificate.
         package static let keysDiffer = Self(.keysDiffer)
-        /// A name cannot be that of a server.
+        /// A name cannot be the name of a server.
         package static let nameUnusable = Self(.nameUnusable)
         /// A file cannot be read or written.
         package static let fileUnusable = Self(.fileUnusable)
-        /// OpenSSL has no memory.
+        /// OpenSSL is out of memory.
         package static let exhausted = Self(.exhausted)
 
         package var description: String { kind.rawValue }
@@ -42,5 +42,5 @@ package struct TLSError: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension TLSError {
-    static let exhausted = TLSError(.exhausted, "OpenSSL has no memory for TLS.")
+    static let exhausted = TLSError(.exhausted, "OpenSSL is out of memory.")
 }

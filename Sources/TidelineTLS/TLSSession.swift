@@ -1,12 +1,11 @@
-// TLSSession: TLS on one connected socket, without waiting.
+// TLSSession: a TLS session on one connected socket that never blocks.
 //
 // The order of the calls is
 //
 //     handshake()* -> { read(into:) | write(_:) }* -> close()
 //
-// If a call returns `wait`, it is repeated when the socket has changed; a write with the same
-// bytes. If it returns `again`, it is repeated without that, after other connections had their
-// turn.
+// If a call returns `wait`, the caller repeats it when the socket is ready, a write with the same
+// bytes. If it returns `again`, the caller repeats it after it has served its other connections.
 
 import CCrypto
 
@@ -25,7 +24,7 @@ package final class TLSSession {
     package enum Outcome: Hashable, Sendable {
         /// The number of bytes, at least one.
         case bytes(Int)
-        /// Nothing now; for a read, whether it waits for the peer.
+        /// The socket is not ready; `isForPeer` if the session waits for bytes of the peer.
         case wait(isForPeer: Bool)
         /// The read contained no data for the reader; there may be more.
         case again
@@ -47,13 +46,13 @@ package final class TLSSession {
 
     deinit { SSL_free(session) }
 
-    /// The most bytes of a record; the rest of a write is left for the next one.
+    /// The maximum size of a record in bytes; the rest of a write goes into the next one.
     package static let recordBytes = 16 << 10
 
-    /// How often a call reads the socket: a record takes two reads.
+    /// The maximum number of socket reads in a call; a record takes two.
     private static let readsAtOnce: Int32 = 64
 
-    /// The most consecutive reads without data.
+    /// The maximum number of consecutive reads without data.
     ///
     /// New keys are negotiated once in many millions of records.
     private static let emptyReadsMax = 1000

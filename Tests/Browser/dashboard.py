@@ -241,7 +241,7 @@ def a_persons_path(page, server, pictures):
     server.send("DELETE", "/tables/TodoItem/milk")
     page.click("dialog #save")
     page.find("#conflict")
-    page.click("#settle", "Bring back and save")
+    page.click("#settle", "Undelete and save")
     page.wait("the row", CELL + "return line?.cells[place]?.textContent === 'Still needed'", "milk", "text")
     row = server.row("TodoItem", "milk")
     check("a row that a device deleted meanwhile can be kept", row["text"] == "Still needed" and not row["deleted"])
@@ -420,7 +420,7 @@ def looks(page, server, pictures):
         page.picture(f"{pictures}/activity.png")
         page.open(server.url + "/#/settings")
         page.click("#plan")
-        page.find("p", "Nothing: the tables are as declared.")
+        page.find("p", "Nothing to do: the tables match the configuration.")
         page.picture(f"{pictures}/settings.png")
 
 
@@ -471,7 +471,7 @@ def rights(binary):
         focus(page, "n", "userId")
         page.keys(ENTER)
         page.find("dialog input[aria-label=userId]")
-        check("a row keeps its owner", page.run("return document.querySelector('dialog input[aria-label=userId]').disabled"))
+        check("the owner cannot change", page.run("return document.querySelector('dialog input[aria-label=userId]').disabled"))
         page.keys(ESCAPE)
         page.wait("no dialog", "return !document.querySelector('dialog')")
         kept = page.run("return [localStorage.length, document.cookie, sessionStorage.length]")

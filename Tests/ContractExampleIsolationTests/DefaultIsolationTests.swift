@@ -1,5 +1,5 @@
-// The example of the contract under `-default-isolation MainActor`, with the settings of a plain
-// Swift 6 package. Everything here belongs to the main actor unless it says otherwise.
+// DefaultIsolationTests: the example code under `-default-isolation MainActor`, with the settings of a
+// plain Swift 6 package. All code here is on the main actor unless it is `nonisolated`.
 
 import Foundation
 import Testing
@@ -14,7 +14,7 @@ struct TodoItem: SyncRecord {
     var updatedAt: Date?
 }
 
-/// A value of a record, declared outside of it: `nonisolated`, because the record is `Hashable`.
+/// A value of a record, which is `nonisolated` because the record is `Hashable`.
 nonisolated struct Place: Codable, Hashable {
     var street = ""
 }

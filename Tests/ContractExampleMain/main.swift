@@ -1,6 +1,6 @@
-// The example of the contract as top-level code. Arguments: the endpoint, the path of the store.
+// The example code as a top-level program. Arguments: the endpoint, the path of the store.
 //
-// Built with the settings of a plain Swift 6 package. Prints what ContractExampleTests expects.
+// It has the settings of a plain Swift 6 package, and prints the output that ContractExampleTests expects.
 
 import Foundation
 import Tideline

@@ -1,5 +1,5 @@
-// The example of the contract in a class of the main actor, and as a program of its own, with the
-// settings of a plain Swift 6 package.
+// ContractExampleTests: the example code in a class on the main actor, and as a separate program, with
+// the settings of a plain Swift 6 package.
 
 import Foundation
 import Testing
@@ -97,7 +97,7 @@ final class Screen {
     }
 }
 
-/// Starts a server with the table of the example, and a folder that goes at the end.
+/// Runs `body` with a server that has the table of the example, and a temporary folder.
 func withServer(
     isolation: isolated (any Actor)? = #isolation,
     _ body: (URL, URL) async throws -> Void
@@ -127,7 +127,7 @@ func withServer(
     await server.stop()
 }
 
-/// Runs a program that is built beside the tests, and gives what it prints.
+/// Runs a program from the folder of the test bundle, and returns its output.
 func run(_ program: String, _ arguments: [String]) async throws -> String {
     let bundle = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }?.bundleURL
     let own = bundle ?? URL(filePath: CommandLine.arguments[0])

@@ -1,4 +1,4 @@
-// CorpusTests: the inputs that fuzzing found worth keeping, and those that once broke something.
+// CorpusTests: the inputs that fuzzing keeps, and those that once caused a failure.
 
 import Foundation
 import FuzzTargets
@@ -16,7 +16,7 @@ import Testing
             at: Self.folder.appending(path: target.rawValue),
             includingPropertiesForKeys: nil
         )
-        #expect(files.count > 10, "the corpus of \(target.rawValue) is there")
+        #expect(files.count > 10, "the corpus of \(target.rawValue) exists")
         for file in files {
             let bytes = Array(try Data(contentsOf: file))
             #expect(throws: Never.self, "\(target.rawValue)/\(file.lastPathComponent)") {

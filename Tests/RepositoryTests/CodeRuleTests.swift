@@ -1,31 +1,32 @@
-// CodeRuleTests: what the code may not contain, with the exceptions and their reasons.
+// CodeRuleTests: code that is not allowed, with the exceptions and their reasons.
 
 import Foundation
 import Testing
 
 struct CodeRuleTests {
-    /// The files and folders that may read the clock, make ids, draw random numbers or sleep.
+    /// The files and folders that may read the wall clock, create ids, draw random numbers or sleep,
+    /// with the reasons.
     ///
-    /// Each with its reason; a folder ends with a slash. Everything else is handed an environment
-    /// value, so that tests and seeds decide.
+    /// A folder ends with a slash. All other code gets an environment value, so that tests and seeds
+    /// determine the result.
     static let readsTheWorld: [String: String] = [
         "Sources/Tideline/Sync/Engine/SyncEnvironment.swift":
             "Is the environment value of the client.",
         "Sources/Tideline/Model/PresentMoment.swift":
-            "Tells defaults that are the present moment; models are looked at before any environment.",
+            "Recognizes defaults that are the current time, before there is an environment.",
         "Sources/Tideline/Store/ForeignChanges.swift":
-            "Looks at intervals for what other processes wrote.",
-        "Sources/Tideline/Transport/": "Ends calls on real sockets by their own deadlines.",
+            "Checks at intervals whether another process has written.",
+        "Sources/Tideline/Transport/": "Ends calls on real sockets at their deadlines.",
         "Sources/TidelineFetch/BoundedFetch.swift":
             "Bounds the time that a document may take over a real connection.",
         "Sources/TidelineHTTP/": "Bounds the time that a real connection may take.",
         "Sources/TidelineCommand/Bench.swift": "Measures the times of requests.",
         "Sources/TidelineCommand/Progress.swift":
-            "Shows on a terminal at intervals how far long work is.",
+            "Shows the progress of long work at intervals.",
         "Sources/TidelineCommand/Supervisor.swift":
-            "Tells at intervals that the server is alive, and the time of a reload.",
+            "Reports at intervals that the server is alive, and the time of a reload.",
         "Sources/TidelineServer/LogWriter.swift":
-            "Waits for a bounded time until its last lines are written.",
+            "Waits for a limited time until its last lines are written.",
         "Sources/TidelineServer/TidelineServer.swift":
             "Waits between the end of the readiness and the drain.",
         "Sources/TidelineServerCore/Routing/RequestHandler.swift":
@@ -33,43 +34,44 @@ struct CodeRuleTests {
         "Sources/TidelineServerCore/Tables/RandomWords.swift":
             "Draws the random bits of new ids for ServerEnvironment.",
         "Sources/TidelineServerCore/Traffic/ProcessUse.swift":
-            "Asks the system for the processor time of the process, for the metrics.",
+            "Reads the processor time of the process, for the metrics.",
         "Sources/TidelineServerCore/Tables/ServerLimits.swift":
-            "Holds ServerEnvironment, where the server's clock and ids come in.",
+            "Defines ServerEnvironment, the source of the server's wall clock and ids.",
         "Sources/TidelinePostgres/KeptStatements.swift":
             "Bounds the time that a plan is kept, and names the statements of one connection.",
         "Sources/TidelineSQLite/QueryDeadline.swift":
             "Bounds the time that a statement on a real database may run.",
         "Sources/TidelineServerCore/Tables/WritableLook.swift":
-            "Bounds the time that a caller waits for a look at a locked database.",
+            "Bounds the time that a caller waits for a probe of a locked database.",
         "Sources/TidelineServerPostgres/Threads/Uptime.swift":
-            "Bounds the time of statements, and how soon a database is looked at again.",
+            "Bounds the time of statements, and the time until the next probe of a database.",
         "Sources/TidelineTestKit/Postgres/ChildProgram.swift":
-            "Names the files that a program's output goes to.",
+            "Names the files for a program's output.",
         "Sources/TidelineTestKit/Postgres/PostgresCluster.swift":
-            "Names the temporary directory of a PostgreSQL, and waits until it answers.",
+            "Names the temporary directory of a PostgreSQL cluster, and waits until it responds.",
         "Sources/TidelineTestKit/Postgres/PostgresPooler.swift":
             "Names the temporary directory of a pooler, and waits until it listens.",
         "Sources/TidelineTestKit/Postgres/DatabasePlaces.swift":
-            "Lets one test go on where all wait for each other.",
+            "Lets one test continue if all wait for each other.",
         "Sources/TidelineTestKit/Waiting.swift":
-            "Lets a test wait until other tasks have done something, for a limited time.",
+            "Waits for a limited time until other tasks have made progress.",
         "Sources/TidelineTestKit/SmallDisk.swift":
-            "Names the directory that a disk is mounted at.",
+            "Names the mount point of a disk.",
         "Sources/TidelineTestKit/OriginalServer/OriginalServer.swift":
-            "Gives a test that brings no clock and no ids of its own the live ones.",
+            "Provides the live clock and ids for a test without its own.",
         "Sources/TidelineTestKit/World/WorldDisk.swift":
-            "Names the temporary directory of a device; nothing in a world depends on it.",
+            "Names the temporary directory of a device; no simulation depends on it.",
     ]
 
-    /// The files of over `linesMax` lines, and why they are not two.
+    /// The files with more than `linesMax` lines, and the reasons why they are not split.
     static let longFiles: [String: String] = [:]
 
-    /// No file of the sources is longer; new files stay under `linesWanted`.
+    /// The maximum number of lines of a source file.
     static let linesMax = 600
+    /// The recommended maximum for new files.
     static let linesWanted = 300
 
-    /// No folder of the sources has more files; a drawer gets folders that say what belongs together.
+    /// The maximum number of source files in a folder.
     static let filesInFolderMax = 20
 
     @Test func onlyTheEnvironmentReadsTheClock() throws {
@@ -219,7 +221,7 @@ struct CodeRuleTests {
     }
 }
 
-/// What makes a run differ from the run before.
+/// Code whose result differs from run to run.
 private let worldReads = [
     "Date()", "Date.now", ": Date = .now", "UUID()", ".random(", "SystemRandomNumberGenerator",
     "Task.sleep", "Thread.sleep", "usleep(", "ContinuousClock", "SuspendingClock",
@@ -228,11 +230,11 @@ private let worldReads = [
 ]
 
 private func readingTheWorld(_ file: SourceFile) -> [Finding] {
-    // A generator that is handed in is a seed's.
+    // A generator that is passed in comes from a seed.
     let lines = file.lines.map { $0.contains(".random(") && $0.contains("using:") ? "" : $0 }
     let unseeded = SourceFile(path: file.path, text: lines.joined(separator: "\n"))
     return occurrences(of: worldReads, in: unseeded) { found in
-        "\(found) outside the environment. Take it from the environment value, or add the file, "
+        "\(found) outside the environment. Use the environment value, or add the file, "
             + "with the reason, to CodeRuleTests.readsTheWorld."
     }
 }
@@ -242,17 +244,17 @@ private func leftovers(_ file: SourceFile) -> [Finding] {
     findings += unexplained("nonisolated(unsafe)", naming: [""], in: file)
     for (index, line) in file.lines.enumerated() {
         for mark in ["FIXME", "TODO", "XXX"] where contains(line, mark) {
-            let message = "\(mark) is left over. Do it, or file an issue."
+            let message = "\(mark) in a comment. Do it, or file an issue."
             findings.append(Finding(path: file.path, line: index + 1, message: message))
         }
     }
     guard !file.isIn("Tests", "Benchmarks") else { return findings }
     findings += occurrences(of: ["try!", "fatalError("], in: file) { found in
-        "\(found) Throw for the world's mistakes, precondition for ours, with a message."
+        "\(found) Throw an error for bad input; use precondition, with a message, for bugs."
     }
     guard !file.isIn("Sources/TidelineCommand", "Examples") else { return findings }
     findings += occurrences(of: ["print(", "debugPrint(", "dump("], in: file) { found in
-        "\(found)…) in a library. Log it, or return it."
+        "\(found)…) in a library. Log the value, or return it."
     }
     return findings
 }
@@ -274,10 +276,10 @@ private func endlessWaits(_ file: SourceFile) -> [Finding] {
     }
 }
 
-/// Places of `code` that have no comment directly above which names one of `words`.
+/// Returns the occurrences of `code` without a comment directly above that has one of `words`.
 private func unexplained(_ code: String, naming words: [String], in file: SourceFile) -> [Finding] {
     let lines = file.lines
-    return occurrences(of: [code], in: file) { "\($0) without a comment above that proves it." }
+    return occurrences(of: [code], in: file) { "\($0) without a comment that gives the reason." }
         .filter { finding in
             let above = lines[..<(finding.line - 1)].reversed()
                 .map { $0.drop(while: \.isWhitespace) }
@@ -292,11 +294,11 @@ private func missingRole(_ file: SourceFile) -> [Finding] {
     let first = file.lines.first ?? ""
     let hasRole = first.hasPrefix("// ") && first.contains(where: \.isLetter)
     guard !hasRole else { return [] }
-    let message = "The first line is not a comment that tells the role of the file."
+    let message = "The first line is not a comment that describes the file."
     return [Finding(path: file.path, message: message)]
 }
 
-/// The files over the limit; where there are any, the ones that come near it too.
+/// Returns the files over the limit; if there are any, also those over the recommended maximum.
 private func tooLong(_ files: [SourceFile], allowed: [String: String]) -> [Finding] {
     let long = files.filter { $0.lineCount > CodeRuleTests.linesWanted }
         .filter { !isListed($0.path, in: allowed) }
@@ -308,27 +310,27 @@ private func tooLong(_ files: [SourceFile], allowed: [String: String]) -> [Findi
         return Finding(path: file.path, line: file.lineCount, message: message)
     }
         + near.map { file in
-            let message = "\(file.lineCount) lines; wanted are \(CodeRuleTests.linesWanted)."
+            let message = "\(file.lineCount) lines; recommended: \(CodeRuleTests.linesWanted)."
             return Finding(path: file.path, line: file.lineCount, message: message)
         }
 }
 
-/// Whether `path`, or a folder that it is in, is an entry of a table of exceptions.
+/// Whether `path` or one of its folders is in a table of exceptions.
 private func isListed(_ path: String, in table: [String: String]) -> Bool {
     table.keys.contains { $0 == path || $0.hasSuffix("/") && path.hasPrefix($0) }
 }
 
-/// Exceptions that nothing needs any more, so that the tables stay true.
+/// Returns the exceptions that are no longer needed.
 private func staleEntries(of table: [String: String], in needed: [String]) -> [Finding] {
     table.filter { entry in
         !needed.contains { isListed($0, in: [entry.key: entry.value]) }
     }
     .keys.sorted().map { path in
-        Finding(path: path, message: "This exception is not needed. Remove it from its table.")
+        Finding(path: path, message: "This exception is not needed. Remove it from the table.")
     }
 }
 
-/// Where the code of a file, not its comments and texts, contains one of `patterns`.
+/// Finds `patterns` in the code of a file, not in its comments and strings.
 private func occurrences(
     of patterns: [String],
     in file: SourceFile,
@@ -345,8 +347,8 @@ private func occurrences(
     return findings
 }
 
-/// Whether `line` contains `pattern` as a whole: an identifier that only ends or begins with it
-/// does not count.
+/// Whether `line` contains `pattern` as a whole word: an identifier that only begins or ends with
+/// it does not count.
 private func contains(_ line: Substring, _ pattern: String) -> Bool {
     func isPart(_ character: Character?) -> Bool {
         character.map { $0.isLetter || $0.isNumber || $0 == "_" } ?? false

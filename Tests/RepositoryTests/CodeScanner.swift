@@ -1,9 +1,9 @@
-// CodeScanner: Swift text without its comments and string literals, so that a rule about code
-// is not misled by an example in a doc comment or by a message.
+// CodeScanner: a scanner that removes comments and string literals from Swift text, so that a rule
+// about code ignores examples in doc comments and messages.
 //
-// What is taken out becomes spaces and line breaks stay, so that line numbers hold. Code inside
-// of an interpolation is kept. Regex literals are taken for code; a quote in one hides the rest
-// of its line at most.
+// It replaces them with spaces and keeps line breaks, so that line numbers stay the same. It keeps
+// the code of interpolations. It treats regex literals as code; a quote in one hides at most the
+// rest of its line.
 
 struct CodeScanner {
     private let bytes: [UInt8]
@@ -12,7 +12,7 @@ struct CodeScanner {
     private var position = 0
     private var code: [UInt8] = []
 
-    /// The code of a Swift text.
+    /// Returns the code of a Swift text.
     static func code(of text: String) -> String {
         var scanner = CodeScanner(bytes: Array(text.utf8))
         scanner.code.reserveCapacity(scanner.bytes.count)
@@ -27,11 +27,11 @@ struct CodeScanner {
         self.bytes = bytes
     }
 
-    /// Ends at the end of the text, or before a closing parenthesis that was not opened here.
+    /// Scans until the end of the text, or until a closing parenthesis that was not opened here.
     private mutating func scanCode() {
         var depth = 0
         while position < bytes.count {
-            // Most bytes begin nothing, and these tests are built without optimisation.
+            // A fast path, because most bytes are plain and the tests are built without optimization.
             while position < bytes.count, !Self.beginners[Int(bytes[position])] { keep() }
             if at("//") {
                 while position < bytes.count, bytes[position] != UInt8(ascii: "\n") { blank() }
@@ -80,7 +80,7 @@ struct CodeScanner {
         }
     }
 
-    /// How many `#` stand before a quote here; nil where no string begins.
+    /// Returns the number of `#` before a quote here; nil if no string begins here.
     private func hashesBeforeQuote() -> Int? {
         var index = position
         while index < bytes.count, bytes[index] == UInt8(ascii: "#") { index += 1 }

@@ -1,4 +1,4 @@
-// CodeScannerTests: what counts as code, as a table.
+// CodeScannerTests: a table of texts and their code.
 
 import Foundation
 import Testing

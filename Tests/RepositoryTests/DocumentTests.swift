@@ -1,5 +1,5 @@
-// DocumentTests: the documents lead to files that exist, show code that compiles, and speak of
-// the product only.
+// DocumentTests: documents link to files that exist, show code that compiles, and are only about the
+// product.
 
 import Foundation
 import Testing
@@ -31,7 +31,7 @@ struct DocumentTests {
         #expect(brokenLinks(in: file, exists: known.contains).count == count)
     }
 
-    /// Each Swift block of the README is a region of a file that is compiled, between the lines
+    /// Each Swift block of the README is a region of a compiled file, between the lines
     /// `// README begins` and `// README ends`.
     @Test func readmeShowsCodeThatCompiles() throws {
         let files = try Repository.files()
@@ -61,7 +61,7 @@ struct DocumentTests {
         #expect(unknownBlocks(in: file, regions: regions).count == count)
     }
 
-    /// The store of the article about stores is the one that the conformance suite is run on.
+    /// The article about stores shows the store that passes the conformance suite.
     @Test func articleShowsTheStoreThatIsChecked() throws {
         let files = try Repository.files()
         let store = files.filter { $0.isIn("Tests/TidelineSyncTests/Store/Snapshot") }
@@ -72,7 +72,7 @@ struct DocumentTests {
         #expect(regions.filter { !blocks.contains($0) }.isEmpty)
     }
 
-    /// A reader meets the product, not the way in which it was made.
+    /// No document mentions how the product is made.
     @Test func onlyTheProductIsSpokenOf() throws {
         expectNone(try Repository.files().flatMap(wordsAboutTheMaking))
     }
@@ -104,7 +104,7 @@ private func brokenLinks(in file: SourceFile, exists: (String) -> Bool) -> [Find
     }
 }
 
-/// The links to files, each with its line; code and addresses with a scheme are left out.
+/// Returns the links to files with their lines, without links in code and URLs with a scheme.
 private func links(in lines: [Substring]) -> [(line: Int, link: String)] {
     var links: [(line: Int, link: String)] = []
     for (index, line) in proseLines(lines).enumerated() {
@@ -125,7 +125,7 @@ private func links(in lines: [Substring]) -> [(line: Int, link: String)] {
     return links
 }
 
-/// The lines of a document, with code blocks and code in a line taken out.
+/// Returns the lines of a document without code blocks and inline code.
 private func proseLines(_ lines: [Substring]) -> [String] {
     var isCode = false
     return lines.map { line in
@@ -137,7 +137,7 @@ private func proseLines(_ lines: [Substring]) -> [String] {
     }
 }
 
-/// The path from the root that a link in `path` leads to; nil above the root.
+/// Returns the target of a link in `path`, from the root; nil if it is above the root.
 private func resolve(_ link: String, from path: String) -> String? {
     var parts = link.hasPrefix("/") ? [] : path.split(separator: "/").dropLast()
     for part in link.split(separator: "/") where part != "." {
@@ -166,7 +166,7 @@ private func readmeRegions(_ file: SourceFile) -> [String] {
     regionsOfLines(file.lines, from: "// README begins", to: "// README ends").map(\.text)
 }
 
-/// The texts between two marker lines, without their common indentation.
+/// Returns the texts between two marker lines, without their common indentation.
 private func regionsOfLines(
     _ lines: [Substring],
     from begin: String,
@@ -192,9 +192,7 @@ private func regionsOfLines(
 
 // MARK: - Words
 
-/// Words in lower case, as they follow one another in a text.
-///
-/// HTTP's "user agent" is none.
+/// Returns the words of a text in lower case, in order, without HTTP's "user agent".
 private let wordsOfTheMaking: [[String]] = [
     ["agent"], ["agents"], ["subagent"], ["assistant"], ["assistants"], ["llm"], ["llms"],
     ["language", "model"], ["chatgpt"], ["openai"], ["anthropic"], ["claude"], ["copilot"], ["ceo"],

@@ -1,5 +1,5 @@
-// DocumentationTests: what is public says what it is, also the cases of enums and the requirements
-// of protocols, which have no `public` of their own for the formatter's rule to see.
+// DocumentationTests: public declarations have documentation, including enum cases and protocol
+// requirements, which the formatter's rule does not check because they have no `public`.
 
 import Foundation
 import Testing
@@ -36,7 +36,7 @@ struct DocumentationTests {
         #expect(undocumentedMembers(of: file).map(\.line) == lines)
     }
 
-    /// Who calls the client has to know what may come, without reading its code.
+    /// Public functions of the client document their errors.
     @Test func whatTheClientThrowsIsSaid() throws {
         let files = try Repository.swiftFiles().filter { $0.isIn("Sources/Tideline") }
         #expect(files.contains { $0.path.hasSuffix("/RemoteTable.swift") })
@@ -71,13 +71,12 @@ struct DocumentationTests {
     }
 }
 
-/// The public functions and initialisers that throw and do not say what.
-///
-/// Those with `public`, and the requirements of public protocols.
+/// Returns the throwing functions and initializers without a documented error: those with `public`,
+/// and the requirements of public protocols.
 private func silentThrowers(in file: SourceFile) -> [Finding] {
     var findings: [Finding] = []
     var depth = 0
-    /// The depth of the requirements of the public protocol that is open.
+    /// The depth of the requirements of the current public protocol.
     var requirements: Int?
     var opensProtocol = false
     for (index, line) in file.code.enumerated() {
@@ -88,7 +87,7 @@ private func silentThrowers(in file: SourceFile) -> [Finding] {
             throwsErrors(file.code[index...], isRequirement: isRequirement),
             !documentation(above: index, in: file.lines).contains("- Throws:")
         {
-            let message = "'\(line.trimmingCharacters(in: .whitespaces))' says no '- Throws:'."
+            let message = "'\(line.trimmingCharacters(in: .whitespaces))' has no '- Throws:'."
             findings.append(Finding(path: file.path, line: index + 1, message: message))
         }
         if words.contains("public"), words.contains("protocol") { opensProtocol = true }
@@ -105,9 +104,9 @@ private func silentThrowers(in file: SourceFile) -> [Finding] {
     return findings
 }
 
-/// Whether the declaration that begins here throws: between its parameters and its body.
+/// Whether the declaration that begins here has `throws` between its parameters and its body.
 ///
-/// A requirement ends with the line of its last parenthesis.
+/// A requirement ends at the line of its last parenthesis.
 private func throwsErrors(_ lines: ArraySlice<Substring>, isRequirement: Bool) -> Bool {
     var depth = 0
     var hadParameters = false
@@ -137,9 +136,9 @@ private func saysThrows(_ tail: String) -> Bool {
 private func undocumentedMembers(of file: SourceFile) -> [Finding] {
     var findings: [Finding] = []
     var depth = 0
-    /// The words that begin a member of the public type which is open, and the depth of its members.
+    /// The keywords that begin a member of the current public type, and the depth of its members.
     var open: (words: Set<Substring>, depth: Int)?
-    /// Of a type whose brace has not come yet.
+    /// The keywords for a type whose opening brace is still to come.
     var next: Set<Substring>?
     for (index, line) in file.code.enumerated() {
         let words = line.split { !$0.isLetter && $0 != "@" }
@@ -170,12 +169,12 @@ private let memberWords: [Substring: Set<Substring>] = [
     "protocol": ["func", "var", "init", "subscript", "associatedtype", "static", "mutating"],
 ]
 
-/// Whether the line above, attributes and conditions aside, is a doc comment.
+/// Whether the line above is a doc comment, ignoring attributes and conditions.
 private func hasDocumentation(above index: Int, in lines: [Substring]) -> Bool {
     !documentation(above: index, in: lines).isEmpty
 }
 
-/// The doc comment above a line, attributes and conditions aside.
+/// Returns the doc comment above a line, ignoring attributes and conditions.
 private func documentation(above index: Int, in lines: [Substring]) -> String {
     lines[..<index].reversed().lazy.map { $0.drop(while: \.isWhitespace) }
         .drop { $0.hasPrefix("@") || $0.hasPrefix("#") }

@@ -1,7 +1,7 @@
-// ImportTests: the arrows of docs/architecture.md, as a table and as a test.
+// ImportTests: imports follow the arrows in docs/architecture.md.
 //
-// The compiler's own check (`make check`) finds a target that is not declared at all; it lets
-// pass one that is reachable through another, such as CSQLite in the server. This finds both.
+// The compiler's check (`make check`) finds an import of a target that is not reachable at all, but
+// not of one that is reachable through another target, such as CSQLite in the server.
 
 import Foundation
 import Testing
@@ -16,18 +16,18 @@ struct ImportTests {
         "Foundation", "Dispatch", "Synchronization", "Glibc", "Darwin",
     ]
 
-    /// What each target may import.
+    /// The modules that each target may import.
     ///
-    /// FoundationNetworking is in no list: on Linux its sessions were
-    /// measured to hang and crash, and the client has its own transport there.
+    /// FoundationNetworking is not allowed, because its sessions hang and crash on Linux. The client
+    /// has its own transport there.
     static let allowed: [String: Allowed] = [
-        // Values and text only: no files, no sockets, no threads.
+        // Only values and text: no files, no sockets, no threads.
         "TidelineCore": Allowed(ours: [], system: ["Foundation"]),
         "TidelineSQLite": Allowed(
             ours: ["TidelineCore", "CSQLCipher", "CSQLite"],
             system: platform
         ),
-        // Network tells on Apple platforms when a network comes; Observation and SwiftUI are for views.
+        // Network reports the network's state on Apple platforms; Observation and SwiftUI are for views.
         "Tideline": Allowed(
             ours: ["TidelineCore", "TidelineSQLite", "CCurl", "CZlib"],
             system: platform.union(["Network", "Observation", "Security", "SwiftUI", "zlib"])
@@ -110,7 +110,7 @@ struct ImportTests {
     }
 }
 
-/// The target that a file under `Sources` belongs to; the folder of one under `Examples`.
+/// Returns the target of a file under `Sources`, or the folder of a file under `Examples`.
 private func target(of path: String) -> String {
     let parts = path.split(separator: "/")
     return parts[0] == "Examples" ? parts.dropLast().joined(separator: "/") : String(parts[1])
@@ -133,7 +133,7 @@ private let importKinds: Set<Substring> = [
     "struct", "class", "enum", "protocol", "typealias", "func", "let", "var",
 ]
 
-/// The modules that lines of code import, each with its line.
+/// Returns the modules that lines of code import, each with its line.
 private func imports(in code: [Substring]) -> [(line: Int, module: String)] {
     var imports: [(line: Int, module: String)] = []
     for (index, line) in code.enumerated() where line.utf8.count > "import ".utf8.count {

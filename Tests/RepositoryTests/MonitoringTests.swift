@@ -1,4 +1,4 @@
-// MonitoringTests: alerts and dashboard name metrics that the server has, and the alerts are explained.
+// MonitoringTests: alerts and the dashboard use metrics that exist, and the alerts are explained.
 
 import Foundation
 import Testing
@@ -56,7 +56,7 @@ struct MonitoringTests {
     }
 }
 
-/// The names of metrics in a line.
+/// Returns the names of metrics in a line.
 private func metrics(in line: Substring) -> [String] {
     line.split { !($0.isLetter || $0.isNumber || $0 == "_") }
         .filter { $0.hasPrefix("tideline_") }.map(String.init)
@@ -69,6 +69,6 @@ private func unknownMetrics(in file: SourceFile, known: Set<String>) -> [Finding
                 .map { String(name.dropLast($0.count)) }
             return !known.contains(name) && !(base.map(known.contains) ?? false)
         }
-        .map { Finding(path: file.path, line: index + 1, message: "There is no metric '\($0)'.") }
+        .map { Finding(path: file.path, line: index + 1, message: "Unknown metric '\($0)'.") }
     }
 }

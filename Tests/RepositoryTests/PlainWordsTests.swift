@@ -1,4 +1,4 @@
-// PlainWordsTests: how many lines of prose have wording that scripts/plain-words flags.
+// PlainWordsTests: the share of prose lines that scripts/plain-words flags.
 
 import Foundation
 import Testing

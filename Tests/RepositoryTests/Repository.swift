@@ -1,12 +1,12 @@
-// Repository, SourceFile, Finding: the files that the rules read, and what a rule reports.
+// Repository, SourceFile, Finding: the files that the rules read, and the findings that they report.
 //
-// A rule is a pure function from text to findings. Each is tried on broken examples first, so
-// that it is known to be able to fail, and then on the files of this repository.
+// A rule is a pure function from text to findings. Each rule is tested with broken examples, to
+// show that it can fail, and is then applied to the files of this repository.
 
 import Foundation
 import Testing
 
-/// One place where a rule is broken.
+/// A violation of a rule.
 struct Finding: Hashable, CustomStringConvertible {
     var path: String
     var line = 1
@@ -15,7 +15,7 @@ struct Finding: Hashable, CustomStringConvertible {
     var description: String { "\(path):\(line): \(message)" }
 }
 
-/// One text file, with its path from the root of the repository.
+/// A text file, with its path from the root of the repository.
 struct SourceFile {
     let path: String
     let lines: [Substring]
@@ -32,7 +32,7 @@ struct SourceFile {
             : []
     }
 
-    /// Whether the file is in one of these folders, given from the root without a last slash.
+    /// Whether the file is in one of these folders, which are paths from the root without a final slash.
     func isIn(_ folders: String...) -> Bool {
         folders.contains { path.hasPrefix($0 + "/") }
     }
@@ -42,7 +42,7 @@ enum Repository {
     static let root = URL(filePath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 
-    /// What these tests read; anything else beside them (`.build`, databases) is not looked at.
+    /// The folders that these tests read; others, such as `.build`, are ignored.
     private static let folders = [
         ".ci", "Benchmarks", "Examples", "Fuzz/Sources/fuzz", "Fuzz/Targets", "Sources", "Tests",
         "deploy", "docs", "scripts",
@@ -50,17 +50,17 @@ enum Repository {
 
     private static let binaryTypes: Set<String> = ["db", "png", "sqlite"]
 
-    /// Every Swift file except those of this target, which quotes what it forbids.
+    /// All Swift files except those of this target, which quotes forbidden code.
     static func swiftFiles() throws -> [SourceFile] {
         try files().filter { $0.path.hasSuffix(".swift") }
     }
 
-    /// Every text file of the project except those of this target and the licence.
+    /// All text files of the project except those of this target and the license.
     static func files() throws -> [SourceFile] {
         try read.get()
     }
 
-    /// Read once for all rules.
+    /// The files, read once for all rules.
     private static let read = Result { try readFiles() }
 
     private static func readFiles() throws -> [SourceFile] {
@@ -104,7 +104,7 @@ enum Repository {
     }
 }
 
-/// Fails the running test with one line per finding, in the form that editors can follow.
+/// Fails the running test with one line per finding, in a format that editors recognize.
 func expectNone(
     _ findings: [Finding],
     sourceLocation: SourceLocation = #_sourceLocation

@@ -1,4 +1,4 @@
-// ScenarioPlaceTests: docs/SCENARIOS.md says where each scenario is tested; what it names is there.
+// ScenarioPlaceTests: the tests that docs/SCENARIOS.md names for each scenario exist.
 
 import Foundation
 import Testing
@@ -38,7 +38,7 @@ struct ScenarioPlaceTests {
     }
 }
 
-/// A test as a document names it; without its target where one alone has the suite.
+/// A test as a document names it; without a target if only one target has the suite.
 private struct Place: Hashable {
     var target: Substring?
     var suite: Substring
@@ -58,13 +58,13 @@ private func missingPlaces(in document: SourceFile, tests: [SourceFile]) -> [Fin
             guard !isThere else { return nil }
             let message =
                 "\(place.suite)/\(place.test) is "
-                + (found.isEmpty || place.target != nil ? "no test." : "in several targets.")
+                + (found.isEmpty || place.target != nil ? "not a test." : "in several targets.")
             return Finding(path: document.path, line: index + 1, message: message)
         }
     }
 }
 
-/// The places in a line of a table.
+/// Returns the tests that a line of a table names.
 private func places(in line: Substring) -> [Place] {
     guard line.hasPrefix("|") else { return [] }
     return line.matches(of: /`(?:(\w+)\.)?(\w+)\/(\w+)`/).map {
@@ -72,7 +72,7 @@ private func places(in line: Substring) -> [Place] {
     }
 }
 
-/// The tests of a file, under each type of it and under its own name.
+/// Returns the tests of a file, under each of its types and under the name of the file.
 private func declaredPlaces(in file: SourceFile) -> [Place] {
     var suites: Set = [file.path.split(separator: "/").last?.dropLast(".swift".count) ?? ""]
     var tests: [Substring] = []

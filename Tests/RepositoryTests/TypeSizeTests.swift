@@ -1,7 +1,7 @@
-// Types are small: at most 40 methods, in at most three files of their module.
+// TypeSizeTests: a type has at most 40 methods in at most three files of its module.
 //
-// Counted are methods, initializers and subscripts that other files can call, without static ones: errors by name and
-// other constants belong to the feature that they are about.
+// The count includes methods, initializers and subscripts that other files can call. It excludes static members, such
+// as errors and other constants, because they belong to the feature that uses them.
 
 import Foundation
 import Testing
@@ -12,7 +12,7 @@ import Testing
 
     /// The types that are larger, each with its number of files and the reason.
     ///
-    /// The numbers may only fall.
+    /// The numbers must not grow.
     private static let exceptions: [String: (files: Int, reason: String)] = [
         "Tideline.QueueReader": (13, "Queries of the queue, next to the feature that needs them."),
         "Tideline.QueueTransaction": (11, "Changes of the queue, next to their feature."),
@@ -25,10 +25,10 @@ import Testing
         "TidelineCore.FilterRenderer": (4, "The functions of SQL, by kind."),
         "TidelineHTTP.HTTPWorker": (5, "The work on a connection, by phase, on one event loop."),
         "TidelineServer.ServerConfiguration": (9, "The keys of the configuration, by section."),
-        "TidelineServerCore.RequestHandler": (4, "Batches and the dashboard are routed apart."),
-        "TidelineServerCore.ServerResponse": (5, "Responses of a feature, next to it."),
+        "TidelineServerCore.RequestHandler": (4, "Routes of batches and the dashboard."),
+        "TidelineServerCore.ServerResponse": (5, "Responses, next to their feature."),
         "TidelineServerPostgres.PostgresCare": (5, "Maintenance commands, by command."),
-        "TidelineServerPostgres.PostgresWriteTransaction": (4, "Reads and external writes apart."),
+        "TidelineServerPostgres.PostgresWriteTransaction": (4, "Reads and external writes."),
         "TidelineTestKit.TableStoreConformance": (4, "The checks of stores, by subject."),
     ]
 
@@ -64,7 +64,7 @@ import Testing
         let methods = (0...Self.methodsMax).map { "    func f\($0)() {}\n" }.joined()
         let long = SourceFile(path: "Sources/A/U.swift", text: "struct U {\n\(methods)}\n")
         #expect(Self.tooLarge(Self.sizes([long]), [:]).count == 1)
-        // An extension of another module's type is not a part of it.
+        // An extension in another module does not count.
         #expect(Self.tooLarge(Self.sizes(parts + [long]), ["A.U": 1]).isEmpty)
     }
 
@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    /// The sizes of the types of these files, by module and name.
+    /// Returns the sizes of the types of these files, by module and name.
     private static func sizes(_ files: [SourceFile]) -> [String: Size] {
         var sizes: [String: Size] = [:]
         for file in files {
@@ -119,7 +119,7 @@ import Testing
         return nil
     }
 
-    /// Whether a line declares a method of the type around it that other files can call.
+    /// Whether a line declares a method of the enclosing type that other files can call.
     private static func isMethod(_ line: Substring) -> Bool {
         guard line.hasPrefix("    "), line.dropFirst(4).first?.isLetter == true else {
             return false

@@ -1,8 +1,8 @@
-// SanitizerTests: planted mistakes that a sanitizer has to find, and locks that it has to know.
+// SanitizerTests: planted bugs that a sanitizer has to report, and locks that it has to support.
 //
-// The mistakes run only when `scripts/sanitize --self-test` names them, and it demands that they
-// are reported. The locks run with all tests: a report of the thread sanitizer there is false, and
-// would be in every other test too.
+// The planted bugs run only if `scripts/sanitize --self-test` names them, which expects a report of
+// each. The lock tests always run: a report of the thread sanitizer in them would be false, and would
+// occur in all other tests, too.
 
 import Dispatch
 import Foundation
@@ -12,7 +12,7 @@ import Testing
 struct PlantedMistakes {
     static let planted = ProcessInfo.processInfo.environment["TIDELINE_PLANT"] ?? ""
 
-    @Test(.enabled(if: planted == "address", "only to try the address sanitizer"))
+    @Test(.enabled(if: planted == "address", "only to test the address sanitizer"))
     func memoryIsReadAfterItIsFreed() {
         let number = UnsafeMutablePointer<Int>.allocate(capacity: 1)
         number.initialize(to: 1)
@@ -20,7 +20,7 @@ struct PlantedMistakes {
         #expect(number.pointee != Int.min)
     }
 
-    @Test(.enabled(if: planted == "thread", "only to try the thread sanitizer"))
+    @Test(.enabled(if: planted == "thread", "only to test the thread sanitizer"))
     func threadsWriteWithoutALock() {
         let counter = Counter()
         onThreads { counter.unguarded += 1 }
@@ -56,7 +56,7 @@ struct KnownLocks {
 private final class Counter: Sendable {
     let lock = Mutex(0)
     let isDone = Atomic(false)
-    // What the tests above guard, or leave unguarded.
+    // Unsafe because some tests above access it without the lock, on purpose.
     nonisolated(unsafe) var unguarded = 0
 }
 
@@ -64,7 +64,7 @@ private let threads = 4
 private let rounds = 2_000
 private let total = threads * rounds
 
-/// Calls `body` in many rounds on each of some threads, and now and then longer ones.
+/// Calls `body` in many rounds on several threads, with occasional pauses.
 private func onThreads(_ body: @escaping @Sendable () -> Void) {
     let group = DispatchGroup()
     for _ in 0..<threads {

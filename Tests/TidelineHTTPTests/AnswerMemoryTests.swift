@@ -86,7 +86,7 @@ struct AnswerMemoryTests {
         withExtendedLifetime(held) {}
     }
 
-    /// At whatever moment of its arrival.
+    /// The caller is cancelled at any moment of its arrival.
     @Test func aCallerCancelledOnArrivalDoesNotWait() async {
         let memory = AnswerMemory(bytesMax: 10)
         let share = memory.roomNow(for: 10)
@@ -102,8 +102,8 @@ struct AnswerMemoryTests {
 }
 
 struct SlowReaderTests {
-    /// Callers that do not read hold a bounded part of the memory and are disconnected, and callers that read get their
-    /// responses meanwhile.
+    /// Callers that do not read use a bounded part of the memory and are disconnected, and callers that read still get
+    /// their responses.
     @Test func callersThatDoNotReadAreDisconnected() async throws {
         let body = [UInt8](repeating: 0x61, count: 8 << 20)
         var limits = HTTPLimits()
@@ -129,7 +129,7 @@ struct SlowReaderTests {
                 return client
             }
             for _ in 0..<20 { #expect(try RawClient(port: port).ask(get("/small")).status == 200) }
-            // Small responses need no reservation, and are counted all the same.
+            // Small responses need no reservation, but are also counted.
             #expect(traffic.answers.held <= (16 << 20) + (64 << 10))
             // There is memory for a large response again as soon as those are released.
             var status = 0

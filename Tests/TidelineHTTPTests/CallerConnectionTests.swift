@@ -1,4 +1,4 @@
-// No address locks out other callers: idle connections make room, and each address has a share.
+// CallerConnectionTests: no address locks out other callers: idle connections are closed, and each address has a limit.
 
 import Foundation
 import Glibc
@@ -24,7 +24,7 @@ import TidelineTestKit
         var all: String { text.withLock { $0 } }
     }
 
-    @Test("at the limit the connection that has been idle the longest makes room")
+    @Test("at the limit the connection that has been idle the longest is closed")
     func idleConnectionsMakeRoom() async throws {
         var limits = HTTPLimits()
         limits.connectionsMax = 8

@@ -64,7 +64,7 @@ struct HTTPDeadlineTests {
     /// The longest that a deadline of 300 ms may take, on a busy machine.
     private static let patience: Duration = .seconds(4)
 
-    /// Sends a byte now and then until the server closes the connection.
+    /// Sends single bytes with pauses until the server closes the connection.
     private static func trickle(_ client: RawClient) -> Duration {
         let started = ContinuousClock.now
         while .now - started < .seconds(8) {
@@ -315,7 +315,7 @@ struct HTTPDrainTests {
         let (entered, enter) = AsyncStream<Void>.makeStream()
         let server = HTTPServer(host: "127.0.0.1", port: 0, limits: limits) { request in
             enter.finish()
-            // The handler ignores its cancellation; other tests may delay this one meanwhile.
+            // The handler ignores its cancellation. Other tests may delay this one.
             await withCheckedContinuation { continuation in
                 DispatchQueue.global().asyncAfter(deadline: .now() + 60) { continuation.resume() }
             }

@@ -75,7 +75,7 @@ import TidelineServerCore
         end.wait()
     }
 
-    /// Large responses that are built at once do not keep a loop from its other sockets.
+    /// Large responses do not keep an event loop from its other sockets.
     @Test(.timeLimit(.minutes(10)))
     func largeResponsesDoNotStarveOtherCallers() async throws {
         let (callers, requests) = (16, 15)

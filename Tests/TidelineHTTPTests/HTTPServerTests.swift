@@ -348,7 +348,7 @@ struct HTTPServerTests {
         #expect(traffic.requestBytes.current == 0)
     }
 
-    /// Heads that never end are held in memory, too; small requests are served meanwhile.
+    /// The memory for heads that never end is limited, too, and small requests are still served.
     @Test func memoryForHeadsOfAllCallersIsBounded() async throws {
         var limits = HTTPLimits()
         limits.headerBytesMax = 30_000
@@ -372,7 +372,7 @@ struct HTTPServerTests {
         }
     }
 
-    /// Requests that wait behind another one are held in memory for as long as it runs.
+    /// The memory for requests that wait for an earlier one is limited, too.
     @Test func memoryForPipelinedRequestsIsBounded() async throws {
         var limits = HTTPLimits()
         limits.bodyBytesMax = 1000

@@ -57,7 +57,7 @@ struct HangUpTests {
         #expect(try await Self.wasCancelled { _ in nil })
     }
 
-    /// A caller that has only shut down its sending side waits for the response, however long it takes.
+    /// A caller that has only shut down its sending side gets the response of a slow handler.
     @Test func halfClosedCallersOfSlowHandlersAreAnswered() async throws {
         let answer = try await withServer(
             handler: { _ in

@@ -6,7 +6,7 @@ import TidelineCore
 import TidelineHTTP
 
 struct RandomRequestTests {
-    /// SplitMix64: the seed is the whole state.
+    /// A SplitMix64 generator, whose only state is the seed.
     private struct Generator: RandomNumberGenerator {
         var state: UInt64
         mutating func next() -> UInt64 {

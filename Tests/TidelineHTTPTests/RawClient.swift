@@ -19,7 +19,7 @@ struct RawClientError: Error, CustomStringConvertible {
     var systemError: Int32 = 0
 }
 
-/// Blocking, with a timeout of ten seconds for each step.
+/// A blocking client with a timeout of ten seconds for each step.
 final class RawClient {
     private let socket: Int32
     private var tls: RawTLS?
@@ -151,7 +151,7 @@ final class RawClient {
         return answer
     }
 
-    /// Returns false if the connection has ended, in whatever way.
+    /// Returns false if the connection has ended, with or without an error.
     private func receive() throws -> Bool {
         var chunk = [UInt8](repeating: 0, count: 64 << 10)
         let count = tls?.receive(&chunk) ?? recv(socket, &chunk, chunk.count, 0)

@@ -7,7 +7,7 @@ struct ReadPaceTests {
     private static let start = ContinuousClock.now
     private static let rate = 1000
 
-    /// The pace after checks, each half a second after the previous one, that found this many bytes taken.
+    /// Returns the pace after checks at intervals of half a second, each with the number of bytes read.
     private static func pace(_ taken: [Int]) -> (pace: ReadPace, now: ContinuousClock.Instant) {
         var pace = ReadPace(taken: 0, now: start)
         var now = start
@@ -23,10 +23,10 @@ struct ReadPaceTests {
         ([0], false, false),
         ([0, 0], true, false),
         ([0, 0, 0, 0], true, true),
-        // A byte now and then: not idle, but too slow.
+        // A byte at times: not idle, but too slow.
         ([1, 2, 3, 4], false, true),
         ([500, 1000, 1500, 2000], false, false),
-        // Everything at once, and then nothing for a while.
+        // All bytes in one read, and then nothing for a while.
         ([4000, 4000, 4000], true, false),
         ([4000, 4000, 4000, 4000], true, false),
         ([4000, 4000, 4000, 4000, 4000, 4000, 4000, 4000], true, true),

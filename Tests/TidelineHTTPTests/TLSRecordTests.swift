@@ -9,7 +9,7 @@ import TidelineServerCore
 import TidelineTLS
 
 @Suite(.timeLimit(.minutes(10))) struct TLSRecordTests {
-    /// Sends all of it, as far as the peer accepts it.
+    /// Sends all bytes, or as many as the peer accepts.
     private static func send(_ bytes: [UInt8], on socket: Int32) {
         var rest = bytes[...]
         while !rest.isEmpty {
@@ -27,7 +27,7 @@ import TidelineTLS
         return String(decoding: chunk.prefix(max(0, count)), as: UTF8.self)
     }
 
-    /// Key updates are legitimate now and then; a connection that sends nothing else is closed.
+    /// Occasional key updates are valid, but a connection that sends nothing else is closed.
     @Test func aFloodOfRecordsWithoutDataEndsTheConnection() async throws {
         try await withServer(loops: 1, tls: RawTLS.identity()) { port in
             let socket = try TLSServerTests.connect(port)

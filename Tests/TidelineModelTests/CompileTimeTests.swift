@@ -1,5 +1,5 @@
-// The closures of an app as they are written: a dozen queries of six terms and the places where
-// they stand. What matters is that this file compiles, and quickly.
+// CompileTimeTests: a dozen queries of six terms, written like those of an app. The test is that this
+// file compiles quickly.
 
 import Foundation
 import Testing

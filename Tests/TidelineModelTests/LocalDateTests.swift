@@ -1,4 +1,4 @@
-// LocalDate, LocalTime, and the checks of ids.
+// LocalDateTests: LocalDate, LocalTime, and the validation of ids.
 
 import Foundation
 import Testing
@@ -28,7 +28,7 @@ func localDatesReadTheirOwnText(_ text: String, _ isValid: Bool) {
     #expect(try JSON(#"["2026-11-20"]"#).decode([LocalDate].self) == [day])
 }
 
-/// Whatever an instant is, it falls on a day.
+/// Every `Date` has a day.
 @Test(arguments: [
     (Double.nan, "0001-01-01"), (-.nan, "0001-01-01"), (-.infinity, "0001-01-01"),
     (.infinity, "9999-12-31"), (-1e300, "0001-01-01"), (1e300, "9999-12-31"),

@@ -1,4 +1,4 @@
-// Models: the records of these tests, the contract's first.
+// Models: the records of these tests.
 
 import Foundation
 import Tideline
@@ -25,7 +25,7 @@ struct Place: Codable, Hashable {
     var tags: [String]
 }
 
-/// A type that writes itself as one text.
+/// A type that encodes itself as a string.
 struct Color: Codable, Hashable {
     var name: String
 
@@ -41,7 +41,7 @@ struct Color: Codable, Hashable {
     }
 }
 
-/// One property of every column type, and one of each that may be nil.
+/// A record with a property of every column type, and an optional one of each.
 struct Everything: SyncRecord, Equatable {
     let id: String
     var text = "milk"

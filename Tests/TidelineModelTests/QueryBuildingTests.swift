@@ -1,11 +1,11 @@
-// Closures and predicates: both give the same tree.
+// QueryBuildingTests: closures and predicates build the same tree.
 
 import Foundation
 import Testing
 import Tideline
 import TidelineCore
 
-/// A condition in both forms, and the tree that both must give.
+/// A condition as a closure and as a predicate, and the tree that both have to build.
 struct BothForms: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var closure: @Sendable (Columns<Task>) throws -> Condition
@@ -292,7 +292,7 @@ extension String {
     #expect(Query<Task>().filter == nil)
 }
 
-/// How deep conditions may be: whoever reads one calls itself for each level.
+/// The limit for the depth of conditions, which recursive functions process.
 @Suite struct ConditionDepthTests {
     private func nested(
         _ count: Int,

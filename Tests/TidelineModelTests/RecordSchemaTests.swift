@@ -1,4 +1,4 @@
-// The columns of models: what the probe finds, and which models it refuses.
+// RecordSchemaTests: the columns that the probe finds in a model, and the models that it rejects.
 
 import Foundation
 import Testing

@@ -1,4 +1,4 @@
-// Records to rows and back: every column type, defaults, and what does not fit.
+// RowCodingTests: records to rows and back: every column type, defaults, and decoding failures.
 
 import Foundation
 import Testing
@@ -168,7 +168,7 @@ func misfitsNameTableIdAndColumnButNoValue(_ column: String, _ value: Value) thr
     }
 }
 
-/// A record with dates in a document.
+/// A record with dates in a JSON column.
 private struct Planned: SyncRecord, Equatable {
     struct Plan: Codable, Equatable {
         var start: Date
@@ -180,7 +180,7 @@ private struct Planned: SyncRecord, Equatable {
     var plan: Plan
 }
 
-/// A date is the same in a document as it is in a column of its own.
+/// A date in a JSON column is rounded like a date in a column.
 @Test func nestedDatesAreThoseOfColumns() throws {
     var dates = (0..<100).map { Date(timeIntervalSince1970: 1_700_000_000 + Double($0) / 8192) }
     dates += [1_700_000_000.1239, -0.0006, 0.0004999, 1e11 + 0.5].map {
@@ -206,7 +206,7 @@ func nestedDatesOutOfRangeDoNotEnterARow(seconds: Double) throws {
     }
 }
 
-/// Writes its columns in another order and leaves nil out.
+/// A record that encodes its columns in another order, without those that are nil.
 private struct HandWritten: SyncRecord {
     var id: String
     var text: String
@@ -230,7 +230,7 @@ private struct HandWritten: SyncRecord {
     #expect(row == ["id": "1", "text": "x", "owner": nil])
 }
 
-/// Refuses its first placeholder, and declares only one of the columns behind it.
+/// A record that rejects the first placeholder, and declares only one of the columns after it.
 private struct HalfDeclared: SyncRecord {
     var id: String
     var text: String

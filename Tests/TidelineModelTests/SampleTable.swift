@@ -1,10 +1,10 @@
-// SampleTable: the overloads of the client's tables, to see that calls of every form compile.
+// SampleTable: the overloads of the client's tables, to check that all kinds of calls compile.
 
 import Foundation
 import Tideline
 import TidelineCore
 
-/// The shape of the client's tables: the same overloads, without a store.
+/// A table with the overloads of the client's tables, without a store.
 struct SampleTable<Record: Sendable>: Sendable {
     let coder: RecordCoder<Record>
 

@@ -9,7 +9,7 @@ enum Forge {
     static let header = #"{"alg":"HS256","typ":"JWT"}"#
     static let payload = #"{"sub":"anna"}"#
 
-    /// A token signed with HMAC, whatever its header says.
+    /// Returns a token that is signed with HMAC, with any algorithm in its header.
     static func token(
         header: String = header,
         payload: String = payload,

@@ -1,4 +1,4 @@
-// CurlConcurrencyTests: many calls at once, deadlines, cancellation and speed.
+// CurlConcurrencyTests: many concurrent calls, deadlines, cancellation and speed.
 
 import Foundation
 import Testing
@@ -29,7 +29,7 @@ extension TransportTests {
             }
         }
 
-        /// One call occupies the only place; the others end by their own deadlines, unsent.
+        /// One call uses the only connection; the others reach their deadlines and are not sent.
         @Test func aWaitingCallEndsByItsOwnDeadline() async throws {
             var limits = TransportLimits()
             limits.callsMax = 1
@@ -55,7 +55,7 @@ extension TransportTests {
             #expect(next.status == 200)
         }
 
-        /// A listener with a full queue does not answer: connecting hangs.
+        /// A listener with a full queue does not respond, so connecting hangs.
         @Test func connectingEndsByTheConnectTimeout() async throws {
             let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
             let port = FaultyServer.bindToLoopback(listener)
@@ -77,8 +77,8 @@ extension TransportTests {
             #expect(elapsed >= .milliseconds(200) && elapsed < .seconds(120), "\(elapsed)")
         }
 
-        /// A silent server ends a call at the limit of silence, and at nothing else: connecting may
-        /// take long, and the call far longer.
+        /// A call to a silent server ends at the stall timeout, not at the longer timeouts for
+        /// connecting and for the call.
         @Test func aStalledCallEnds() async throws {
             var limits = TransportLimits()
             limits.stallTimeout = .seconds(1)
@@ -119,7 +119,7 @@ extension TransportTests {
             #expect(server.attempts(of: id).isEmpty)
         }
 
-        /// Calls, cancellations and deadlines in any order: every call ends, none twice.
+        /// With calls, cancellations and deadlines in any order, every call ends exactly once.
         @Test func cancellationsAtAnyMomentLeaveNothingBehind() async throws {
             let transport = CurlTransport()
             let url = server.url("/ok")
@@ -159,10 +159,10 @@ extension TransportTests {
                 livingMax = max(livingMax, try Self.transportThreads())
                 withExtendedLifetime(transport) {}
             }
-            // One look may miss a thread, as the list changes while it is read.
+            // One reading may miss a thread, because the list changes while it is read.
             #expect(livingMax > 0)
             var waits = 0
-            // Other tests may hold a few transports meanwhile.
+            // Other tests may use a few transports at the same time.
             while try Self.transportThreads() > before + 10, waits < 200 {
                 try await Task.sleep(for: .milliseconds(10))
                 waits += 1

@@ -1,4 +1,4 @@
-// CurlStreamTests: answers that are read while they come.
+// CurlStreamTests: responses that are read while they arrive.
 
 import Foundation
 import Testing
@@ -18,7 +18,7 @@ extension TransportTests {
             try await transport.stream(TransportRequest(url: server.url(path), timeout: timeout))
         }
 
-        /// The server has only begun: its bytes are there all the same.
+        /// Bytes can be read before the server has sent the whole response.
         @Test func piecesComeWhileTheAnswerGoesOn() async throws {
             let stream = try await stream("/fault/drips/fin/always/stream-drips")
             #expect(stream.status == 200)

@@ -1,4 +1,4 @@
-// CurlTransportTests: what a call sends and returns when the network behaves.
+// CurlTransportTests: requests and responses on a working network.
 
 import Foundation
 import Testing
@@ -41,13 +41,13 @@ extension TransportTests {
             #expect(response.headers["X-Got-X-Empty"] == "")
             #expect(response.headers["X-Got-Expect"] == nil)
             #expect(response.headers["X-Got-Content-Type"] == nil)
-            // On this machine compression only takes time: it is not asked for.
+            // Compression is not requested on loopback, because it only costs time.
             #expect(response.headers["X-Got-Accept-Encoding"]?.contains("gzip") != true)
             #expect(response.headers["X-Got-Upgrade"] == nil)
         }
 
-        /// "127.1" leads to this machine, and is none of the names by which we know that.
-        @Test(.enabled(if: !usesProxy, "requests off loopback go to a proxy"))
+        /// "127.1" reaches this machine, but is not recognized as loopback.
+        @Test(.enabled(if: !usesProxy, "requests that are not to loopback go to a proxy"))
         func asksForCompressionElsewhere() async throws {
             let url = try #require(URL(string: "http://127.1:\(server.port)/echo"))
             let response = try await transport.send(TransportRequest(url: url))

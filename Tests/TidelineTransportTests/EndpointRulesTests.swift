@@ -1,4 +1,4 @@
-// EndpointRulesTests: which addresses may be used, as a table.
+// EndpointRulesTests: a table of the URLs that may be used.
 
 import Foundation
 import Testing
@@ -40,7 +40,7 @@ import Tideline
         #expect(Self.code(url, allowsInsecure: true) == (code == .insecure ? nil : code))
     }
 
-    /// A request may have a query; the address that requests are made from may not.
+    /// The URL of a request may have a query; an endpoint may not.
     @Test(arguments: [
         "https://h.example/x?a=b", "https://h.example?", "https://h.example/#top",
         "http://127.0.0.1:8080/?key=secret#x",
@@ -56,7 +56,7 @@ import Tideline
         #expect(error?.message.contains("secret") == false)
     }
 
-    /// The other rules hold for endpoints too.
+    /// The other rules apply to endpoints, too.
     @Test(arguments: addresses)
     func checksEndpoints(_ text: String, _ code: TransportError.Code?) throws {
         let url = try #require(URL(string: text))
@@ -68,7 +68,7 @@ import Tideline
         }
     }
 
-    /// What belongs to one server is known again however its address is written.
+    /// Spellings of the same endpoint are recognized as the same.
     static let spellings: [(String, String, Bool)] = [
         ("https://a.example", "HTTPS://A.Example:443/", true),
         ("http://a.example/api", "http://a.example:80/api//", true),

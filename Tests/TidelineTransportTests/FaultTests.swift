@@ -1,14 +1,14 @@
 // FaultTests: a server that cuts the connection at every point of request and response.
 //
-// Whatever the fault, a call ends with a right answer or a right error, in time, and the next
-// call of the same transport works. What libcurl does by itself, seen here:
+// After any fault, a call ends in time with the correct response or error, and the next call of the
+// same transport works. These tests show how libcurl retries:
 //
-// - On a fresh connection it never sends again.
-// - On a kept connection that ends before any byte of a response it sends the same request
-//   again on a new connection, with its whole body, also PATCH. The server then has it twice.
-// - Part of a status line counts as nothing.
-// - It does so whether the kept connection was already dead or died after the server had read
-//   the request. Only a request that was still being written may fail instead.
+// - It never retries on a new connection.
+// - If a kept connection ends before any byte of a response, it resends the same request on a new
+//   connection, with its whole body, also for PATCH. The server then gets it twice.
+// - It ignores a partial status line.
+// - It does so whether the kept connection was already closed, or was closed after the server had
+//   read the request. Only a request that was still being written may fail instead.
 
 import Foundation
 import Synchronization
@@ -20,7 +20,7 @@ enum Fault: String, CaseIterable {
     case afterHeaders
     case withinBody
     case afterBody
-    /// libcurl sees no response in it.
+    /// libcurl does not recognize it as a response.
     case partialStatus
     case halfField
     case noEndOfHead
@@ -155,7 +155,7 @@ extension TransportTests {
                 var request = self.request(of: cell, id, timeout: .seconds(8))
                 request.url = server.url("/fault/none/\(how)/once/\(id)")
                 let outcome = await outcome(of: request, over: transport)
-                // A large body may fail while it is written: then nobody knows.
+                // If the connection fails while a large body is written, the outcome is unknown.
                 let mayFail = bodyBytes == 300_000
                 #expect(outcome == "200" || mayFail && outcome == "connectionLost")
                 if outcome == "200" {
@@ -165,7 +165,7 @@ extension TransportTests {
             }
         }
 
-        /// The second attempt finds no server, but the first may have been carried out.
+        /// The second attempt cannot connect, but the first may have been executed.
         @Test func refusedRepetitionIsStillUnknown() async throws {
             let server = FaultyServer()
             let transport = CurlTransport()
@@ -176,7 +176,7 @@ extension TransportTests {
                 let error = error as? TransportError
                 return error?.code == .connectionLost && error?.outcomeIsUnknown == true
             }
-            // Now it is certain that nothing can be sent.
+            // This call certainly sends nothing.
             await #expect { try await transport.send(last) } throws: { error in
                 let error = error as? TransportError
                 return error?.code == .cannotConnect && error?.outcomeIsUnknown == false
@@ -200,7 +200,7 @@ extension TransportTests {
                 return String(try await transport.send(request).status)
             } catch let error as TransportError {
                 #expect(error.outcomeIsUnknown, "\(error)")
-                #expect(!error.message.contains("fault"), "the path stays out of messages")
+                #expect(!error.message.contains("fault"), "a message does not contain the path")
                 return error.code.description
             } catch {
                 return "\(error)"

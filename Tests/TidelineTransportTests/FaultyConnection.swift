@@ -1,7 +1,7 @@
 // FaultyConnection: one connection of FaultyServer. The first part of the path chooses:
 //
 //     /ok                            200 with 200 bytes
-//     /echo                          the request's body back, the request's facts as fields
+//     /echo                          the request's body, with its properties as header fields
 //     /raw/<base64>                  these bytes as the response; /rawclose closes after them
 //     /big/<count>                   so many bytes
 //     /idle/<fin|rst>                200, then the connection is cut
@@ -158,7 +158,7 @@ extension FaultyConnection {
         end(how)
     }
 
-    /// Closes; "rst" makes the kernel reset instead of ending the stream in order.
+    /// Closes the connection; with "rst" the kernel sends a reset.
     private func end(_ how: Substring) {
         if how == "rst" {
             var value = linger(l_onoff: 1, l_linger: 0)
@@ -246,7 +246,7 @@ extension FaultyConnection {
         )
     }
 
-    /// Reads up to `count` bytes of the body; fewer when the client goes away.
+    /// Reads up to `count` bytes of the body; fewer if the client disconnects.
     private func readBody(_ count: Int) -> [UInt8] {
         while buffer.count < count, receive() {}
         let taken = Array(buffer.prefix(count))

@@ -1,13 +1,13 @@
 // FaultyServer: an HTTP/1.1 server on loopback that cuts, resets, delays and truncates.
 //
-// Blocking POSIX sockets, a thread per connection: nothing here is shared with what is
-// tested. The path says what happens; see FaultyConnection.
+// It uses blocking POSIX sockets and a thread per connection, and shares no code with the tested
+// transport. The path of a request selects the fault; see FaultyConnection.
 
 import Foundation
 import Synchronization
 
 final class FaultyServer: Sendable {
-    /// One request that arrived, as far as it arrived.
+    /// A request, as far as it arrived.
     struct Attempt: Sendable {
         var connection: Int
         var bodyBytes: Int
@@ -37,7 +37,7 @@ final class FaultyServer: Sendable {
         return url
     }
 
-    /// Refuses connections from now on.
+    /// Rejects all further connections.
     func stopListening() {
         shutdown(listener, Int32(SHUT_RDWR))
     }
@@ -46,7 +46,7 @@ final class FaultyServer: Sendable {
         attempts.withLock { $0[id] ?? [] }
     }
 
-    /// Notes a request; returns its index among those with the same id.
+    /// Records a request; returns its index among the requests with the same id.
     func begin(_ id: String, _ attempt: Attempt) -> Int {
         attempts.withLock { all in
             all[id, default: []].append(attempt)

@@ -1,4 +1,4 @@
-// MeasuredTransport: what an app is told of each call.
+// MeasuredTransportTests: the metrics that an app gets for each call.
 
 import Foundation
 import Synchronization
@@ -7,12 +7,12 @@ import Tideline
 import TidelineCore
 
 @Suite struct MeasuredTransportTests {
-    /// Answers every call, or fails it.
+    /// A transport that responds to every call, or fails it.
     private struct Answering: Transport {
         var status: Int?
 
         func send(_ request: TransportRequest) async throws -> TransportResponse {
-            // It takes time, however coarse the clock is.
+            // The call takes a measurable time on any clock.
             let start = ContinuousClock.now
             while start == .now {}
             guard let status else {
@@ -22,7 +22,7 @@ import TidelineCore
         }
     }
 
-    /// What is told of a call that is answered, and of a stream, which this transport has not.
+    /// Returns the metrics of a call, and of a stream, which this transport does not support.
     private func told(_ inner: Answering) async throws -> [CallMetrics] {
         let told = Mutex<[CallMetrics]>([])
         let transport = MeasuredTransport(inner) { metrics in

@@ -1,4 +1,4 @@
-// ResponseHeadTests: heads line by line, as libcurl hands them over.
+// ResponseHeadTests: heads line by line, as libcurl passes them.
 
 import Testing
 import Tideline

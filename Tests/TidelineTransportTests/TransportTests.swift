@@ -1,5 +1,5 @@
-// TransportTests: the suites that use sockets, one test after the other: they measure time,
-// and hundreds of connections that begin at once would measure the scheduler.
+// TransportTests: the suites that use sockets. They run one test after the other, because they measure
+// time, and hundreds of simultaneous connections would measure the scheduler.
 
 import Testing
 

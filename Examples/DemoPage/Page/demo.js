@@ -1,6 +1,6 @@
-// The page of two phones: shows the state that the process returns, and forwards clicks.
+// demo.js: shows the state of the two phones and the server, and forwards clicks.
 
-const pause = 300; // milliseconds between two looks
+const pause = 300; // milliseconds between two requests for the state
 const columns = [0, 1].map(makePhone);
 let shown = "";
 
@@ -101,7 +101,7 @@ function makeLine(number, id) {
     make("button", { type: "button", textContent: "Delete", onclick: () => act(number, "delete", { id }) }));
 }
 
-// MARK: - The server, and all of it
+// MARK: - The server and updates
 
 function showRows(rows) {
   document.querySelector("#server tbody").replaceChildren(...rows.map((row) => make("tr",
@@ -117,7 +117,7 @@ async function look() {
     const answer = await fetch("/api/demo/state");
     const text = await answer.text();
     if (!answer.ok) throw new Error(text);
-    link.textContent = "everything here is live";
+    link.textContent = "connected";
     if (text === shown) return;
     shown = text;
     const state = JSON.parse(text);

@@ -1,6 +1,6 @@
 // TodoApp: the app of the tutorial in SwiftUI.
 //
-// Sources only: add this folder and ../Model to an app target in Xcode that depends on Tideline. The tests
+// Add this folder and ../Model to an app target in Xcode that depends on Tideline. The tests
 // of this package only type-check them against stand-ins; docs/APPLE.md explains what that means.
 
 #if canImport(SwiftUI)
@@ -31,7 +31,7 @@ struct TodoApp: App {
 
     private func open() async {
         do {
-            // A phone in the same network needs this machine's address instead of 127.0.0.1.
+            // For a phone in the same network, use this machine's address instead of 127.0.0.1.
             guard let endpoint = URL(string: "http://127.0.0.1:8080") else { return }
             let path = URL.documentsDirectory.appending(path: "todo.sqlite")
                 .path(percentEncoded: false)

@@ -38,7 +38,7 @@ struct TodoListView: View {
                 Toggle("Done", isOn: $list.showsDone)
                 Toggle("Online", isOn: $list.isOnline)
             }
-            .alert("It did not work", isPresented: .constant(list.problem != nil)) {
+            .alert("Something went wrong", isPresented: .constant(list.problem != nil)) {
                 Button("OK") { list.problem = nil }
             } message: {
                 Text(list.problem ?? "")
@@ -47,7 +47,7 @@ struct TodoListView: View {
     }
 }
 
-/// One item: a tap marks it as done, and its text can be changed in place.
+/// A row of the list: a tap marks the item as done, and its text can be edited in place.
 private struct TodoRow: View {
     let list: TodoList
     let item: TodoItem
@@ -69,7 +69,7 @@ private struct TodoRow: View {
     }
 }
 
-/// A conflict: mine and theirs, and a button for each.
+/// A view of a conflict: mine and theirs, with a button for each.
 private struct ConflictView: View {
     let list: TodoList
     let conflict: TodoList.Conflict
@@ -97,13 +97,13 @@ private struct StatusText: View {
         case .idle: Text("\(sync.pendingCount) changes wait.")
         case .syncing(let progress):
             Text("Syncing: \(progress.sent) sent, \(progress.received) received")
-        case .offline: Text("Offline; \(sync.pendingCount) changes wait.")
+        case .offline: Text("Offline; \(sync.pendingCount) changes are pending.")
         case .busy(let until): Text("The server is busy until \(until.formatted()).")
         case .blocked(by: .signIn): Text("Sign in to sync.")
         case .blocked(by: .rejectedOperations(let rejected)):
             Text("\(rejected.count) changes need a decision.")
         case .blocked(by: .failingRows(let rows)):
-            Text("\(rows.count) changes are not accepted.")
+            Text("The server did not accept \(rows.count) changes.")
         case .blocked(by: .lostRows(let count)): Text("The restored server lost \(count) items.")
         case .blocked(by: .failure(_, let message)): Text(message)
         }

@@ -1,4 +1,4 @@
-// OfflineSwitch: a transport that can be switched off, to see what an app does without a network.
+// OfflineSwitch: a transport that can be switched off to test an app without a network.
 
 import Synchronization
 public import Tideline

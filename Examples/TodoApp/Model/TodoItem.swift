@@ -3,7 +3,7 @@
 public import Foundation
 public import Tideline
 
-/// One thing to do.
+/// An item of the to-do list.
 public struct TodoItem: SyncRecord, Hashable {
     /// The row's id.
     public var id: String
@@ -13,10 +13,10 @@ public struct TodoItem: SyncRecord, Hashable {
     public var complete = false
     /// When the server last changed the row.
     ///
-    /// With it, an edit of an old copy causes a conflict and overwrites nothing.
+    /// With this property, an edit of an old copy causes a conflict instead of overwriting changes.
     public var updatedAt: Date?
 
-    /// A new item; the store gives it an id.
+    /// Creates an item; the store gives it an id.
     public init(id: String = "", text: String, complete: Bool = false) {
         (self.id, self.text, self.complete) = (id, text, complete)
     }

@@ -1,14 +1,14 @@
-// TodoList: everything that the views show and do, without SwiftUI.
+// TodoList: the model of the app, without SwiftUI.
 
 public import Foundation
 public import Observation
 public import Tideline
 
-/// The model of the app: the items to do, the state of sync, and the conflicts.
+/// The model of the views: the items, the state of sync, and the conflicts.
 @Observable
 @MainActor
 public final class TodoList {
-    /// The items of the list, as the store has them.
+    /// The items of the list, as stored on the device.
     public let items: LiveQuery<TodoItem>
     /// The state of sync, and the changes that need a decision.
     public let sync: LiveStatus
@@ -77,7 +77,7 @@ public final class TodoList {
         }
     }
 
-    // MARK: - What the user does
+    // MARK: - Actions of the user
 
     /// Adds an item; blank text adds none.
     public func add(_ text: String) async {
@@ -91,7 +91,7 @@ public final class TodoList {
         await attempt { try await self.todos.update(id: item.id) { $0.complete = isComplete } }
     }
 
-    /// Gives an item another text.
+    /// Changes the text of an item.
     public func rename(_ item: TodoItem, to text: String) async {
         await attempt { try await self.todos.update(id: item.id) { $0.text = text } }
     }
@@ -108,14 +108,14 @@ public final class TodoList {
 
     // MARK: - Conflicts
 
-    /// A change that the server did not accept, as two texts to choose from.
+    /// A change that the server did not accept, with the item of each side.
     public struct Conflict: Identifiable {
         let error: TableOperationError
         /// The id of the conflict.
         public var id: String { error.id }
         /// The item on this device; nil for a delete.
         public var mine: TodoItem? { try? error.item?.decode(TodoItem.self) }
-        /// The item on the server; nil if it was deleted or is not known.
+        /// The item on the server; nil if it was deleted or is unknown.
         public var theirs: TodoItem? { try? error.serverItem?.decode(TodoItem.self) }
         /// The reason for the conflict.
         public var message: String { error.message }

@@ -1,18 +1,18 @@
-// editor.js: values as texts and back, the form of a row, and conflicts as base, mine, theirs.
+// editor.js: the form of a row, the dialog for conflicts, and the conversion of values to text.
 
 import { h, button, fill, openDialog, problem, say } from './element.js';
 import { send, rowPath, ifMatch, same, isNumber, numberOf, parse } from './server.js';
 
 const systemNames = ['createdAt', 'updatedAt', 'version', 'deleted'];
 
-/** A value as a text to edit. */
+/** Returns a value as text to edit. */
 export function textOf(value, column) {
   if (value === null || value === undefined) return '';
   if (column?.type === 'json') return JSON.stringify(value, null, 2);
   return typeof value === 'object' && !isNumber(value) ? JSON.stringify(value) : String(value);
 }
 
-/** A text as a value of a column; throws what is wrong with it. */
+/** Parses text as a value of a column; throws an error if it is not valid. */
 export function valueOf(text, column) {
   switch (column.type) {
     case 'integer':
@@ -32,16 +32,16 @@ export function valueOf(text, column) {
   }
 }
 
-/** Whether a text that is left empty stands for null. */
+/** Whether empty text means null. */
 const isEmptyNull = (column) => column.nullable && column.type !== 'string';
 
-/** A text of an input as a value, where `old` is what it showed before. */
+/** Parses the text of an input that showed `old` at first; unchanged text keeps the exact value. */
 export function editedValue(text, column, old) {
   if (text === textOf(old, column)) return old ?? null;
   return text === '' && isEmptyNull(column) ? null : valueOf(text, column);
 }
 
-/** The input of a column, by its type. */
+/** Returns an input for a column, by its type. */
 export function inputFor(column, value, label) {
   const props = { 'aria-label': label, spellcheck: 'false', autocomplete: 'off' };
   const choices = column.type === 'boolean' ? ['true', 'false'] : column.members;
@@ -69,8 +69,8 @@ const hints = {
   guid: '00000000-0000-0000-0000-000000000000', binary: 'base64',
 };
 
-/** Sends changes of a row; a conflict is settled with the person first. `done(row)` gets the row, or
- * nothing when nothing was written; false is returned then. */
+/** Sends changes of a row. If there is a conflict, the user resolves it first. Calls `done(row)` with
+ * the stored row, or without a row if nothing was written, and then returns false. */
 export async function save(table, base, changes, done) {
   try {
     done(await patch(table, base, changes));
@@ -86,9 +86,9 @@ function patch(table, row, changes) {
     { body: changes, headers: ifMatch(row) });
 }
 
-/** Deletes a row as it is shown; what was changed meanwhile is shown first. */
+/** Deletes a row. If it has changed since it was loaded, shows the changes and asks first. */
 export async function remove(table, row, done) {
-  if (!table.softDelete && !await confirmed(`Delete row ${row.id}? This table keeps no deleted rows.`, 'Delete')) return;
+  if (!table.softDelete && !await confirmed(`Delete row ${row.id}? It cannot be undeleted.`, 'Delete')) return;
   try {
     await send('DELETE', rowPath(table.name, row.id), { headers: ifMatch(row) });
     say(`Row ${row.id} was deleted.`);
@@ -97,10 +97,10 @@ export async function remove(table, row, done) {
     if (error.status !== 412 || !error.body?.version) throw error;
     const theirs = error.body;
     const dialog = openDialog('Changed meanwhile',
-      h('h2', {}, 'The row was changed meanwhile'),
+      h('h2', {}, 'The row has changed'),
       comparison(table, row, theirs),
       h('div', { class: 'bar' },
-        button('Delete it all the same', async () => {
+        button('Delete it anyway', async () => {
           dialog.close();
           try { await remove(table, theirs, done); } catch (other) { say(other.message, true); }
         }, { class: 'bad' }),
@@ -109,10 +109,10 @@ export async function remove(table, row, done) {
   }
 }
 
-/** Brings a deleted row back. */
+/** Undeletes a row. */
 export async function undelete(table, row, done) {
   await save(table, row, { deleted: false }, (saved) => {
-    if (saved) say(`Row ${row.id} is back.`);
+    if (saved) say(`Row ${row.id} was undeleted.`);
     done(saved);
   });
 }
@@ -120,7 +120,7 @@ export async function undelete(table, row, done) {
 function comparison(table, one, other) {
   const columns = table.columns.filter(({ name }) => !same(one[name], other[name]));
   return h('table', { class: 'three' },
-    h('thead', {}, h('tr', {}, ['Column', 'You saw', 'It is now'].map((text) => h('th', { scope: 'col' }, text)))),
+    h('thead', {}, h('tr', {}, ['Column', 'Loaded', 'Current'].map((text) => h('th', { scope: 'col' }, text)))),
     h('tbody', {}, columns.map((column) => h('tr', {}, h('th', { scope: 'row' }, column.name),
       [one, other].map((row) => h('td', {}, shownValue(row[column.name], column)))))));
 }
@@ -139,7 +139,8 @@ function shownValue(value, column) {
     : h('pre', { class: column?.type === 'json' ? 'value mono' : 'value', dir: 'auto' }, textOf(value, column));
 }
 
-/** Base, mine and theirs side by side; each column is taken from one of them. Whether it was settled. */
+/** Shows base, mine and theirs side by side; the user picks a value for each column. Resolves to
+ * whether the conflict was resolved. */
 function openConflict(table, base, mine, theirs, done) {
   const end = Promise.withResolvers();
   const rows = table.columns.filter(({ name }) => !same(base[name], mine[name]) || !same(base[name], theirs[name]));
@@ -152,7 +153,7 @@ function openConflict(table, base, mine, theirs, done) {
     dialog.close();
   };
   const settled = (row) => {
-    say('The conflict is settled.');
+    say('The conflict is resolved.');
     done(row);
   };
   const lines = rows.map((column) => {
@@ -189,16 +190,16 @@ function openConflict(table, base, mine, theirs, done) {
       settled(Object.keys(chosen).length ? await patch(table, theirs, chosen) : theirs);
       finish(true);
     } catch (error) {
-      // Once more, in the place of this one.
+      // The row changed again: replace this dialog with one for the new conflict.
       if (error.status === 412 && error.body?.version) {
         finish(openConflict(table, theirs, { ...theirs, ...chosen }, error.body, done));
       } else fill(place, problem(error));
     }
   };
   const dialog = openDialog('Conflict',
-    h('h2', {}, 'Somebody changed this row meanwhile'),
+    h('h2', {}, 'Another user changed this row'),
     h('p', { class: 'note' }, theirs.deleted
-      ? `Row ${base.id} was deleted. Saving brings it back.` : `Row ${base.id}. Choose for each column.`),
+      ? `Row ${base.id} was deleted. Saving undeletes it.` : `Row ${base.id}. Choose a value for each column.`),
     h('div', { class: 'scroll' }, h('table', { class: 'three', id: 'conflict' },
       h('thead', {}, h('tr', {}, ['Column', 'Base', 'Mine', 'Theirs'].map((text) => h('th', { scope: 'col' }, text)))),
       h('tbody', {}, lines))),
@@ -206,7 +207,7 @@ function openConflict(table, base, mine, theirs, done) {
     h('div', { class: 'bar' },
       button('All mine', all('mine')), button('All theirs', all('theirs')), h('span', { class: 'grow' }),
       button(theirs.deleted ? 'Leave it deleted' : 'Cancel', () => dialog.close()),
-      button(theirs.deleted ? 'Bring back and save' : 'Save', settle, { class: 'main', id: 'settle' })));
+      button(theirs.deleted ? 'Undelete and save' : 'Save', settle, { class: 'main', id: 'settle' })));
   dialog.addEventListener('close', () => {
     if (isOver) return;
     end.resolve(false);
@@ -215,7 +216,7 @@ function openConflict(table, base, mine, theirs, done) {
   return end.promise;
 }
 
-/** A row as a form; `row` is undefined for a new one. */
+/** Opens the form of a row; `row` is undefined for a new row. */
 export function openRow(table, row, { mayChange, done, focus }) {
   const place = h('div', {});
   const inputs = [];
@@ -240,16 +241,16 @@ export function openRow(table, row, { mayChange, done, focus }) {
     if (focus === column.name) input.setAttribute('autofocus', '');
     inputs.push(entry);
     return h('div', { class: 'field' },
-      h('label', {}, column.name, h('small', {}, isFixed ? 'a row keeps its owner' : column.type + (column.nullable ? '' : ', not null'))), input, isNull);
+      h('label', {}, column.name, h('small', {}, isFixed ? 'the owner cannot change' : column.type + (column.nullable ? '' : ', not null'))), input, isNull);
   });
-  const id = h('input', { type: 'text', placeholder: 'made by the server', 'aria-label': 'id' });
+  const id = h('input', { type: 'text', placeholder: 'assigned by the server', 'aria-label': 'id' });
   const head = row
     ? ['id', ...systemNames].map((name) => h('div', { class: 'field' }, h('span', {}, name),
       h('span', { class: 'mono value' }, String(row[name]))))
     : [h('div', { class: 'field' }, h('label', {}, 'id', h('small', {}, 'string')), id)];
   const collect = () => {
     const values = {};
-    // What nobody touched is left out: it stays as it is, or becomes its default.
+    // Send only the edited columns: others keep their value or get their default.
     for (const { column, input, old, isTouched, isNull } of inputs) {
       if (!isTouched) continue;
       const value = isNull?.checked ? null
@@ -264,7 +265,7 @@ export function openRow(table, row, { mayChange, done, focus }) {
     try {
       const values = collect();
       if (row) {
-        // What was typed stays where a conflict was left.
+        // If the user cancelled a conflict, keep the form open with the typed values.
         if (Object.keys(values).length && !await save(table, row, values, done)) return;
       } else {
         if (id.value) values.id = id.value;

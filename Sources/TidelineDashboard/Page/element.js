@@ -1,7 +1,7 @@
-// element.js: elements made of values. Texts become text nodes and nothing else, so no value of a
-// row can be markup; the page's policy (trusted types) forbids every other way too.
+// element.js: functions that build elements. Strings become text nodes only, so that a value of a
+// row is never parsed as HTML; the page's policy (trusted types) forbids all other ways.
 
-/** An element: `h('p', { class: 'note', onclick }, 'text', other)`. */
+/** Creates an element: `h('p', { class: 'note', onclick }, 'text', other)`. */
 export function h(tag, props, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(props ?? {})) {
@@ -14,7 +14,7 @@ export function h(tag, props, ...children) {
   return element;
 }
 
-/** Adds children; nothing for null, undefined and false. */
+/** Appends children; skips null, undefined and false. */
 export function put(element, ...children) {
   for (const child of children.flat(Infinity)) {
     if (child === undefined || child === null || child === false) continue;
@@ -22,18 +22,18 @@ export function put(element, ...children) {
   }
 }
 
-/** Puts children in the place of those that are there. */
+/** Replaces the children of an element. */
 export function fill(element, ...children) {
   element.replaceChildren();
   put(element, ...children);
 }
 
-/** A button. */
+/** Creates a button. */
 export function button(text, onclick, props) {
   return h('button', { type: 'button', onclick, ...props }, text);
 }
 
-/** Tells something for some seconds, also to screen readers. */
+/** Shows a message for some seconds, also to screen readers. */
 export function say(text, isBad) {
   const line = h('div', { class: isBad ? 'bad' : null }, text);
   const place = document.getElementById('said');
@@ -42,7 +42,7 @@ export function say(text, isBad) {
   setTimeout(() => line.remove(), isBad ? 9000 : 4000);
 }
 
-/** Opens a dialog that goes when it is closed; focus returns to where it was. */
+/** Opens a dialog. When it closes, it is removed and the focus returns to the previous element. */
 export function openDialog(label, ...children) {
   const before = document.activeElement;
   const dialog = h('dialog', { 'aria-label': label }, ...children);
@@ -55,21 +55,21 @@ export function openDialog(label, ...children) {
   return dialog;
 }
 
-/** A refusal as a person reads it. */
+/** Returns an error as a paragraph. */
 export function problem(error) {
   return h('p', { class: 'problem', role: 'alert' }, error.message);
 }
 
 const sizes = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
 
-/** A number of bytes in words. */
+/** Formats a number of bytes. */
 export function bytes(count) {
   let place = 0;
   while (count >= 1024 && place < sizes.length - 1) { count /= 1024; place += 1; }
   return `${place ? count.toFixed(1) : count} ${sizes[place]}`;
 }
 
-/** How long ago a time was, in words. */
+/** Formats the time since `time`. */
 export function ago(time, now = Date.now()) {
   if (!time) return '–';
   const seconds = Math.max(0, Math.round((now - Date.parse(time)) / 1000));

@@ -1,6 +1,6 @@
-// files.js: a table as a file: CSV (RFC 4180) and JSON, out and in, through the same routes as rows.
+// files.js: export and import of a table as CSV (RFC 4180) or JSON, through the routes for rows.
 //
-// In CSV an empty field is null and "" is the empty text, so that a file comes back as it went.
+// In CSV an empty field is null and "" is the empty text, so that an import restores an export.
 
 import { h, button, fill, openDialog, problem, say } from './element.js';
 import { get, send, rowPath, ifMatch, isNumber, parse } from './server.js';
@@ -17,7 +17,7 @@ function csvField(value, column) {
   return text === '' || /[",\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** The records of a CSV text; null for an empty field, '' for a quoted one. */
+/** Parses CSV into records; an empty field is null, an empty quoted field is ''. */
 export function readCSV(text) {
   const records = [];
   let record = [];
@@ -28,7 +28,7 @@ export function readCSV(text) {
       const parts = [];
       for (;;) {
         const end = text.indexOf('"', place + 1);
-        if (end < 0) throw new Error(`Record ${records.length + 1}: a quoted field has no end.`);
+        if (end < 0) throw new Error(`Record ${records.length + 1}: a quoted field is not closed.`);
         parts.push(text.slice(place + 1, end));
         place = end + 1;
         if (text[place] !== '"') break;
@@ -51,7 +51,7 @@ export function readCSV(text) {
       if (record.length > 1 || record[0] !== null) records.push(record);
       record = [];
     } else {
-      throw new Error(`Record ${records.length + 1}: a comma is expected behind a quoted field.`);
+      throw new Error(`Record ${records.length + 1}: a comma is expected after a quoted field.`);
     }
   }
   if (record.length) records.push(record);
@@ -60,8 +60,8 @@ export function readCSV(text) {
 
 const ofServer = ['createdAt', 'updatedAt', 'version', 'deleted'];
 
-/** The rows of a file, as bodies of requests; null for one that the file tells as deleted. Throws what
- * is wrong with it before anything is written. */
+/** Parses the rows of a file into request bodies; null for a row that is deleted in the file. Throws
+ * an error if the file is not valid, so that nothing is written. */
 export function readRows(text, isCSV, table) {
   const columns = new Map([['id', { name: 'id', type: 'string' }], ...table.columns.map((column) => [column.name, column])]);
   const rows = isCSV ? rowsOfCSV(text, columns) : rowsOfJSON(text, columns);
@@ -102,8 +102,8 @@ function rowsOfCSV(text, columns) {
   const deleted = head.indexOf('deleted');
   return records.map((record, place) => {
     if (record.length !== head.length) {
-      throw new Error(`Record ${place + 2}: it has ${record.length} fields, and the first line ${head.length}. `
-        + 'A text with a comma is written in quotes.');
+      throw new Error(`Record ${place + 2}: it has ${record.length} fields, but the first line has ${head.length}. `
+        + 'Put a text with a comma in quotes.');
     }
     if (record[deleted] === 'true') return null;
     const row = {};
@@ -120,7 +120,7 @@ function rowsOfCSV(text, columns) {
   });
 }
 
-/** Asks for a format and saves the rows of the view as a file. */
+/** Opens a dialog that saves the rows of the view as a file. */
 export function openExport(table, view) {
   const state = h('p', { role: 'status', class: 'note' }, view.filter ? 'The rows that match the filter.' : 'All rows of the table.');
   let isStopped = false;
@@ -159,22 +159,22 @@ export function openExport(table, view) {
 async function textOfFile(file) {
   const bytes = await file.arrayBuffer();
   try { return new TextDecoder('utf-8', { fatal: true }).decode(bytes); } catch {
-    throw new Error('The file is no text in UTF-8. Save it in that encoding.');
+    throw new Error('The file is not UTF-8 text. Save it in that encoding.');
   }
 }
 
-/** Asks for a file and writes its rows; `done()` is called behind that. */
+/** Opens a dialog that writes the rows of a file; calls `done()` afterward. */
 export function openImport(table, done) {
   const file = h('input', { type: 'file', accept: '.csv,.json,text/csv,application/json', 'aria-label': 'File' });
-  const over = h('select', { 'aria-label': 'Rows that are there' },
-    h('option', { value: 'skip' }, 'Leave rows that are there'), h('option', { value: 'write' }, 'Overwrite rows that are there'));
+  const over = h('select', { 'aria-label': 'Existing rows' },
+    h('option', { value: 'skip' }, 'Skip existing rows'), h('option', { value: 'write' }, 'Overwrite existing rows'));
   const state = h('div', { role: 'status' });
   let isStopped = false;
   let told = '';
   const run = async () => {
     const chosen = file.files[0];
     if (!chosen) return void fill(state, problem(new Error('Choose a file first.')));
-    if (chosen.size > bytesMax) return void fill(state, problem(new Error('The file has more than 64 MiB; split it.')));
+    if (chosen.size > bytesMax) return void fill(state, problem(new Error('The file is larger than 64 MiB. Split it.')));
     start.disabled = true;
     try {
       const rows = readRows(await textOfFile(chosen), !chosen.name.toLowerCase().endsWith('.json'), table);
@@ -191,7 +191,7 @@ export function openImport(table, done) {
     const list = h('ul', {});
     fill(state, bar, text, list);
     const tell = () => {
-      told = `${count.added} added, ${count.changed} changed, ${count.left} left, ${count.refused} refused`;
+      told = `${count.added} added, ${count.changed} changed, ${count.left} skipped, ${count.refused} rejected`;
       fill(text, told);
     };
     let place = 0;
@@ -229,7 +229,7 @@ export function openImport(table, done) {
   };
   const start = button('Import', run, { class: 'main' });
   const dialog = openDialog('Import', h('h2', {}, `Import into ${table.name}`),
-    h('p', { class: 'note' }, 'A CSV file whose first line names columns, or a JSON array of rows. Deleted rows of the file are left.'),
+    h('p', { class: 'note' }, 'A CSV file whose first line names the columns, or a JSON array of rows. Deleted rows in the file are skipped.'),
     h('div', { class: 'bar' }, file, over), state,
     h('div', { class: 'bar' }, start, h('span', { class: 'grow' }), button('Close', () => dialog.close())));
   dialog.addEventListener('close', () => { isStopped = true; });

@@ -1,4 +1,4 @@
-// filter.js: the line for an OData filter: completion of columns and functions, errors at their place.
+// filter.js: the input for an OData filter, with completions and error positions.
 
 import { h, fill } from './element.js';
 
@@ -10,7 +10,7 @@ const functions = [
 const words = ['eq', 'ne', 'lt', 'le', 'gt', 'ge', 'in', 'has', 'and', 'or', 'not', 'null', 'true', 'false', 'add', 'sub', 'mul', 'div', 'divby', 'mod'];
 const systemColumns = [['id', 'string'], ['createdAt', 'dateTime'], ['updatedAt', 'dateTime'], ['version', 'string'], ['deleted', 'boolean']];
 
-/** What may stand at a place of a filter. */
+/** Returns completions for a position in a filter. */
 export function proposals(text, place, columns) {
   const before = text.slice(0, place);
   if ((before.match(/'/g) ?? []).length % 2) return { start: place, list: [] };
@@ -25,12 +25,12 @@ export function proposals(text, place, columns) {
   return { start, list: list.slice(0, 12) };
 }
 
-/** The place in a text of a place in its UTF-8 bytes. */
+/** Converts an offset in UTF-8 bytes to an index into the text. */
 export function placeOf(text, bytes) {
   return new TextDecoder().decode(new TextEncoder().encode(text).slice(0, bytes)).length;
 }
 
-/** The line; `apply(text)` is called with the filter, and may throw a refusal. */
+/** Creates the input. `apply(text)` is called with the filter, and may throw a `Refusal`. */
 export function filterLine(columns, text, apply) {
   let list = [];
   let start = 0;
@@ -75,7 +75,7 @@ export function filterLine(columns, text, apply) {
       fill(error, h('div', { class: 'problem' }, refusal.message, mark(refusal)));
     }
   };
-  /** Shows the place of an error below the text, and puts the cursor there. */
+  /** Marks the position of an error below the text, and moves the cursor there. */
   const mark = (refusal) => {
     if (refusal.position === undefined) return null;
     const text = input.value.trim();

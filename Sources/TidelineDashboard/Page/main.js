@@ -1,4 +1,4 @@
-// main.js: the frame of the page: sign-in, the list of tables, which view is shown, what is live.
+// main.js: the frame of the page: sign-in, the list of tables, navigation, live updates.
 
 import { h, fill, problem } from './element.js';
 import { get, listen, token } from './server.js';
@@ -18,7 +18,7 @@ let shown;
 let timer;
 let line;
 
-/** The address of a view: `#/table/Name?filter=…`, `#/activity`. */
+/** Parses the address of a view: `#/table/Name?filter=…`, `#/activity`. */
 function address() {
   const [path, query] = location.hash.replace(/^#\/?/, '').split('?');
   const [kind, name] = path.split('/').map((part) => {
@@ -55,7 +55,7 @@ async function start() {
 
 const readable = () => overview.tables.filter(({ may }) => may.read).map(({ name }) => name);
 
-/** Opens the line of events anew. */
+/** Opens the stream of events, after it closed a previous one. */
 function connect() {
   line?.abort();
   line = new AbortController();
@@ -95,7 +95,7 @@ document.getElementById('signout').addEventListener('click', () => {
   start();
 });
 
-/** Shows what the address says. */
+/** Shows the view that the address names. */
 function show() {
   clearTimeout(timer);
   shown?.close?.();
@@ -131,7 +131,7 @@ function showNav(kind, name) {
   nav.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
 }
 
-/** Reads the server's state again and again while its view is shown. */
+/** Reloads the server's state at intervals while its view is shown. */
 function poll(view) {
   timer = setTimeout(async () => {
     try {
@@ -149,8 +149,8 @@ function poll(view) {
 
 const waiting = new Map();
 
-/** One thing at a time for each table, and a pause behind it: a busy table is read once a second, a
- * large one for a tenth of the time at most. */
+/** Runs one task at a time for each key, with a pause after it: a table with many changes is read
+ * once a second, and reads of a large table take at most a tenth of the time. */
 function seldom(key, body) {
   const entry = waiting.get(key);
   if (entry) { entry.isAgain = true; return; }
@@ -187,11 +187,11 @@ document.addEventListener('unauthorized', ({ detail }) => signIn(detail));
 addEventListener('hashchange', async () => {
   if (!overview) return;
   show();
-  // Tables may have come since, from a dynamic schema or a new start of the server.
+  // There may be new tables, from a dynamic schema or after a restart of the server.
   const next = await get('overview').catch(() => null);
   if (next && JSON.stringify(next.tables) !== JSON.stringify(overview.tables)) start();
 });
-// A browser has few connections to a server: a tab that nobody sees gives its own back.
+// A browser has few connections to a server, so a hidden tab closes its stream of events.
 document.addEventListener('visibilitychange', () => {
   if (!line) return;
   if (document.hidden) return line.abort();

@@ -1,4 +1,4 @@
-// rows.js: the rows of a table: a page of them as a grid, filter, order, pages, edit in place, live.
+// rows.js: the view of a table's rows: a grid with filter, order, pages, editing and live updates.
 
 import { h, button, fill, problem, say } from './element.js';
 import { get, same, isNumber } from './server.js';
@@ -9,7 +9,7 @@ import { openExport, openImport } from './files.js';
 const textMax = 300;
 const system = [['updatedAt', 'dateTime'], ['createdAt', 'dateTime'], ['version', 'string']];
 
-/** The query of the first page; what an export walks too. */
+/** Returns the query of the first page; an export uses it, too. */
 export function firstQuery({ filter, order, deleted }, counts) {
   const query = new URLSearchParams();
   if (filter) query.set('$filter', filter);
@@ -19,7 +19,7 @@ export function firstQuery({ filter, order, deleted }, counts) {
   return query.toString();
 }
 
-/** The view of a table. `keep(view)` is told of filter and order, so that the address has them. */
+/** The view of a table. It calls `keep(view)` when filter or order change, to update the address. */
 export class TableView {
   constructor(table, { mode, view, keep }) {
     this.table = table;
@@ -76,14 +76,14 @@ export class TableView {
         h('span', { class: 'note' }, 'Arrow keys move, Enter edits, Space opens a row.')));
   }
 
-  /** Shows the first page; throws a refusal. */
+  /** Shows the first page; throws a `Refusal`. */
   async open() {
     this.queries = [firstQuery(this.view, true)];
     this.number = 0;
     await this.load();
   }
 
-  /** The same, with a refusal shown. */
+  /** Shows the first page, or the error. */
   async reopen() {
     try { await this.open(); } catch (refusal) { this.refuse(refusal); }
   }
@@ -105,8 +105,8 @@ export class TableView {
     }
   }
 
-  /** Reads the page anew; what is not as before flashes after a change: 'own' or 'live', which is
-   * told as well. */
+  /** Reloads the page. After a change, 'own' or 'live', the changed cells flash; after 'live' a
+   * message says which rows changed. */
   async load(change = '') {
     this.stop?.abort();
     const stop = new AbortController();
@@ -122,7 +122,7 @@ export class TableView {
       throw error;
     }
     if (stop.signal.aborted || number !== this.number) return;
-    // It was asked for before the edit began, which would lose its place.
+    // An edit began after this request was sent, and a new grid would end it.
     if (change && this.isEditing) { this.isStale = true; return; }
     fill(this.place);
     fill(this.filter.error);
@@ -131,7 +131,7 @@ export class TableView {
     this.show(page, change);
   }
 
-  /** What the server told: the table changed. An edit under way is not disturbed. */
+  /** Handles a change event of the table, but does not interrupt an edit. */
   async changed() {
     if (this.isEditing) { this.isStale = true; return; }
     try { await this.load('live'); } catch { /* The next change, or the person, tries again. */ }
@@ -273,7 +273,7 @@ export class TableView {
     openRow(this.table, row, { mayChange: this.mayUpdate, done: this.finished, focus });
   }
 
-  /** Edits a cell where it is; long texts and documents in the form of their row. */
+  /** Edits a cell in place; opens the form of the row for long texts and JSON. */
   edit(cell) {
     const row = this.rows.find(({ id }) => id === cell?.parentElement.rowID);
     const column = this.columns[(cell?.cellIndex ?? 0) - 1];
@@ -294,7 +294,7 @@ export class TableView {
       if (isKept) {
         try { value = editedValue(input.value, column, old); } catch (refusal) {
           say(refusal.message, true);
-          // What was typed stays, but where the person has gone elsewhere.
+          // Keep the typed text, unless the user has moved to another cell.
           if (refocus) return;
         }
       }

@@ -1,8 +1,8 @@
-// server.js: the only place that sends requests: token, refusals, numbers as they are, events.
+// server.js: all requests to the server: token, errors, exact numbers, events.
 
 const tokenKey = 'tideline.token';
 
-/** What the server refused, with the place in the text that it is about. */
+/** An error response of the server, with the position in the text that it is about. */
 export class Refusal extends Error {
   constructor(status, message, position, body) {
     super(message);
@@ -12,26 +12,26 @@ export class Refusal extends Error {
   }
 }
 
-/** The operator's token: in this tab, until it is closed. */
+/** The operator's token, kept in this tab until it is closed. */
 export const token = {
   get: () => sessionStorage.getItem(tokenKey) ?? '',
   set: (text) => text ? sessionStorage.setItem(tokenKey, text) : sessionStorage.removeItem(tokenKey),
 };
 
-/** A number whose digits a JavaScript number would change. */
+/** A number that a JavaScript number cannot represent exactly. */
 class LongNumber {
   constructor(text) { this.text = text; }
   toJSON() { return JSON.rawJSON ? JSON.rawJSON(this.text) : Number(this.text); }
   toString() { return this.text; }
 }
 
-/** A number by its text. */
+/** Parses a number, as a `LongNumber` if necessary. */
 export function numberOf(text) {
   const number = Number(text);
   return String(number) === text || !JSON.rawJSON ? number : new LongNumber(text);
 }
 
-/** Reads JSON; all digits of numbers stay. */
+/** Parses JSON without losing digits of numbers. */
 export function parse(text) {
   return JSON.parse(text, (_, value, context) =>
     typeof value === 'number' && context?.source !== undefined ? numberOf(context.source) : value);
@@ -39,7 +39,7 @@ export function parse(text) {
 
 export const isNumber = (value) => typeof value === 'number' || value instanceof LongNumber;
 
-/** Whether two values are the same on the wire. */
+/** Whether two values have the same JSON. */
 export function same(one, other) {
   return one === other || JSON.stringify(one ?? null) === JSON.stringify(other ?? null);
 }
@@ -50,7 +50,7 @@ function fields(more) {
   return headers;
 }
 
-/** Sends a request; a refusal is thrown, with the row that stands against it as its body. */
+/** Sends a request; throws a `Refusal` for an error, with the current row as its body. */
 export async function send(method, path, { body, headers, signal } = {}) {
   const more = { ...headers };
   if (body !== undefined) more['Content-Type'] = 'application/json';
@@ -70,7 +70,7 @@ export async function send(method, path, { body, headers, signal } = {}) {
   try { read = text ? parse(text) : undefined; } catch { read = undefined; }
   if (answer.ok) return read;
   const message = read?.error ?? (answer.status === 409
-    ? 'There is a row with this id already.' : `The server refused it (${answer.status}).`);
+    ? 'A row with this id already exists.' : `The server rejected the request (${answer.status}).`);
   throw new Refusal(answer.status, message, read?.position, read);
 }
 
@@ -80,10 +80,10 @@ export function rowPath(table, id) {
   return `tables/${encodeURIComponent(table)}/${encodeURIComponent(id)}`;
 }
 
-/** The condition that a row still has this version. */
+/** Returns the condition that a row still has this version. */
 export const ifMatch = (row) => ({ 'If-Match': `"${row.version}"` });
 
-/** Listens to tables for ever; `changed(name)` for each that changed, `state(isLive)` for the line. */
+/** Listens to changes until aborted; calls `changed(name)` for each, `state(isLive)` for the stream. */
 export async function listen(tables, changed, state, signal) {
   let last = '';
   let wait = 500;

@@ -1,11 +1,11 @@
-// status.js: what the server does: requests, devices, slow requests, settings, schema.
+// status.js: the views of the server's state: requests, devices, settings and schema.
 
 import { h, fill, problem, bytes, ago, button } from './element.js';
 import { get } from './server.js';
 
 const svg = 'http://www.w3.org/2000/svg';
 const pointsMax = 60;
-const parts = { database: 'Database', log: 'Write-ahead log', ledger: 'Ledger of repeats' };
+const parts = { database: 'Database', log: 'Write-ahead log', ledger: 'Idempotency ledger' };
 
 function spark(values) {
   const picture = document.createElementNS(svg, 'svg');
@@ -20,7 +20,7 @@ function spark(values) {
   return picture;
 }
 
-/** The time below which a share of requests stayed, by the counts of a histogram. */
+/** Returns a percentile of the counts of a histogram. */
 export function percentile(counts, bounds, share) {
   const total = counts.reduce((sum, count) => sum + count, 0);
   if (!total) return null;
@@ -42,7 +42,7 @@ function list(label, heads, lines, empty) {
 
 const card = (label, value, values) => h('div', { class: 'card' }, label, h('b', {}, value), values && spark(values));
 
-/** What differs between two readings: the routes' requests and latencies of the time between. */
+/** Returns the requests and latencies of each route between two readings. */
 function since(traffic, before) {
   return traffic.routes.map((route) => {
     const old = before?.routes.find((one) => one.route === route.route);
@@ -53,7 +53,7 @@ function since(traffic, before) {
   });
 }
 
-/** Parts of batches are counted as requests; their time is the batch's. */
+/** Returns the mean latency. Parts of a batch count as requests, but only the batch has a time. */
 function mean(route) {
   const count = route.latencies.reduce((sum, one) => sum + one, 0);
   return count ? `${(route.microseconds / count / 1000).toFixed(2)} ms` : '–';
@@ -61,7 +61,7 @@ function mean(route) {
 
 const own = (route) => route === 'dashboard' || route === 'health' || route === 'metrics';
 
-/** The page of requests: rates over the last readings, totals since the start. */
+/** The view of requests: rates over the last readings, totals since the start. */
 export class ActivityView {
   constructor() {
     this.root = h('section', { 'aria-label': 'Activity' });
@@ -86,19 +86,19 @@ export class ActivityView {
     fill(this.root,
       h('h2', {}, 'Activity'),
       h('div', { class: 'cards' },
-        card('Requests a second', rate < 10 ? rate.toFixed(1) : Math.round(rate).toLocaleString('en'), this.rates),
-        card('Half of them within', time(percentile(counts, bounds, 0.5))),
+        card('Requests per second', rate < 10 ? rate.toFixed(1) : Math.round(rate).toLocaleString('en'), this.rates),
+        card('50 % within', time(percentile(counts, bounds, 0.5))),
         card('95 % within', time(percentile(counts, bounds, 0.95)), this.times),
-        card('Writes that wait', traffic.writeQueue), card('Listeners', traffic.listeners),
+        card('Waiting writes', traffic.writeQueue), card('Listeners', traffic.listeners),
         card('Rows sent', traffic.rowsSent.toLocaleString('en')), card('Rows written', traffic.rowsWritten.toLocaleString('en')),
         (overview.sizes ?? []).map(([part, size]) => card(parts[part] ?? part, bytes(size))),
         card('Answers held', bytes(traffic.answersBytes)),
-        card('Runs for', ago(overview.started, now).replace(' ago', ''))),
+        card('Uptime', ago(overview.started, now).replace(' ago', ''))),
       h('h3', {}, 'Since the start'),
-      list('Requests by route', ['Route', 'Requests', 'Refused', 'Mean', '50 %', '95 %', '99 %'], traffic.routes.map((route) => [
+      list('Requests by route', ['Route', 'Requests', 'Rejected', 'Mean', '50 %', '95 %', '99 %'], traffic.routes.map((route) => [
         route.route, route.requests.toLocaleString('en'), route.refused.toLocaleString('en'),
         mean(route),
-        ...[0.5, 0.95, 0.99].map((share) => time(percentile(route.latencies, bounds, share)))]), 'No request yet.'),
+        ...[0.5, 0.95, 0.99].map((share) => time(percentile(route.latencies, bounds, share)))]), 'No requests yet.'),
       h('h3', {}, 'Slow requests'),
       list('Slow requests', ['When', 'Took', 'Status', 'Request', 'Name'], overview.slow.map((entry) => [
         ago(entry.time, now), `${(entry.microseconds / 1000).toFixed(0)} ms`, entry.status,
@@ -107,7 +107,7 @@ export class ActivityView {
   }
 }
 
-/** The page of devices. */
+/** The view of devices. */
 export class DevicesView {
   constructor() {
     this.root = h('section', { 'aria-label': 'Devices' });
@@ -117,16 +117,16 @@ export class DevicesView {
     const now = Date.parse(overview.now);
     fill(this.root,
       h('h2', {}, 'Devices'),
-      h('p', { class: 'note' }, 'Those that sent X-ZUMO-INSTALLATION-ID since the server started. A device is behind when a '
-        + 'table changed after it asked for it.'),
+      h('p', { class: 'note' }, 'Devices that sent X-ZUMO-INSTALLATION-ID since the server started. A device is behind if a '
+        + 'table changed after its last pull.'),
       list('Devices', ['Installation', 'User', 'Client', 'Last seen', 'Last pull', 'Last push', 'Behind'], overview.devices.map((device) => [
         h('code', {}, device.id), device.user, device.client, ago(device.lastSeen, now), ago(device.lastPull, now),
         ago(device.lastPush, now), device.behindSince ? `since ${ago(device.behindSince, now)}` : device.lastPull ? 'no' : '–']),
-      'No device has named itself yet.'));
+      'No device has sent its id yet.'));
   }
 }
 
-/** The number of tombstones of a table, when it is known. */
+/** Returns an element that shows the number of tombstones once it is loaded. */
 function deletedRows(table) {
   const place = h('span', {}, '…');
   get(`tables/${encodeURIComponent(table.name)}?$top=0&$count=true&__includeDeleted=true&$filter=deleted eq true`)
@@ -134,10 +134,10 @@ function deletedRows(table) {
   return place;
 }
 
-/** The page of settings and schema. */
+/** The view of settings and schema. */
 export class SettingsView {
   constructor() {
-    this.steps = h('div', {}, button('What would migrate do?', () => this.plan(), { id: 'plan' }));
+    this.steps = h('div', {}, button('Show migration', () => this.plan(), { id: 'plan' }));
     this.root = h('section', { 'aria-label': 'Settings' });
   }
 
@@ -145,7 +145,7 @@ export class SettingsView {
     try {
       const { steps } = await get('migration');
       fill(this.steps, steps.length ? h('ul', {}, steps.map((step) => h('li', {}, step)))
-        : h('p', {}, 'Nothing: the tables are as declared.'));
+        : h('p', {}, 'Nothing to do: the tables match the configuration.'));
     } catch (error) { fill(this.steps, problem(error)); }
   }
 
@@ -162,7 +162,7 @@ export class SettingsView {
       list('Tables', ['Table', 'Conflicts', 'Deleted rows kept', 'Indexes', 'Allowed here'], overview.tables.map((table) => [
         table.name, table.conflict, table.softDelete ? deletedRows(table) : 'none', table.indexes.join('; '),
         Object.entries(table.may).filter(([, may]) => may).map(([name]) => name).join(', ')]), ''),
-      h('h3', {}, 'Settings in force'),
+      h('h3', {}, 'Current settings'),
       list('Settings', ['Key', 'Value'], overview.settings.map(([key, value]) => [h('code', {}, key), h('code', {}, value)]), ''));
   }
 }

@@ -1,4 +1,4 @@
-// BenchTests: `tideline bench` loads a server and reports the result; `--json` of other commands.
+// BenchTests: `tideline bench` and its report; `--json` of other commands.
 
 import Foundation
 import Testing

@@ -1,4 +1,4 @@
-// CareTests: an operator's work with files: restore, purge-tombstones, inspect.
+// CareTests: maintenance of database files: restore, purge-tombstones, inspect.
 
 import Foundation
 import Testing
@@ -23,7 +23,7 @@ extension ProcessTests {
             return (try? JSONSerialization.jsonObject(with: data)) as? [String: Any] ?? [:]
         }
 
-        /// The lost database is moved aside, and the restored one has a new epoch before it is renamed.
+        /// The replaced database is kept, and the restored one gets its new epoch before it is renamed.
         @Test func restorePutsABackupInPlace() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
@@ -64,7 +64,7 @@ extension ProcessTests {
             }
         }
 
-        /// Copied from a server that was killed, with its last writes in the log.
+        /// A copy from a killed server, whose last writes are in the write-ahead log.
         @Test func aFileWithoutItsLogIsReported() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
@@ -240,9 +240,9 @@ extension ProcessTests {
                     ["doctor", "--server", "\(server.url)", "--store", file]
                 )
                 #expect(doctor.code == 0, "\(doctor.output) \(doctor.error)")
-                #expect(doctor.output.contains("1 operations wait"))
+                #expect(doctor.output.contains("1 operations are pending"))
                 #expect(doctor.output.contains("table TodoItem"))
-                #expect(!doctor.output.contains("restored or is another one"))
+                #expect(!doctor.output.contains("restored or replaced"))
                 _ = try await server.stop()
                 let restored = try await Self.tideline(workspace, "restored")
                 #expect(restored.code == 0)
@@ -251,7 +251,7 @@ extension ProcessTests {
                     .tideline,
                     ["doctor", "--server", "\(again.url)", "--store", file]
                 )
-                #expect(warned.code == 0 && warned.output.contains("restored or is another one"))
+                #expect(warned.code == 0 && warned.output.contains("restored or replaced"))
             }
         }
 

@@ -59,7 +59,7 @@ extension ProcessTests {
                 await #expect(throws: TransportError.self) {
                     try await stranger.send("GET", "/health")
                 }
-                // A whole client, including live events.
+                // A complete client, including live events.
                 let list = try await wire.send("GET", "/tables/TodoItem")
                 #expect(list.rows.count == 1)
                 #expect(try await server.stop() == .exit(0))

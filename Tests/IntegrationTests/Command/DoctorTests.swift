@@ -63,7 +63,7 @@ extension ProcessTests {
                 )
                 let url = "\(server.url)"
                 let untrusted = try await Self.doctor(workspace, url)
-                // The expiration date is reported all the same.
+                // The expiration date is still reported.
                 #expect(untrusted.code == 1)
                 #expect(untrusted.states == ["reach": "fault", "certificate": "fine"])
                 let authority = folder + "/authority.pem"
@@ -252,7 +252,7 @@ extension ProcessTests {
             }
         }
 
-        /// A caller that is not an operator gets a report of the columns, and that indexes were not checked.
+        /// A caller that is not an operator gets a report of the columns, and a note that indexes were not checked.
         @Test func aCallerThatIsNotAnOperatorIsToldAboutTheColumns() async throws {
             try await withWorkspace { workspace in
                 let configuration = ServerProcess.configuration
@@ -287,7 +287,7 @@ extension ProcessTests {
             ),
             (
                 ["doctor", "--server", "https://a", "--authority", "/etc/hostname"],
-                "--authority: '/etc/hostname': there is no certificate in it. Give a file in PEM"
+                "--authority: '/etc/hostname': the file contains no certificate. Give a file in PEM"
             ),
             (
                 ["bench", "https://a", "--table", "T", "--authority", "/tmp"],

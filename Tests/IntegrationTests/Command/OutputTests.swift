@@ -1,4 +1,4 @@
-// OutputTests: lost output of a command is reported, and no opened file gets the descriptor of a stream.
+// OutputTests: a command reports lost output, and never opens a file as one of its standard streams.
 
 import Foundation
 import Testing

@@ -1,4 +1,4 @@
-// ProgressTests: long work shows its progress, on a terminal and nowhere else.
+// ProgressTests: long work shows its progress, but only on a terminal.
 
 import Foundation
 import Testing

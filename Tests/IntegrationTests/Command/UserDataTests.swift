@@ -167,7 +167,7 @@ extension ProcessTests {
                 let fields: HTTPFields = ["X-ZUMO-AUTH": try await scene.token("anna@example.org")]
                 let answer = try await server.wire.send("GET", "/tables/Diary", headers: fields)
                 #expect(answer.rows.count == 2)
-                // A pending change still applies, and the clock continues.
+                // A pending change still applies, and the table clock continues.
                 let version = try #require(answer.rows.first?["version"] as? String)
                 let id = try #require(answer.rows.first?["id"] as? String)
                 var named = fields

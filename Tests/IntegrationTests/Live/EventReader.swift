@@ -1,8 +1,8 @@
-// EventReader: parses a stream of server-sent events from a socket, strictly.
+// EventReader: a strict parser for a stream of server-sent events on a socket.
 
 import Foundation
 
-/// Blocking, with a timeout of ten seconds for each step; use it inside `blocking`.
+/// A blocking reader with a timeout of ten seconds for each step; use it inside `blocking`.
 final class EventReader {
     struct Event: Equatable {
         var id: String?
@@ -40,7 +40,7 @@ final class EventReader {
         status = head.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
     }
 
-    /// The next block, whatever it contains; nil at the end of the stream.
+    /// Returns the next block, also a keep-alive; nil at the end of the stream.
     func block() throws -> Event? {
         guard let text = try text(upTo: "\n\n") else { return nil }
         var event = Event()
@@ -60,7 +60,7 @@ final class EventReader {
         return event
     }
 
-    /// The table of the next change; nil at the end of the stream.
+    /// Returns the table of the next change; nil at the end of the stream.
     func change() throws -> String? {
         while let event = try block() {
             if event.name != nil { return event.table }

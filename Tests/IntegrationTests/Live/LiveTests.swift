@@ -1,4 +1,4 @@
-// LiveTests: streams of changes through a socket: which listener receives which events, and how a stream ends.
+// LiveTests: streams of change events over a socket: the events of each listener, and the end of a stream.
 
 import Foundation
 import Testing
@@ -102,7 +102,7 @@ import TidelineServer
             #expect(try await listener.change() == "a")
             try await server.write("Third", "x")
             #expect(try await listener.change() == "Third")
-            // A deleted row leaves nothing behind, and yet the table has changed.
+            // A permanently deleted row is a change of the table, too.
             #expect(try await server.wire.send("DELETE", "/tables/Third/x").status == 204)
             #expect(try await listener.change() == "Third")
             try await server.write("b")
@@ -295,7 +295,7 @@ import TidelineServer
             #expect(first.reader.status == 200 && second?.reader.status == 200)
             #expect(try await Self.listen(server.port).reader.status == 429)
             second = nil
-            // The server has to detect that it is gone.
+            // The server has to detect that it has disconnected.
             try await eventually("room for another one") {
                 try await Self.listen(server.port).reader.status == 200 ? () : nil
             }

@@ -1,4 +1,4 @@
-// A server without listeners and requests polls PostgreSQL so rarely that the database may sleep.
+// IdleServerTests: a server without listeners and requests rarely polls PostgreSQL, so that the database may sleep.
 
 import Testing
 import TidelinePostgres

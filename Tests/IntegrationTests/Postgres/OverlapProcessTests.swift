@@ -1,6 +1,6 @@
-// Goal: whatever overlaps, devices that page at either of two servers miss no version of a row: with delta links, with
-// classic `$skip`, and by pulling when an event arrives. Method: real servers and external transactions, all of which
-// wait between timestamp and commit, because of a trigger after the one that sets timestamps. Every write has its
+// Goal: devices that page at either of two servers miss no version of a row, although transactions overlap: with delta
+// links, with classic `$skip`, and by pulling when an event arrives. Method: real servers and external transactions. A
+// trigger after the one that sets timestamps makes them all wait between timestamp and commit. Every write has its
 // required outcome.
 
 import Foundation
@@ -195,7 +195,7 @@ private struct Overlap: Sendable {
         }
     }
 
-    /// A write that has to be executed, at once or when no other write is before it.
+    /// Sends a write that has to be executed, immediately or after the writes before it.
     private func send(
         _ wire: Wire,
         _ method: String,

@@ -1,6 +1,6 @@
-// Goal: whatever happens to PostgreSQL or to another server, no acknowledged write is lost, none is executed twice, and
-// only the process that ended has to be restarted. Method: two servers on a separate cluster that crashes and recovers
-// under load; and a server that is stopped while its transaction holds rows and the clock.
+// Goal: if PostgreSQL or another server fails, no acknowledged write is lost, none is executed twice, and only the
+// process that ended has to be restarted. Method: two servers on a separate cluster that crashes and recovers under
+// load; and a server that is stopped while its transaction locks rows and the table clock.
 
 import Foundation
 import Synchronization
@@ -137,15 +137,14 @@ extension ProcessTests {
                 let created = try await still.wire.send("POST", "/tables/TodoItem", row)
                 #expect(created.status == 201)
                 let write = try await stand(still, within: url)
-                // The stopped server holds the table's clock.
+                // The stopped server holds the lock of the table clock.
                 let refusal = try await other.wire.send(
                     "POST",
                     "/tables/TodoItem",
                     #"{"id":"refused"}"#
                 )
                 #expect(refusal.status == 503 || refusal.status == 201)
-                _ = try await eventually("a write beside the stopped server", within: .seconds(60))
-                {
+                _ = try await eventually("a write with one server stopped", within: .seconds(60)) {
                     let answer = try await other.wire.send(
                         "POST",
                         "/tables/TodoItem",
@@ -169,7 +168,7 @@ extension ProcessTests {
             }
         }
 
-        /// Stops a server when its transaction holds the clock: it waits for a row that another transaction has locked,
+        /// Stops a server when its transaction has locked the table clock: it waits for a row that another transaction has locked,
         /// and PostgreSQL continues with the statements it was sent.
         private func stand(
             _ server: ServerProcess,

@@ -87,7 +87,7 @@ extension ProcessTests {
                 for place in servers.indices {
                     servers[place] = try await servers[place].restart(samePort: true)
                 }
-                // The server does not know of the restore yet: the link is ahead of the clock.
+                // The server does not know of the restore yet: the link is ahead of the table clock.
                 for server in servers { try await Self.expectGone(link, at: server) }
                 let restored = try await workspace.run(
                     .tideline,

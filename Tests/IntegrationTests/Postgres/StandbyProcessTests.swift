@@ -57,7 +57,7 @@ extension ProcessTests {
             }
         }
 
-        /// The standby shows no new writes for a while, and no caller notices.
+        /// The standby shows no new writes for a while, without an effect on callers.
         @Test func pagesComeFromAStandby() async throws {
             let primary = try PostgresCluster()
             let url = try primary.database()

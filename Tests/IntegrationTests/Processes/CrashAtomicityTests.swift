@@ -65,7 +65,7 @@ extension ProcessTests {
             let found = Dictionary(queue.map { ($0.itemID, $0.kind) }) { first, _ in first }
             #expect(found == expected)
             #expect(queue.count == found.count, "a row has two entries")
-            // The base row is kept exactly for changes to rows of the server.
+            // Only changes to rows of the server have a base row.
             let sql = #"SELECT "itemId" FROM "MS_TableOperations" WHERE "base" IS NOT NULL"#
             let bases = try file.rows(sql).map { $0[0] }
             #expect(Set(bases) == Set(expected.filter { $0.value != .insert }.keys))

@@ -1,4 +1,4 @@
-// The memory of a first sync: bounded for many tables, and for tables with many pages.
+// FirstSyncMemoryTests: the memory of a first sync is bounded, for many tables and for tables with many pages.
 
 import Foundation
 import Testing

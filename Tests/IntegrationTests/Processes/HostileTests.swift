@@ -1,5 +1,5 @@
-// HostileTests: whatever callers send to the built server, it responds as documented, returns no 5xx, and serves the
-// next caller.
+// HostileTests: malicious requests to the built server. It responds as documented, without 5xx, and serves the next
+// caller.
 
 import Foundation
 import Testing

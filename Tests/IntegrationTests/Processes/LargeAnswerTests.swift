@@ -62,7 +62,7 @@ extension ProcessTests {
                     try await Self.metric(names[0], wire) > 0 ? () : nil
                 }
                 callers.connections = []
-                try await eventually("answers that are gone") {
+                try await eventually("released responses") {
                     try await Self.metric("tideline_answers_bytes", wire) == 0 ? () : nil
                 }
                 var after = 0

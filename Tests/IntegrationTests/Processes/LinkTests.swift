@@ -83,7 +83,7 @@ extension ProcessTests {
             #expect(requests > 1)
         }
 
-        /// All rows of the query, each once: as many as the server counts, within the window.
+        /// Expects all rows of the query, each once: as many as the server counts, within the window.
         private func expectWhole(
             _ ids: [String],
             _ query: String,

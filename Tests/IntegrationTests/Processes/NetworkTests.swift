@@ -7,7 +7,7 @@ import Tideline
 
 extension ProcessTests {
     struct NetworkTests {
-        /// A device behind a proxy, and the server behind that.
+        /// Runs `body` with a device that reaches the server through a proxy.
         private func withProxy(
             _ manners: SlowProxy.Manners,
             _ body: (SlowProxy, ServerProcess, Workspace) async throws -> Void

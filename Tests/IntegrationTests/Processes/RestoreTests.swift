@@ -8,7 +8,7 @@ import TidelineTestKit
 
 extension ProcessTests {
     struct RestoreTests {
-        /// Inserts rows one after the other until it is cancelled or the server is gone.
+        /// Inserts rows one after the other until it is cancelled or the server has ended.
         private static func write(_ server: ServerProcess) async -> Int {
             var count = 0
             while !Task.isCancelled {
@@ -48,7 +48,7 @@ extension ProcessTests {
                 let file = workspace.path("backup.db")
                 let backup = try await Self.tideline(workspace, "backup", file)
                 #expect(backup.code == 0 && backup.output.contains(file), "\(backup.error)")
-                // Not in the backup:
+                // Rows that the backup does not have:
                 _ = try await server.wire.send("POST", "/tables/Note", #"{"id":"late"}"#)
                 let refused = try await Self.tideline(workspace, "backup", file)
                 #expect(refused.code == 1 && refused.error.contains("exists"))

@@ -156,7 +156,7 @@ private struct Ledger: Sendable {
                 )
             }
         }
-        #expect(left.isEmpty, "acknowledged rows are gone")
+        #expect(left.isEmpty, "acknowledged rows are missing")
     }
 }
 
@@ -189,7 +189,7 @@ private struct Writer {
         self.answers = answers
     }
 
-    /// Writes until there is no response.
+    /// Writes until the server stops responding.
     mutating func run() async {
         do {
             while ledger.strange.isEmpty {

@@ -1,4 +1,4 @@
-// Several processes on one store file: each sees the changes of the others, and one of them syncs at a time.
+// SharedStoreTests: several processes with one store file see each other's changes, and one of them syncs at a time.
 
 import Foundation
 import Testing
@@ -50,7 +50,7 @@ import Tideline
             _ = try await eventually("the turn") { holder.output.contains("held") ? () : nil }
             let client = try await client(probe.path, server.url)
             let push = Task { try await client.syncContext.push() }
-            // Local work continues meanwhile.
+            // Local work is still possible.
             try await client.syncTable(TodoItem.self).insert(TodoItem(id: "mine"))
             let short = try probe.start("push")
             try await Task.sleep(for: .milliseconds(300))

@@ -105,7 +105,7 @@ private final class Inbox: Sendable {
             while true {
                 var bytes = [UInt8](repeating: 0, count: 4096)
                 let count = recv(socket, &bytes, bytes.count, 0)
-                guard count >= 0 else { throw TestFailure("nothing was told: errno \(errno)") }
+                guard count >= 0 else { throw TestFailure("no message arrived: errno \(errno)") }
                 let message = String(decoding: bytes[..<count], as: UTF8.self)
                 if message != text { return message }
             }

@@ -1,4 +1,4 @@
-// TakeOverTests: one server ends and the next one starts on the same socket, under load.
+// TakeOverTests: a server takes over the socket of another one, under load.
 //
 // Goal: not one request fails. Method: the test holds the listening socket, as systemd does, and starts real servers
 // with it. Callers send one request after the other, on connections that they keep for as long as the server does, and
@@ -16,7 +16,7 @@ extension ProcessTests {
         /// This many requests are answered before, between and after the servers' starts.
         private static let requests = 200
 
-        /// The next server is started while the first one serves, or when it is gone.
+        /// The next server is started while the first one serves, or after it has ended.
         @Test(arguments: [true, false])
         func aServerTakesOverAFile(_ overlaps: Bool) async throws {
             try await withWorkspace { workspace in

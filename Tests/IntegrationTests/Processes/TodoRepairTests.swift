@@ -25,7 +25,7 @@ extension ProcessTests {
                 let todo = TodoProgram(workspace, "a.sqlite", server.url)
                 let milk = try await todo.add("Buy milk")
                 let bread = try await todo.add("Buy bread")
-                let same = "verified: the same 2 items here and there\n"
+                let same = "verified: device and server have the same 2 items\n"
                 #expect(try await todo("sync", "--verify").hasSuffix(same))
                 try Self.change(todo, "DELETE FROM TodoItem WHERE text = 'Buy milk'")
                 let repaired = try await todo("sync", "--verify")
@@ -60,7 +60,7 @@ extension ProcessTests {
                 #expect(!sent.contains("todo conflicts"))
                 let refused = try await todo("why", long)
                 #expect(refused.contains("  The insert was rejected by the server (413)"))
-                #expect(refused.contains("  See 'todo conflicts' for what can be done.\n"))
+                #expect(refused.contains("  Run 'todo conflicts' to see how to resolve it.\n"))
                 Self.expectCommands(refused)
                 try await todo("rm", short)
                 #expect(try await todo("why", short).contains("it was deleted here"))
@@ -161,7 +161,7 @@ extension ProcessTests {
                 var todo = TodoProgram(workspace, "a.sqlite")
                 todo.server = address
                 let message = try await todo.fails("list", code: 2)
-                #expect(message.contains("no name, password, query or fragment"))
+                #expect(message.contains("must not have a user name, password, query or fragment"))
                 #expect(!message.contains("secret"))
             }
         }

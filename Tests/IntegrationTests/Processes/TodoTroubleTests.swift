@@ -30,7 +30,7 @@ extension ProcessTests {
                 #expect(conflicts.contains("\(id)  insert rejected (413)\n"))
                 #expect(conflicts.contains("  server: The insert of row '\(id)"))
                 #expect(conflicts.contains("was refused by the server (413): "))
-                #expect(conflicts.contains("  theirs: none; there is no such item on the server\n"))
+                #expect(conflicts.contains("  theirs: none; the server does not have this item\n"))
 
                 let refused = try await todo.fails("conflicts", "take-theirs", id, code: 1)
                 #expect(refused.contains("--discard"))
@@ -89,7 +89,7 @@ extension ProcessTests {
                 let id = try await todo.add("one")
                 _ = try await todo.fails("sync", code: 1)
                 let status = try await todo("status")
-                #expect(status.contains("  insert \(id) (tried, no answer yet)\n"))
+                #expect(status.contains("  insert \(id) (sent, no response yet)\n"))
                 #expect(!status.contains("(sent)"))
             }
         }
@@ -203,7 +203,7 @@ extension ProcessTests {
             (["conflicts", "take-theirs", "--discard"], "needs the ID"),
             (["add"], "add needs a text"), (["add", " "], "the text is empty"),
             (["--store"], "--store needs a value"), (["-x", "list"], "no option '-x'"),
-            (["list", "-a"], "list does not know '-a'"), (["lsit"], "no command 'lsit'"),
+            (["list", "-a"], "list does not take '-a'"), (["lsit"], "no command 'lsit'"),
         ])
         func invalidArguments(words: [String], message: String) async throws {
             try await withWorkspace { workspace in

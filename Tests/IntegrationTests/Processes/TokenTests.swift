@@ -93,7 +93,10 @@ extension ProcessTests {
             (["token"], "--config is missing"),
             (["token", "--config", "@/a.json"], "--subject is missing"),
             (["token", "--config", "@/a.json", "--subject", ""], "--subject is missing"),
-            (["token", "--config", "@/no.json", "--subject", "a"], "there is no file '@/no.json'"),
+            (
+                ["token", "--config", "@/no.json", "--subject", "a"],
+                "the file '@/no.json' does not exist"
+            ),
             (["token", "--config", "@/open.json", "--subject", "a"], "authentication"),
             (["token", "--config", "@/weak.json", "--subject", "a"], "at least 32"),
             (["token", "--config", "@/a.json", "--subject", "a\nb"], "none of them a control"),

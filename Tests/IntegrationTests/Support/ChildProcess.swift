@@ -42,7 +42,7 @@ final class ChildProcess: Sendable {
     }
 
     // Descriptors that are closed for the child: other tests' sockets, which would stay open in it after those tests.
-    // Signals are as in a fresh process, whatever the test runner was started with.
+    // Resets the signals, which a process inherits from the test runner.
     private static func spawn(
         _ program: String,
         _ arguments: [String],
@@ -89,7 +89,7 @@ final class ChildProcess: Sendable {
 
     private func reap() {
         var info = siginfo_t()
-        // The process stays a zombie until the lock is held, so that no signal reaches another process.
+        // The process stays a zombie until this has the lock, so that no signal reaches another process.
         while waitid(P_PID, id_t(pid), &info, WEXITED | WNOWAIT) != 0, errno == EINTR {}
         ended.withLock { ended in
             var status: Int32 = 0
@@ -113,7 +113,7 @@ final class ChildProcess: Sendable {
         try await eventually("end of process \(pid); stderr: \(error)", within: limit) { end }
     }
 
-    /// Kills the process at once and waits until it is gone.
+    /// Kills the process and waits until it has ended.
     ///
     /// - Returns: How it ended, which may have been earlier and by itself.
     @discardableResult

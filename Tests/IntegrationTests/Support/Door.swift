@@ -1,5 +1,4 @@
-// Door: ways to reach a whole server, this project's and imitations of the originals, so that one test body covers all
-// of them.
+// Door: the ways to reach a server, ours or an imitation of an original one, so that a test covers all of them.
 
 import Foundation
 import Testing
@@ -37,7 +36,7 @@ struct Note: SyncRecord, Equatable {
     var version: String?
 }
 
-/// A server behind one of the doors.
+/// A server that is reached through one of the doors.
 struct Backend: Sendable {
     let endpoint: URL
     let transport: any Transport

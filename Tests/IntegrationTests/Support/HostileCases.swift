@@ -143,7 +143,7 @@ extension HostileCase {
         get("an encoded NUL as id", "/tables/Note/%00", 400, 404),
         get("an encoded NUL as table", "/tables/%00", 404, 400),
         get("half an encoding", "/tables/Note/%4", 400),
-        get("no UTF-8 behind the encoding", "/tables/Note/%FF", 400),
+        get("not UTF-8 after decoding", "/tables/Note/%FF", 400),
         get("an overlong encoding", "/tables/Note/%C0%AF", 400),
         get("a surrogate", "/tables/Note/%ED%A0%80", 400),
         get("a thousand slashes", "/" + many("/", 1000), 404),

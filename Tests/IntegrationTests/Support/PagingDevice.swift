@@ -29,7 +29,7 @@ struct PagingDevice: Sendable {
         self.name = name
     }
 
-    /// Pulls until there are no more changes.
+    /// Pulls until a page has no changes.
     ///
     /// - Parameter startsOver: Whether the server may reject its link.
     /// - Throws: An error if a response is not one that the device may get.

@@ -1,4 +1,4 @@
-// AutomaticSyncTests: automatic sync, its status, its end at a deadline, and pushes that overlap.
+// AutomaticSyncTests: automatic sync, its status, its deadline, and overlapping pushes.
 
 import Foundation
 import Synchronization

@@ -1,4 +1,4 @@
-// PagingTests: more rows than a page holds, without and during other writes, through all doors.
+// PagingTests: pulls of several pages, without and during other writes, through all doors.
 
 import Foundation
 import Synchronization

@@ -1,4 +1,4 @@
-// ScenarioTests: what devices do with a server, through all doors.
+// ScenarioTests: common operations of devices with a server, through all doors.
 
 import Foundation
 import Synchronization
@@ -81,7 +81,7 @@ struct ScenarioTests {
         }
     }
 
-    /// A device that never had the row is not told about its tombstone.
+    /// A device that never had the row does not get its tombstone.
     @Test(arguments: Door.allCases)
     func tombstones(through door: Door) async throws {
         try await withBackend(door) { backend in

@@ -1,4 +1,4 @@
-// TLS: which certificates a client trusts, against openssl's own server with valid and invalid ones.
+// TLSTests: the certificates that a client trusts, against openssl's server with valid and invalid ones.
 
 import Foundation
 import Testing

@@ -1,4 +1,4 @@
-// JSONMembers: tables of edits that are carried over, and of merges.
+// JSONMembersTests: tables of edits that are applied to a newer document, and of merges.
 
 import Testing
 import TidelineCore
@@ -39,14 +39,14 @@ import TidelineCore
                 current: #"{"c":{"r":1,"k":0}}"#,
                 result: #"{"s":{"e":2}}"#
             ),
-            // A number that no Double holds keeps its digits.
+            // A number that does not fit into a Double keeps its digits.
             Case(
                 base: #"{"a":1}"#,
                 edited: #"{"a":2}"#,
                 current: #"{"n":12345678901234567890.5,"a":1}"#,
                 result: #"{"n":12345678901234567890.5,"a":2}"#
             ),
-            // Elements of arrays: by id, by value, by position, by what they have in common.
+            // Elements of arrays are matched by id, by value, by position, by common members.
             Case(
                 base: #"[{"id":1,"a":1},{"id":2,"a":1}]"#,
                 edited: #"[{"id":2,"a":5},{"id":3,"a":1}]"#,
@@ -74,7 +74,7 @@ import TidelineCore
                 result: #"[{"a":2}]"#,
                 ofModel: false
             ),
-            // Another state, in which the member is gone or new.
+            // The current document lacks the member, or has it already.
             Case(
                 base: #"{"a":1,"b":1}"#,
                 edited: #"{"a":1,"b":2}"#,
@@ -100,7 +100,7 @@ import TidelineCore
     }
 
     @Test(
-        "members of both sides are joined; nil is a conflict",
+        "the members of both sides are merged; nil is a conflict",
         arguments: [
             (#"{"a":1,"b":1}"#, #"{"a":2,"b":1}"#, #"{"a":1,"b":2}"#, #"{"a":2,"b":2}"#),
             (#"{"a":1}"#, #"{"a":2}"#, #"{"a":3}"#, nil),

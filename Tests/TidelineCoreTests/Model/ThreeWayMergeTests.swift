@@ -1,4 +1,4 @@
-// ThreeWayMerge: who has a column, and which are contested.
+// ThreeWayMergeTests: which side determines a column, and which columns are in conflict.
 
 import Testing
 import TidelineCore

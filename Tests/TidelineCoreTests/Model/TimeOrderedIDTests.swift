@@ -1,4 +1,4 @@
-// TimeOrderedID against the example of RFC 9562, and its order.
+// TimeOrderedIDTests: the example of RFC 9562, and the order of ids.
 
 import Testing
 import TidelineCore

@@ -1,4 +1,4 @@
-// Each fact in memory and in SQLite, in both units of dates, as written and through OData v4.
+// FactTests: each fact in memory and in SQLite, with both units of dates, and after a round trip through OData v4.
 
 import Foundation
 import Testing

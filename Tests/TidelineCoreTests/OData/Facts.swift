@@ -1,7 +1,7 @@
-// The facts of the classic protocol: what each filter finds in one fixture.
+// Facts: filters of the classic protocol, with the rows of the fixture that each one matches.
 //
-// Where the facts followed SQL's null logic, filters are two-valued now: 21, 22, 26, 28, 29, 65
-// and 67 find p5 too. Fact 45 holds where `pieces` is a number, not an integer.
+// The original facts follow SQL's three-valued logic; our filters are two-valued, so 21, 22, 26, 28,
+// 29, 65 and 67 also match p5. Fact 45 is only for `pieces` as a number, not as an integer.
 
 import Foundation
 import TidelineCore

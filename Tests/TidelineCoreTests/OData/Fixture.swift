@@ -1,4 +1,4 @@
-// The fixture of the facts, with either kind of numbers.
+// Fixture: the rows for the facts, with exact or binary numbers.
 
 import Foundation
 import TidelineCore

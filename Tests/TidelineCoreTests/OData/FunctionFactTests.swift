@@ -1,5 +1,5 @@
-// Facts of the functions that databases under the originals answered or that OData 4.01 defines,
-// in memory and in SQLite, in both units of dates.
+// FunctionFactTests: the functions of the original servers' databases and of OData 4.01, in memory and
+// in SQLite, with both units of dates.
 
 import Foundation
 import Testing
@@ -127,7 +127,7 @@ import TidelineCore
         }
     }
 
-    /// Rounding half to even is that of v4 alone; 2.x rounds away from zero.
+    /// Only v4 rounds half to even; 2.x rounds away from zero.
     @Test(arguments: [("round(n1) eq 3", "1"), ("round(n1) eq -3", "2"), ("round(d1) eq -1", "2")])
     func classicRounding(_ text: String, _ ids: String) throws {
         let checker = FilterChecker(schema: FilterGenerator.schema)
@@ -135,7 +135,7 @@ import TidelineCore
         #expect(Self.rows.filter(Filter(checked).matches).map(\.id) == [ids])
     }
 
-    /// A text that makes many states of a pattern live takes linear time, in SQLite too.
+    /// A text that keeps many states of a pattern active takes linear time, also in SQLite.
     @Test func patternsTakeLinearTime() throws {
         let schema = TableSchema(name: "t", columns: [ColumnDefinition("s", .string)])
         let text = String(repeating: "a", count: 20_000)

@@ -1,4 +1,4 @@
-// Input that means harm: it is refused with a position, and nothing crashes.
+// HostileInputTests: malicious filters are rejected with a position, and none crashes the parser.
 
 import Foundation
 import Testing
@@ -39,7 +39,7 @@ import TidelineTestKit
         #expect(throws: ODataError.self) { try ODataParser.select(text, dialect: dialect) }
     }
 
-    /// Random bytes and random mixtures of real tokens: any answer is fine, none crashes.
+    /// Random bytes and random sequences of valid tokens never crash the parser.
     @Test(arguments: UInt64(0)..<8)
     func survives(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
@@ -61,7 +61,7 @@ import TidelineTestKit
                 guard let parsed = try? ODataParser.filter(text, dialect: dialect),
                     let written = try? ODataWriter(dialect).filter(parsed)
                 else { continue }
-                // An empty list is written as false, and any list as a chain in v3.
+                // The writer replaces an empty list with false, and any list with a chain in v3.
                 if String(describing: parsed).contains("isIn") { continue }
                 let again = try? ODataParser.filter(written, dialect: dialect)
                 #expect(again == parsed, "\(text) -> \(written)")
@@ -86,7 +86,7 @@ import TidelineTestKit
         #expect(throws: Never.self) { try ODataParser.filter(nested, dialect: .v3) }
     }
 
-    /// Threads of Apple platforms have 512 KiB; a debug build needs the most of it.
+    /// Threads on Apple platforms have 512 KiB of stack, and a debug build uses the most.
     @Test func theDeepestTreeFitsASmallStack() async {
         let depth = ODataLimits().depthMax
         let texts = [

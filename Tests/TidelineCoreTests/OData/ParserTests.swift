@@ -1,4 +1,4 @@
-// The grammar of both dialects as tables: text, tree, and the text written back.
+// ParserTests: the grammar of both dialects as tables of text, tree, and the text written back.
 
 import Foundation
 import Testing
@@ -19,7 +19,7 @@ private func instant(_ text: String) -> Value {
 }
 
 @Suite struct ParserTests {
-    /// What each literal means, in both dialects.
+    /// Literals and their values, in both dialects.
     static let literals: [(String, Value)] = [
         ("42", 42), ("-42", -42), ("42L", 42), ("42l", 42), ("1.5", 1.5), ("6.02E+25", 6.02e25),
         ("1e3", 1000.0), ("1.5d", 1.5), ("1.5D", 1.5), ("50f", 50.0), ("50F", 50.0),
@@ -79,7 +79,7 @@ private func instant(_ text: String) -> Value {
         #expect(again == read, "\(written)")
     }
 
-    /// Text, and how the v4 and v3 writers spell it.
+    /// Text, and the output of the v4 and v3 writers for it.
     static let spellings: [(String, v4: String, v3: String)] = [
         ("contains(a,'b')", "contains(a,'b')", "substringof('b',a)"),
         ("substringof('b',a)", "contains(a,'b')", "substringof('b',a)"),

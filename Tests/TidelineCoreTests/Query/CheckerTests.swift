@@ -1,4 +1,4 @@
-// FilterChecker: names, literals, and what it refuses, with the position.
+// CheckerTests: the names and literals of filters, and the positions of errors.
 
 import Foundation
 import Testing
@@ -18,7 +18,7 @@ import TidelineCore
         ]
     )
 
-    /// A filter, and what it is after the check, in v4.
+    /// Filters, and the same filters after the check, written in v4.
     static let accepted: [(String, String)] = [
         (
             "TITLE eq 'a' and ID ne 'b' and updatedat ne null",
@@ -68,7 +68,7 @@ import TidelineCore
         #expect(try checker.filter(checked) == checked)
     }
 
-    /// A filter, and the offset of what is wrong in it.
+    /// Invalid filters, and the offsets of their errors.
     static let refused: [(String, Int)] = [
         ("tilte eq 'a'", 0), ("title eq 'a' and yaer gt 1", 17), ("title eq 5", 9),
         ("year eq '5'", 8), ("year eq 1 and 5", 14), ("title", 0), ("year and isSeen", 0),

@@ -1,4 +1,4 @@
-// Products of decimals, where Foundation's multiplication would end the process.
+// DecimalProductTests: products of decimals that crash in Foundation's multiplication.
 
 import Foundation
 import Testing
@@ -7,7 +7,7 @@ import TidelineCore
 @Suite struct DecimalProductTests {
     private static let nines = String(repeating: "9", count: 38)
 
-    /// Two factors and their product; nil for null.
+    /// Pairs of factors and their products; nil for null.
     static let cases: [(String, String, String?)] = [
         ("1e-128", "1e-128", "0"),
         ("1e-128", "0.1", "0"),
@@ -35,7 +35,7 @@ import TidelineCore
         #expect(ScalarNumbers.apply(.mul, try decimal(two), try decimal(one)) == wanted)
     }
 
-    /// No operation on any two of them ends the process.
+    /// No operation on any two of them crashes.
     @Test func everyOperationHasAnEnd() throws {
         let values = try [
             "1e127", "-9e127", Self.nines + "e89", "1e-128", Self.nines + "e-128", "-7e-100", "3",

@@ -1,4 +1,4 @@
-// What filters mean where engines differ: nulls, division, overflow, text, order.
+// EvaluatorTests: the semantics of filters for which databases differ: nulls, division, overflow, text, order.
 
 import Foundation
 import Testing
@@ -47,7 +47,7 @@ import TidelineCore
     func evaluates(_ text: String, _ expected: Bool) throws {
         let filter = try ODataParser.filter(text, dialect: .v4)
         let row = Self.row
-        // A Row literal with nil has no such member; the columns of a table are all there.
+        // A Row literal omits columns that are nil, but a table has all columns.
         #expect(FilterEvaluator.matches(filter) { row[$0] ?? .null } == expected)
         #expect(Filter(filter).matches(row) == expected)
     }

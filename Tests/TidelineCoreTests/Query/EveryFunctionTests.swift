@@ -1,4 +1,4 @@
-// EveryFunctionTests: each function of the query language has all of its forms, and is documented.
+// EveryFunctionTests: each function of the query language works everywhere, and is documented.
 
 import Foundation
 import Testing
@@ -6,7 +6,7 @@ import TidelineCore
 import TidelineTestKit
 
 @Suite struct EveryFunctionTests {
-    /// A condition that calls a function, and the ids of the rows of `FunctionFactTests` it matches.
+    /// A condition that calls a function, and the ids of the rows of `FunctionFactTests` that it matches.
     struct Example {
         var filter: QueryExpression
         var ids: [String]
@@ -14,7 +14,7 @@ import TidelineTestKit
         var dialects: [ODataDialect] = [.v3, .v4]
     }
 
-    /// A new function needs an example: the compiler names this switch.
+    /// Returns the example of a function, without which a new function does not compile.
     static func example(of function: Function) throws -> Example {
         switch function {
         case .contains: try example("contains(s1,'pha')", "1")
@@ -151,7 +151,7 @@ import TidelineTestKit
 
     // MARK: - Lists by name
 
-    /// The names that a request of OData v4 uses.
+    /// The names in a request of OData v4.
     private static let names = Function.allCases
         .filter { $0 != .localizedContains && $0 != .roundAway }.map(\.rawValue)
 

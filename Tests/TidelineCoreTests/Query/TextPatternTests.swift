@@ -1,4 +1,4 @@
-// Regular expressions: what they match, what cannot be read, and that their time is bounded.
+// TextPatternTests: regular expressions: matches, syntax errors, and bounded time.
 
 import Testing
 import TidelineCore
@@ -51,7 +51,7 @@ import TidelineCore
         for text in no { #expect(!matcher.isFound(in: text), "\(pattern) \(text)") }
     }
 
-    /// What it must do in a row is looked at between, so that a deadline ends it.
+    /// A long search checks its watch at intervals, so that a deadline ends it.
     @Test func aWatchEndsASearch() throws {
         let matcher = try TextPattern(searching: "(a|aa)+b")
         var looks = 0

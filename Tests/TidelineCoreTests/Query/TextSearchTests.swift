@@ -1,5 +1,5 @@
-// Searches in texts: right against a search that tries every place, and linear against texts
-// made to be slow.
+// TextSearchTests: a text search agrees with a naive search, and takes linear time for texts that
+// are made to be slow.
 
 import Foundation
 import Testing
@@ -40,7 +40,7 @@ import TidelineTestKit
         }
     }
 
-    /// Texts in which a match nearly succeeds everywhere.
+    /// Texts in which a match nearly succeeds at every position.
     private static let long = String(repeating: "a", count: 1 << 20)
     private static let needle = String(repeating: "a", count: 1 << 19)
     private static let hostile: [(String, String)] = [

@@ -1,6 +1,6 @@
-// Goal: memory, SQLite and the OData text of a filter always mean the same.
-// Method: random filters over random rows; the seed is the whole run. Memory has the rows as the wire has
-// them, a server's tables keep microseconds.
+// Goal: a filter has the same result in memory, in SQLite and after a round trip as OData text.
+// Method: random filters over random rows; the seed determines the run. In memory, dates have the
+// milliseconds of the wire; a server's tables keep microseconds.
 
 import Foundation
 import Testing
@@ -9,13 +9,13 @@ import TidelineSQLite
 import TidelineTestKit
 
 @Suite struct AgreementTests {
-    /// How many seeds to play; `TIDELINE_SEEDS=250` plays a long evening.
+    /// The seeds to run; `TIDELINE_SEEDS=250` runs for hours.
     static let seeds: Range<UInt64> = {
         let text = ProcessInfo.processInfo.environment["TIDELINE_SEEDS"] ?? ""
         return 0..<(UInt64(text) ?? 4)
     }()
 
-    /// Three microseconds after one of the instants that the generator uses.
+    /// Three microseconds after one of the generator's times.
     static let now = Timestamp(microseconds: 1_614_928_089_120_003).date
 
     /// 4 seeds x 2 dialects x 2 units x 200 filters, each on 24 rows.
@@ -60,7 +60,7 @@ import TidelineTestKit
         return evaluated.count
     }
 
-    /// A server is asked what is written: the value in place of null is the device's alone.
+    /// A request has no default values for null, because only the device knows them.
     @Test func aColumnWithADefaultIsTheColumnInText() throws {
         let filled = QueryExpression(.orElse(QueryExpression(.field("i1")), 7))
         let low = QueryExpression(.compare(.lt, filled, QueryExpression(.value(9))))
@@ -70,7 +70,7 @@ import TidelineTestKit
         #expect(text == "not(-(i1) gt i1)")
     }
 
-    /// A column with a value where it is null: in memory and in SQL, in filters and in orders.
+    /// A column with a default for null has the same result in memory and in SQL, in filters and orders.
     @Test(arguments: seeds)
     func columnsWithADefaultAgree(seed: UInt64) throws {
         for unit in FilterRenderer.DateUnit.allCases {

@@ -1,6 +1,6 @@
-// Goal: no filter that the parser takes is refused by the database, and each refusal for depth says
-// where and names the limit.
-// Method: each construct nested to the limit and one level more; and random spines of all of them.
+// Goal: the database accepts every filter that the parser accepts, and an error for depth has the
+// position and the limit.
+// Method: each construct nested to the limit and one level deeper, and random combinations of them.
 
 import Foundation
 import Testing
@@ -15,7 +15,7 @@ import TidelineCore
         { String(repeating: open, count: $0) + core + String(repeating: close, count: $0) }
     }
 
-    /// A name, the text that nests so often, and how many levels of the tree each nesting takes.
+    /// Constructs: name, levels of the tree for each nesting, and the text for a number of nestings.
     static let constructs: [(name: String, levels: Int, text: @Sendable (Int) -> String)] = [
         ("function", 1, { nested("tolower(", "s1", ")")($0) + " eq 'x'" }),
         ("first argument", 1, { nested("concat(", "s1", ",'a')")($0) + " eq 'x'" }),
@@ -61,7 +61,7 @@ import TidelineCore
         ],
     ]
 
-    /// The most nestings that the parser takes.
+    /// Returns the maximum number of nestings that the parser accepts.
     private static func most(_ text: (Int) -> String) -> Int {
         var count = 0
         while (try? ODataParser.filter(text(count + 1), dialect: .v4)) != nil { count += 1 }
@@ -94,7 +94,7 @@ import TidelineCore
         #expect(error?.reason == .tooLarge)
     }
 
-    /// With a value for each column where it has none, as a device asks.
+    /// Returns the filter with a default for null for each column, like the filters of a device.
     private static func filled(_ filter: QueryExpression) -> QueryExpression {
         var row = rows[0]
         row["t1"] = .date(Date(timeIntervalSince1970: 0))
@@ -115,7 +115,7 @@ import TidelineCore
         #expect(loose == expected, "\(comment)")
         let strict = try table.ids(table.renderer.strictCondition(checked))
         #expect(strict == expected, "\(comment)")
-        // As a server asks: beside other conditions, and within another statement.
+        // Like a server: next to other conditions, and within another statement.
         let condition = table.renderer.condition(checked)
         let counted = try table.query(
             """
@@ -147,7 +147,7 @@ import TidelineCore
         #expect(rest == sorted.dropFirst().map(\.id), "\(construct.name)")
     }
 
-    /// Lists in lists once doubled the text at each level.
+    /// The size of the SQL does not double at each level of nested lists.
     @Test func listsInListsTakeNoTime() throws {
         let text = Self.nested("(", "b1 eq b2", ") in (true,b2)")(70)
         let parsed = try ODataParser.filter(text, dialect: .v4)
@@ -156,7 +156,7 @@ import TidelineCore
         #expect(sql.text(for: .sqlite).utf8.count < 1000)
     }
 
-    /// The parts of a chain that are not deep stay SQL, which an index can answer.
+    /// The shallow parts of a chain stay SQL that can use an index.
     @Test func otherPartsKeepTheirIndex() throws {
         let deep = Self.nested("tolower(", "s2", ")")(60) + " eq null"
         let parsed = try ODataParser.filter("s1 eq 'x' and \(deep)", dialect: .v4)
@@ -171,7 +171,7 @@ import TidelineCore
         #expect(try table.ids(condition) == ["1"])
     }
 
-    /// More columns than a function of SQLite has arguments.
+    /// More columns than a function in SQLite can have arguments.
     @Test func wideAndDeep() throws {
         let columns = (0..<300).map { ColumnDefinition("c\($0)", .integer) }
         let schema = TableSchema(name: "t", columns: columns)

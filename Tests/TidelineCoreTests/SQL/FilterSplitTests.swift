@@ -1,4 +1,4 @@
-// What of a filter PostgreSQL answers, as a table; and the SQL that it gets.
+// FilterSplitTests: tables of the parts of filters that PostgreSQL evaluates, and of their SQL.
 
 import Testing
 import TidelineCore
@@ -16,7 +16,7 @@ import TidelineCore
         ]
     )
 
-    /// A filter, and what of it is left for the evaluator.
+    /// Filters, and their parts that are left for the evaluator.
     static let cases: [(filter: String, rest: String?)] = [
         ("s eq 'a'", nil), ("s eq null", nil), ("not (i gt 3)", nil), ("b", nil),
         ("b eq true", nil), ("i in (1,2,3)", nil), ("startswith(s,'a') and endswith(s,'b')", nil),
@@ -51,7 +51,7 @@ import TidelineCore
         #expect(FilterSplit(schema: Self.schema).split(filter).rest == filter)
     }
 
-    /// A filter, and its SQL where null may stand for false.
+    /// Filters, and their SQL if null may mean false.
     static let rendered: [(filter: String, sql: String)] = [
         ("s eq 'a'", #""s" = $1 COLLATE "C""#),
         ("s ne 'a'", #""s" IS DISTINCT FROM $1 COLLATE "C""#),

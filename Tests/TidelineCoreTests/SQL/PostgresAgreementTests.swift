@@ -1,6 +1,6 @@
-// Goal: memory, SQLite and PostgreSQL always mean the same by a filter, an order and a keyset.
-// Method: random filters over random rows; what PostgreSQL does not answer exactly is evaluated, as
-// the server does it. The seed is the whole run.
+// Goal: a filter, an order and a keyset have the same result in memory, in SQLite and in PostgreSQL.
+// Method: random filters over random rows; like the server, the evaluator handles the parts that
+// PostgreSQL does not evaluate exactly. The seed determines the run.
 
 #if !ONLY_CLIENT
 import Foundation
@@ -26,7 +26,7 @@ struct PostgresAgreementTests {
         var wholly = 0
         var partly = 0
         for number in 0..<400 {
-            // Shallow ones are what SQL answers.
+            // SQL evaluates shallow filters.
             let filter = try checker.filter(generator.condition(1 + number % 4))
             let (exact, rest) = split.split(filter)
             if exact != nil { if rest == nil { wholly += 1 } else { partly += 1 } }
@@ -87,7 +87,7 @@ struct PostgresAgreementTests {
         }
     }
 
-    /// The row without what no column of PostgreSQL holds.
+    /// Returns the row without values that PostgreSQL cannot store.
     private func storable(_ row: Row) -> Row {
         var row = row
         for column in FilterGenerator.schema.columns {

@@ -1,4 +1,4 @@
-// The SQL of filters as text, and what SQLite makes of it.
+// RendererTests: the SQL of filters, and SQLite's query plans for it.
 
 import Foundation
 import Testing
@@ -90,7 +90,7 @@ import TidelineSQLite
         )
     }
 
-    /// The conditions that a list or a pull sends use the index that is there for them.
+    /// The conditions of lists and pulls use their index.
     @Test(arguments: [
         "title eq 'a'", "title ge 'a' and title lt 'b'", "title in ('a','b')",
         "startswith(title,'a')", "startswith(title,'a') eq true and year gt 1", "title eq null",
@@ -115,7 +115,7 @@ import TidelineSQLite
         #expect(plan.contains("SEARCH t USING COVERING INDEX byYear"), "\(plan)")
     }
 
-    /// Instants of a server compare by milliseconds; `updatedAt` is exact with literals.
+    /// A server compares dates by milliseconds, but `updatedAt` exactly with literals.
     @Test(arguments: [
         ("t eq 2026-01-02T03:04:05.123Z", #"("t" >= ? AND "t" < ?)"#),
         ("t gt 2026-01-02T03:04:05.123Z", #""t" >= ?"#),
@@ -136,7 +136,7 @@ import TidelineSQLite
         #expect(renderer.condition(filter).text(for: .sqlite) == expected)
     }
 
-    /// Neither statement of a page reads more of the table than the page and its last millisecond.
+    /// The statements of a page read only the page and its last millisecond.
     @Test(arguments: [true, false])
     func windowsUseTheIndex(isAscending: Bool) throws {
         let schema = TableSchema(
@@ -163,7 +163,7 @@ import TidelineSQLite
             let probe = window.probe(" FROM t WHERE (\(begin))", after: 10)
             let index = column == "due" ? "byDue" : "byMade"
             let first = try table.query("EXPLAIN QUERY PLAN " + probe, column: 3)
-            // Keysets of descending orders with nulls are three ranges of an index.
+            // The keyset of a descending order with nulls is three ranges of an index.
             if isAscending || column == "made" {
                 #expect(!first.joined().contains("TEMP B-TREE"), "\(first)")
             }

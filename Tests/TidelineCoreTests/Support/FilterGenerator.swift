@@ -1,4 +1,4 @@
-// FilterGenerator: random rows and random well-typed filters over a table of all column types.
+// FilterGenerator: a generator of random rows and well-typed filters for a table with all column types.
 
 import Foundation
 import TidelineCore
@@ -41,7 +41,7 @@ struct FilterGenerator {
         return row
     }
 
-    /// A value of a type, from a small pool so that equal ones meet.
+    /// Returns a value of a type, from a small pool so that values are often equal.
     mutating func literal(_ type: ExpressionType) -> Value {
         switch type {
         case .boolean: return .bool(random.chance(1, in: 2))
@@ -87,7 +87,7 @@ struct FilterGenerator {
         return node(.field(random.pick(fitting).name))
     }
 
-    /// A column, a literal, or null now and then.
+    /// Returns a column, a literal, or sometimes null.
     private mutating func leaf(_ type: ExpressionType) -> QueryExpression {
         if random.chance(1, in: 20) { return node(.value(.null)) }
         if random.chance(1, in: 2) { return column(type) }
@@ -124,7 +124,7 @@ struct FilterGenerator {
         .enumeration(members),
     ]
 
-    /// A function that is a condition.
+    /// Returns a call of a function with a Boolean result.
     private mutating func test(_ depth: Int) -> QueryExpression {
         switch random.below(6) {
         case 0:
@@ -150,7 +150,7 @@ struct FilterGenerator {
         node(.call(function, [operand, node(.value(.string(type.rawValue)))]))
     }
 
-    /// A cast to a type from a column that can be cast to it.
+    /// Returns a cast to a type from a column that can be cast to it.
     private mutating func cast(_ type: ExpressionType) -> QueryExpression {
         let targets = EdmType.allCases.filter { $0.type == type }
         var sources: [ExpressionType] = type == .string ? Self.types : [.string, type]
@@ -242,7 +242,7 @@ struct FilterGenerator {
 }
 
 extension Row {
-    /// The row as a device has it: a server keeps microseconds, and the wire has milliseconds.
+    /// The row as a device has it: dates have the milliseconds of the wire, not a server's microseconds.
     var onWire: Row {
         var row = self
         for (name, value) in self where name != SystemColumn.updatedAt {
@@ -253,7 +253,7 @@ extension Row {
     }
 }
 
-/// A decimal value, for tables of cases.
+/// Returns a decimal value, for tables of cases.
 func decimal(_ text: String) -> Value {
     DecimalText.parse(text).map { .decimal($0) } ?? .null
 }

@@ -1,5 +1,5 @@
-// PostgresTestTable: rows in a PostgreSQL table, asked as the server asks: SQL for what is exact, the
-// evaluator for the rest.
+// PostgresTestTable: a PostgreSQL table with rows. Like the server, it evaluates the exact part of a
+// filter with SQL, and the rest with the evaluator.
 
 #if !ONLY_CLIENT
 import Foundation
@@ -55,7 +55,7 @@ final class PostgresTestTable {
         plain(type) + (plain(type) == "text" ? " COLLATE \"C\"" : "")
     }
 
-    /// A value as PostgreSQL reads it.
+    /// Returns a value as text for PostgreSQL.
     private static func text(_ value: Value) -> String? {
         switch value {
         case .null: nil
@@ -71,7 +71,7 @@ final class PostgresTestTable {
         }
     }
 
-    /// The rows that a filter has, in the order of their ids.
+    /// Returns the ids of the rows that match a filter, in order.
     func ids(_ filter: QueryExpression, strict: Bool = false) throws -> [String] {
         let (exact, rest) = split.split(filter)
         var condition: SQL = "TRUE"
@@ -94,15 +94,15 @@ final class PostgresTestTable {
     }
 }
 
-/// The tables of the facts, made once.
+/// The tables of the facts, which are created once.
 final class PostgresFactTables: Sendable {
     static let shared = PostgresFactTables()
 
     private let lock = NSLock()
-    // Read and written under the lock only.
+    // Read and written only under the lock.
     private nonisolated(unsafe) var tables: [TableSchema: PostgresTestTable] = [:]
 
-    /// Runs `body` with the table of a schema, alone.
+    /// Runs `body` with exclusive access to the table of a schema.
     func withTable<Result>(
         _ schema: TableSchema,
         _ body: (PostgresTestTable) throws -> Result

@@ -1,4 +1,4 @@
-// SpineGenerator: random filters that are deep and thin, over the table of FilterGenerator.
+// SpineGenerator: a generator of random deep, narrow filters for the table of FilterGenerator.
 
 import Foundation
 import TidelineCore
@@ -18,7 +18,7 @@ struct SpineGenerator {
         random = SeededGenerator(seed: seed)
     }
 
-    /// A condition of up to 70 levels.
+    /// Returns a condition of up to 70 levels.
     mutating func filter() -> QueryExpression {
         var kind = random.pick(Kind.allCases)
         var tree = leaf(kind)
@@ -54,7 +54,7 @@ struct SpineGenerator {
         _ tree: QueryExpression,
         _ kind: Kind
     ) -> (QueryExpression, Kind) {
-        // A literal alone would be cast where it is read.
+        // The parser would cast a literal that is alone.
         if case .value = tree.kind { return (node(.compare(.ne, tree, leaf(kind))), .condition) }
         let sides = sides(tree, kind)
         switch kind {

@@ -1,4 +1,4 @@
-// TestTable: rows in an SQLite table in memory, stored as FilterRenderer expects them.
+// TestTable: an SQLite table in memory, with rows stored as FilterRenderer expects them.
 
 import Foundation
 import TidelineCore
@@ -14,7 +14,7 @@ struct SQLiteFailure: Error, CustomStringConvertible {
     var description: String
 }
 
-/// Used by one test at a time; closes its connection at the end.
+/// A table that one test at a time uses; it closes its connection at the end.
 final class TestTable {
     let schema: TableSchema
     let renderer: FilterRenderer
@@ -104,7 +104,7 @@ final class TestTable {
             _ = tl_bind_text(statement, index, bytes, Int32(bytes.count - 1))
         case .blob(let data):
             data.withUnsafeBytes {
-                // A null pointer would bind NULL instead of no bytes.
+                // A null pointer would bind NULL instead of an empty value.
                 if $0.isEmpty {
                     sqlite3_bind_zeroblob(statement, index, 0)
                 } else {

@@ -1,4 +1,4 @@
-// JSON.isSame: documents by value, exactly.
+// JSONEqualityTests: JSON.isSame compares documents exactly by value.
 
 import Testing
 import TidelineCore

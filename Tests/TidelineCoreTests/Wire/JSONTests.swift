@@ -1,4 +1,4 @@
-// JSONReader and JSONWriter as tables.
+// JSONTests: tables of documents for JSONReader and JSONWriter.
 
 import Foundation
 import Testing
@@ -21,7 +21,7 @@ import TidelineCore
         #expect(try JSON(text).text == compact)
     }
 
-    /// A text, and the offset of its first fault.
+    /// Invalid texts, and the offsets of their first errors.
     static let refused: [(String, Int)] = [
         ("", 0), (" ", 1), ("[1,]", 3), ("[,1]", 1), ("{\"a\":1,}", 7), ("{a:1}", 1), ("[1 2]", 3),
         ("{\"a\" 1}", 5), ("01", 1), ("-", 1), ("+1", 0), (".5", 0), ("1.", 2), ("1e", 2),

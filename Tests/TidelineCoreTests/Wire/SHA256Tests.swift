@@ -1,4 +1,4 @@
-// SHA-256 against the examples of NIST (FIPS 180-4, SHA256ShortMsg) and in pieces of every size.
+// SHA256Tests: the examples of NIST (FIPS 180-4, SHA256ShortMsg), and input in pieces of any size.
 
 import Testing
 import TidelineCore
@@ -33,7 +33,7 @@ import TidelineCore
         #expect(SHA256.hex(SHA256.hash(text.utf8)) == hash)
     }
 
-    /// A thousand times the same thousand bytes: FIPS 180-2, appendix B.3.
+    /// A million letters, in a thousand pieces: FIPS 180-2, appendix B.3.
     @Test func millionLetters() {
         var hash = SHA256()
         let piece = [UInt8](repeating: UInt8(ascii: "a"), count: 1000)

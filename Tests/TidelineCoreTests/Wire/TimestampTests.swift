@@ -1,4 +1,4 @@
-// Timestamp: the instants that clients and servers exchange, as text and as Date.
+// TimestampTests: the times that clients and servers exchange, as text and as Date.
 
 import Foundation
 import Testing
@@ -34,7 +34,7 @@ import TidelineTestKit
         guard let stamp else { return }
         #expect(stamp.text == String(stamp.exactText.prefix(23)) + "Z")
         #expect(Timestamp(stamp.exactText) == stamp)
-        // A Date is exact to the microsecond for three centuries, to the millisecond beyond.
+        // A Date is exact to the microsecond for three centuries, and to the millisecond beyond.
         let cut = Timestamp(stamp.date)
         #expect(cut.text == stamp.text)
         if abs(stamp.microseconds) < 8_000_000_000_000_000 { #expect(cut == stamp) }
@@ -55,7 +55,7 @@ import TidelineTestKit
         }
     }
 
-    /// No number of microseconds is without a text, a date and a part.
+    /// Every number of microseconds has a text, a date and components.
     @Test(arguments: [Int64.min, Int64.min + 1, Int64.min + 999_999, -62_135_596_800_000_001])
     func everyNumberIsAnInstant(early: Int64) {
         for micros in [early, 253_402_300_799_999_999 &- early, Int64.max, Int64.max - 999_999] {
@@ -84,7 +84,7 @@ import TidelineTestKit
         }
     }
 
-    /// The dates of an app, which are made of the seconds since 1970.
+    /// Dates that an app creates from the seconds since 1970.
     @Test(arguments: UInt64(0)..<4)
     func datesOfWholeMillisecondsComeBackEqual(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
@@ -100,7 +100,7 @@ import TidelineTestKit
         #expect(Timestamp(.distantFuture).date == .distantFuture)
     }
 
-    /// A `Date` far from 2001 is coarse; what it is read as stays the same from then on.
+    /// A `Date` far from 2001 is inexact, but further conversions do not change it.
     @Test(arguments: [
         "1013-11-20T20:32:22.404123Z", "9999-12-31T23:59:59.999499Z", "0001-01-01T00:00:00.0005Z",
     ])
