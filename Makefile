@@ -33,9 +33,9 @@ CIPHER_SKIPPED := rowsQueueErrorsAndCursorsOutliveAChangeOfTheModel|aModelsColum
 
 # What `make protocol` runs with PostgreSQL below: the recorded transcripts and the tables of cases of the routes.
 PROTOCOL := TidelineServerTests\.(Transcript|ProtocolExample|Operation|Status|Head|Datasync|Row|Column|Condition|$\
-    Precondition|Repeatability|BodyRule|JSONPatch|MergePolicy|MergeAccess|Stamp|TableRule|List|Delta|DeltaView|$\
-    Function|Pull|Digest|HostileFilter|Batch|BatchAccess|BatchAnswer|BatchRepeat|Owner|CallerQuery|ConflictHook|$\
-    Hook|RepeatHook|PageToken)Tests
+    Precondition|Repeatability|BodyRule|JSONPatch|MergePolicy|MergeAccess|CommitTimestamp|TableRule|List|Delta|$\
+    DeltaView|Function|Pull|Digest|HostileFilter|Batch|BatchAccess|BatchAnswer|BatchRepeat|Owner|CallerQuery|$\
+    ConflictHook|Hook|RepeatHook|PageToken)Tests
 
 # How many tests run at a time. All at once they would wait for each other so long that time limits end some of them.
 export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH ?= 12
@@ -44,7 +44,7 @@ FORMATTED := $(wildcard Sources Tests Examples Benchmarks Package.swift) \
     $(wildcard Fuzz/Targets Fuzz/Sources/fuzz Fuzz/Package.swift)
 TEST := swift test --skip-build --disable-xctest --quiet
 RESULTS := .build/tests
-# Sockets have deadlines, worlds and processes compete for the cores: each gets a run of its own.
+# Sockets have deadlines, and simulations and processes compete for the cores: each of these gets its own run.
 report = --event-stream-output-path $(RESULTS)-$(1).events --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS)-$(1).xml; exit $$s
 
 .PHONY: help run test check nightly cipher simulation worlds demo page proxies deb deb-test dist dist-test litestream bench failover chaos docs format clean
@@ -83,10 +83,10 @@ test:
 	@scripts/timed --limit $(TEST_LIMIT) \
 	    'packages' 'scripts/bootstrap test' \
 	    'build' 'swift build --build-tests' \
-	    'tests' '$(TEST) --skip "WorldTests|^(Integration|TidelineHTTP|TidelineTransport)Tests\.|$(DEADLINES)" $(call report,units)' \
+	    'tests' '$(TEST) --skip "SimulationTests|^(Integration|TidelineHTTP|TidelineTransport)Tests\.|$(DEADLINES)" $(call report,units)' \
 	    'deadlines' '$(TEST) --no-parallel --filter "$(DEADLINES)" $(call report,deadlines)' \
 	    'sockets' '$(TEST) --filter "^(TidelineHTTP|TidelineTransport)Tests\." $(call report,sockets)' \
-	    'worlds' '$(TEST) --filter WorldTests $(call report,worlds)' \
+	    'simulations' '$(TEST) --filter SimulationTests $(call report,simulations)' \
 	    'integration' '$(TEST) --filter "^IntegrationTests\." $(call report,integration)'
 
 check:

@@ -50,8 +50,8 @@ struct CodeRuleTests {
             "Names the temporary directory of a PostgreSQL, and waits until it answers.",
         "Sources/TidelineTestKit/Postgres/PostgresPooler.swift":
             "Names the temporary directory of a pooler, and waits until it listens.",
-        "Sources/TidelineTestKit/Postgres/DatabasePlaces.swift":
-            "Lets one test go on where all wait for each other.",
+        "Sources/TidelineTestKit/Postgres/DatabaseSlots.swift":
+            "Lets one test continue if all wait for each other.",
         "Sources/TidelineTestKit/Waiting.swift":
             "Lets a test wait until other tasks have done something, for a limited time.",
         "Sources/TidelineTestKit/SmallDisk.swift":

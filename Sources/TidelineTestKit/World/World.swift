@@ -109,7 +109,7 @@ public struct World: Sendable {
                     lostRows: plan.lostRows.indices.contains(index) ? plan.lostRows[index] : .ask,
                     signIn: plan.expires ? WorldSignIn(time, seed: seed) : nil,
                     // Also without a story, so that tasks take the same turns in both cases.
-                    network: ToldTransport(inner: network, who: name, story: story),
+                    network: StoryTransport(inner: network, who: name, story: story),
                     insists: { recorder.insists(name, on: $0) },
                     deletes: { recorder.deletes($0, by: name) },
                     transactions: recorder.transactions,
@@ -143,16 +143,16 @@ public struct World: Sendable {
         story?.tell("the world", "is without faults from here on")
         // Late duplicates are still on their way: they arrive before the world is judged.
         try await time.sleep(.seconds(60))
-        let judge = WorldJudge(
+        let checker = InvariantChecker(
             plan: plan,
             devices: devices,
             recorder: recorder,
             server: server,
             time: time
         )
-        try await judge.checkPoisoned()
-        try await judge.settle()
-        let report = try await judge.judge()
+        try await checker.checkPoisoned()
+        try await checker.settle()
+        let report = try await checker.judge()
         for device in devices { try await device.stop() }
         return report
     }

@@ -26,7 +26,7 @@ final class WorldStory: Sendable {
 }
 
 /// A device's network that adds each request and its answer to the story.
-struct ToldTransport: Transport {
+struct StoryTransport: Transport {
     let inner: any Transport
     let who: String
     let story: WorldStory?

@@ -1,5 +1,5 @@
-// WriteRoomTests: the rows in responses to writes, and the memory for responses: a write whose response does not fit
-// into the memory is not executed until it does.
+// WriteReservationTests: the rows in responses to writes, and the memory for responses. A write whose response does not
+// fit into the memory is not executed until it does.
 
 import Foundation
 import Synchronization
@@ -9,7 +9,7 @@ import TidelineServerCore
 import TidelineServerSQLite
 import TidelineTestKit
 
-@Suite struct WriteRoomTests {
+@Suite struct WriteReservationTests {
     private static let text = String(repeating: "x", count: 100_000)
 
     /// A large row `a` and a small one `b`.

@@ -6,7 +6,7 @@ import Testing
 import Tideline
 import TidelineTestKit
 
-@Suite struct WorldTests {
+@Suite struct SimulationTests {
     /// The seeds of a run: a single one if TIDELINE_SEED names it.
     static let seeds: [UInt64] = {
         if let text = ProcessInfo.processInfo.environment["TIDELINE_SEED"], let seed = UInt64(text)

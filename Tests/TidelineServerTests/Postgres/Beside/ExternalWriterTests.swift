@@ -11,7 +11,7 @@ import TidelineServerPostgres
 import TidelineTestKit
 
 @Suite(.serialized, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is missing"))
-struct ForeignWriterTests {
+struct ExternalWriterTests {
     /// Two servers with the rows 'a' to 'c', and another program that writes to their database.
     private struct Beside {
         let doors: [Door]

@@ -11,7 +11,7 @@ import TidelineServerPostgres
 import TidelineTestKit
 
 @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
-struct KeptStatementTests {
+struct StatementCacheTests {
     private func connection(
         _ url: String? = nil,
         for age: Duration = .seconds(3600)

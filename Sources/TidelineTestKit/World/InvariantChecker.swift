@@ -1,9 +1,9 @@
-// WorldJudge: the end of a world: all devices sync without faults, and the guarantees are checked.
+// InvariantChecker: the end of a world: all devices sync without faults, and the guarantees are checked.
 
 import Tideline
 import TidelineCore
 
-struct WorldJudge {
+struct InvariantChecker {
     let plan: WorldPlan
     let devices: [WorldDevice]
     let recorder: ServerRecorder

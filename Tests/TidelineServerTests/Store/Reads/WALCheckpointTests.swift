@@ -5,7 +5,7 @@ import Testing
 import TidelineServerCore
 import TidelineServerSQLite
 
-@Suite struct LogKeeperTests {
+@Suite struct WALCheckpointTests {
     /// 300 pages of 1000 bytes: copied from 100 on, long reads wait from 150 on.
     private final class Keeper {
         private var keeper = LogKeeper(bytesMax: 300_000, pageBytes: 976)

@@ -1,4 +1,4 @@
-// CareTests: an operator's work with files: restore, purge-tombstones, inspect.
+// MaintenanceTests: an operator's work with files: restore, purge-tombstones, inspect.
 
 import Foundation
 import Testing
@@ -6,7 +6,7 @@ import Tideline
 import TidelineSQLite
 
 extension ProcessTests {
-    struct CareTests {
+    struct MaintenanceTests {
         private static func tideline(
             _ workspace: Workspace,
             _ words: String...

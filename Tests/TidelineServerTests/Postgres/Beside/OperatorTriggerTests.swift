@@ -11,7 +11,7 @@ import TidelineServerPostgres
 import TidelineTestKit
 
 @Suite(.serialized, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is missing"))
-struct OthersTriggerTests {
+struct OperatorTriggerTests {
     private static let note = TableDefinition(
         "Note",
         columns: [
@@ -28,7 +28,7 @@ struct OthersTriggerTests {
 
         init(softDelete: Bool = true) async throws {
             url = try PostgresCluster.shared().database()
-            var tables = [Door.todo, OthersTriggerTests.note]
+            var tables = [Door.todo, OperatorTriggerTests.note]
             for place in tables.indices { tables[place].softDelete = softDelete }
             var doors: [Door] = []
             let clock = TestClock()
