@@ -46,9 +46,9 @@ struct CommitOrderTests {
                 let (moment, pause) = (random.next() % 200, 150 + random.next() % 200)
                 try await onThread {
                     Thread.sleep(forTimeInterval: Double(moment) / 1000)
-                    try standby.lag()
+                    try standby.pauseReplay()
                     Thread.sleep(forTimeInterval: Double(pause) / 1000)
-                    try standby.followAgain()
+                    try standby.resumeReplay()
                 }
             }
         }
