@@ -25,7 +25,7 @@ import TidelineTestKit
     }
 
     /// Batches that read reserve memory for what they have read, and none for the rest; writes and pages of other
-    /// callers get their reservations meanwhile.
+    /// callers get their reservations in the meantime.
     @Test(.timeLimit(.minutes(10)))
     func noCallerWaitsForBatchesThatRead() async throws {
         let traffic = ServerTraffic(answersBytesMax: 8 << 20)

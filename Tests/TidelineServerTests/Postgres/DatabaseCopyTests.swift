@@ -60,7 +60,7 @@ struct DatabaseCopyTests {
         )
     }
 
-    /// What a device has stored about the database.
+    /// The data that a device has stored about the database.
     private struct Device {
         /// Delta links, some from before there were rows.
         var links: [String] = []
@@ -327,7 +327,7 @@ struct DatabaseCopyTests {
             }
             let back = ServerConfiguration.Database.sqlite(path: directory + "/back.db")
             #expect(throws: DatabaseError.self) { try ServerDatabase.copy(from: target, to: back) }
-            // Rows that were written to the source meanwhile are not in the copy.
+            // Rows that were written to the source during the copy are not in the copy.
             let other = try await Door([Door.todo], path: file)
             #expect(await other.send("POST", "/tables/TodoItem", #"{"id":"b"}"#).status == 201)
             await other.store.stop()

@@ -93,7 +93,7 @@ import TidelineTestKit
         #expect(error.status == 503)
     }
 
-    /// The batches behind a full transaction are committed by the next one, also if others were rejected before.
+    /// The batches after a full transaction are committed by the next one, even if earlier ones were rejected.
     @Test func theRestOfAFullTransactionIsCommittedByTheNext() async throws {
         let engine = engine()
         let ids = ["a", "broken 1", "full", "b", "c", "broken 2"]

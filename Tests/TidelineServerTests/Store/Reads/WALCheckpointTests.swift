@@ -104,7 +104,7 @@ import TidelineServerSQLite
         #expect(keeper.longReadBegins())
     }
 
-    /// A long read that started meanwhile was in the way, not another program.
+    /// A long read that started in the meantime blocked the checkpoint, not another program.
     @Test func aReadThatStartedMeanwhileIsNotAnotherProgram() {
         let keeper = Keeper(pages: 120)
         #expect(keeper.next() == .copy)
