@@ -11,8 +11,8 @@ import TidelineServerSQLite
     /// Counts the commits in a write-ahead log: frames that contain the size of the database after the commit.
     private static func commits(_ database: String) throws -> Int {
         let log = Array(try Data(contentsOf: URL(filePath: database + "-wal")))
-        func number(_ place: Int) -> Int {
-            log[place..<place + 4].reduce(0) { $0 << 8 | Int($1) }
+        func number(_ offset: Int) -> Int {
+            log[offset..<offset + 4].reduce(0) { $0 << 8 | Int($1) }
         }
         guard log.count > 32 else { return 0 }
         let frameBytes = 24 + number(8)

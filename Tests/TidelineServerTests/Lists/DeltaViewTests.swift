@@ -341,22 +341,22 @@ import TidelineServerSQLite
         }
         for _ in 0..<12 {
             for _ in 0..<chance.below(12) { try await write() }
-            for place in pullers.indices where chance.below(3) > 0 {
+            for index in pullers.indices where chance.below(3) > 0 {
                 var budget = 3
-                try await pullers[place].puller.pull(pullers[place].query) { _ in
+                try await pullers[index].puller.pull(pullers[index].query) { _ in
                     guard budget > 0 else { return }
                     budget -= 1
                     try await write()
                 }
             }
         }
-        for place in pullers.indices {
-            let query = pullers[place].query
-            try await pullers[place].puller.pull(query)
+        for index in pullers.indices {
+            let query = pullers[index].query
+            try await pullers[index].puller.pull(query)
             // Without the page limit, which would limit the list here.
             let whole = query.split(separator: "&").filter { !$0.hasPrefix("$top") }
-            let fresh = try await pullers[place].puller.fresh(whole.joined(separator: "&"))
-            #expect(pullers[place].puller.rows == fresh, "seed \(seed), \(query)")
+            let fresh = try await pullers[index].puller.fresh(whole.joined(separator: "&"))
+            #expect(pullers[index].puller.rows == fresh, "seed \(seed), \(query)")
         }
     }
 }

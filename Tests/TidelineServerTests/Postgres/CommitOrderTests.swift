@@ -225,8 +225,8 @@ private struct Overlap {
                 last = max(last, end)
                 stamps = []
             } else if line.hasPrefix("table public.\"TodoItem\":"),
-                let place = line.range(of: " version[bigint]:"),
-                let stamp = Int64(line[place.upperBound...].prefix { $0.isNumber }), stamp > 0
+                let prefix = line.range(of: " version[bigint]:"),
+                let stamp = Int64(line[prefix.upperBound...].prefix { $0.isNumber }), stamp > 0
             {
                 stamps.append(stamp)
             }
@@ -273,11 +273,11 @@ private struct Overlap {
             """
         for write in 0..<Self.writes / 2 {
             var ids: [String: String] = [:]
-            for place in 0...random.next() % 3 {
+            for index in 0...random.next() % 3 {
                 let isNew = random.next() % 3 != 0
                 let owner = owner(&random)
                 let shared = "shared-\(owner)-\(random.next() % 5)"
-                ids[isNew ? "f\(number)-\(write)-\(place)" : shared] = owner
+                ids[isNew ? "f\(number)-\(write)-\(index)" : shared] = owner
             }
             // All transactions use one order: they wait for each other, but without a deadlock.
             try retrying(connection) {

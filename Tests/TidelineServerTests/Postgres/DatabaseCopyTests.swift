@@ -261,11 +261,11 @@ struct DatabaseCopyTests {
         device.named[name] = made.text
         let gone = await door.send("POST", "/tables/Gone", #"{"id":"\#(name)"}"#)
         #expect(gone.status == 201)
-        for (place, link) in device.links.enumerated() {
-            let id = place % 2 == 0 ? made.row["id"] as? String ?? "" : name
+        for (index, link) in device.links.enumerated() {
+            let id = index % 2 == 0 ? made.row["id"] as? String ?? "" : name
             let ids = await Self.pages(link, door).ids
             #expect(ids.count(where: { $0 == id }) == 1)
-            #expect(place % 2 == 1 || ids.contains("x0"))
+            #expect(index % 2 == 1 || ids.contains("x0"))
         }
         try await Self.link(to: "Thing", door, &device)
         try await Self.link(to: "Gone", door, &device)

@@ -37,7 +37,7 @@ import TidelineTestKit
         }
         try await until { isBusy.isSet }
         var tasks: [Task<[GroupOutcome], any Error>] = []
-        for (place, id) in ids.enumerated() {
+        for (index, id) in ids.enumerated() {
             tasks.append(
                 Task {
                     let write = WriteBatch.Write(WriteOperation(.insert, id: id), in: table)
@@ -47,7 +47,7 @@ import TidelineTestKit
                     )
                 }
             )
-            try await until { engine.queue.length == place + 1 }
+            try await until { engine.queue.length == index + 1 }
         }
         try await body()
         mayGoOn.signal()

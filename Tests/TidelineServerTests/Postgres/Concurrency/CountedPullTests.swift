@@ -78,8 +78,8 @@ struct CountedPullTests {
 
     private static func writeExternally(_ script: String, _ number: Int?, _ url: String) {
         #expect(throws: Never.self) {
-            let place = number.map { " WHERE \"id\" = '\(id($0))'" } ?? ""
-            try PostgresConnection(PostgresAddress(url)).execute(script + place)
+            let condition = number.map { " WHERE \"id\" = '\(id($0))'" } ?? ""
+            try PostgresConnection(PostgresAddress(url)).execute(script + condition)
         }
     }
 
