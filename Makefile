@@ -1,27 +1,27 @@
-# The words of this project. Each first installs the system packages that it needs.
+# The targets of this project. Each first installs the system packages that it needs.
 
 SHELL := /bin/bash
 
 # Options of `tideline serve`: make run ARGS='--listen 127.0.0.1:9000'
 ARGS ?=
-# Where the tables are; `postgres` starts a PostgreSQL of its own, in .build/postgres.
+# The database of the tables; `postgres` starts a separate PostgreSQL, in .build/postgres.
 DATABASE ?= sqlite:tideline.db
 
-# Seconds that `make test` may take in all, the build included, on two cores.
+# The maximum duration of `make test`, including the build, in seconds on two cores.
 TEST_LIMIT ?= 2700
 
-# The same of `make check`, which builds three times: as it is, in release mode to count allocations, and for the
-# thread sanitizer.
+# The same for `make check`, which builds three times: in debug mode, in release mode to count allocations, and for
+# the thread sanitizer.
 CHECK_LIMIT ?= 4200
 
-# The seeds of `make simulation`: a count, or the first one and a count.
+# The seeds of `make simulation`: a count, or the first seed and a count.
 SEEDS ?= 10000
 
-# Suites that measure time, one test after the other: other tests would use it up.
+# Suites that measure time. Their tests run one after the other, because other tests would take their processor time.
 DEADLINES := TidelineSyncTests\.SuspensionTests|TidelineServerTests\.(RowLock|TableLock|ReadTurns|SchemaLock)Tests
 
-# What `make cipher` runs: the suites of stores, tables and queues, without the tests that need a server
-# of ours, SQLite's JSON functions or a later ALTER TABLE.
+# The suites that `make cipher` runs: stores, tables and queues, without the tests that need Tideline's server,
+# SQLite's JSON functions or a newer ALTER TABLE.
 CIPHER_SUITES := Account|Attempt|CancelledChange|ChangedModel|ChangedType|Changes|Conflict|Conformance|$\
     CustomPolicy|EncryptedStore|EncryptedStoreSecret|History|HostileUse|InsertMany|KeptAsItCame|LiveQuery|NarrowRead|$\
     Observe|ObserveReach|ODataQuery|OlderRecord|Outcome|Parked|Pull|QueryForms|RowChecksum|SQLiteFile|$\
@@ -31,13 +31,13 @@ CIPHER_SKIPPED := rowsQueueErrorsAndCursorsOutliveAChangeOfTheModel|aModelsColum
     aRowWithoutAChecksumIsUnknown|aFileWithoutAWriteAheadLogIsRejected|anOlderAnswerLeavesTheQuery|$\
     verifyPurgeAndCheckReportTheirProgress|unusualLimitsDoNotTrap|unusualTimesDoNotTrap
 
-# What `make protocol` runs with PostgreSQL below: the recorded transcripts and the tables of cases of the routes.
+# The suites that `make protocol` runs on PostgreSQL: the recorded transcripts and the cases of all routes.
 PROTOCOL := TidelineServerTests\.(Transcript|ProtocolExample|Operation|Status|Head|Datasync|Row|Column|Condition|$\
     Precondition|Repeatability|BodyRule|JSONPatch|MergePolicy|MergeAccess|CommitTimestamp|TableRule|List|Delta|$\
     DeltaView|Function|Pull|Digest|HostileFilter|Batch|BatchAccess|BatchAnswer|BatchRepeat|Owner|CallerQuery|$\
     ConflictHook|Hook|RepeatHook|PageToken)Tests
 
-# How many tests run at a time. All at once they would wait for each other so long that time limits end some of them.
+# The number of tests that run at a time. If all ran together, some would wait so long that they exceed time limits.
 export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH ?= 12
 
 FORMATTED := $(wildcard Sources Tests Examples Benchmarks Package.swift) \
@@ -55,23 +55,23 @@ help:
 	@echo 'make test        build and run all tests'
 	@echo 'make check       format, imports, warnings as errors, rules, documentation, Apple branches, allocations, dashboard, threads'
 	@echo 'make nightly     address sanitizer, 30,000 simulations, SQLCipher, PostgreSQL 18, failover, chaos'
-	@echo 'make cipher      the stores on SQLCipher: encrypted files, and all else on its old SQLite'
-	@echo 'make protocol    transcripts and cases of all routes again, on PostgreSQL; make test has them on SQLite'
-	@echo 'make allocations what operations allocate (ARGS=--record writes the thresholds; ARGS="--stacks create")'
+	@echo 'make cipher      the tests of stores on SQLCipher, with encrypted files and its older SQLite'
+	@echo 'make protocol    transcripts and cases of all routes on PostgreSQL; make test runs them on SQLite'
+	@echo 'make allocations allocations of operations (ARGS=--record writes the thresholds; ARGS="--stacks create")'
 	@echo 'make simulation  10,000 seeded simulations (SEEDS=...), in release mode; also make worlds'
-	@echo 'make demo        two devices and a server, told on the terminal; on a page: ARGS=--page'
-	@echo 'make page        the dashboard in a browser: a person at work beside a device'
-	@echo 'make proxies     the files for nginx and Caddy, tried with the real ones'
-	@echo 'make deb         a Debian package of server and tool, in .build/packages; deb-test tries it'
-	@echo 'make dist        a tarball of them that brings its Swift along; dist-test tries it'
-	@echo 'make litestream  Litestream beside a server that is written to'
+	@echo 'make demo        two devices and a server, on the terminal or on a page (ARGS=--page)'
+	@echo 'make page        tests of the dashboard in a browser, while a device syncs'
+	@echo 'make proxies     tests of the files for nginx and Caddy, with the real programs'
+	@echo 'make deb         a Debian package of server and tool, in .build/packages; deb-test tests it'
+	@echo 'make dist        a tarball of them with the Swift libraries; dist-test tests it'
+	@echo 'make litestream  tests of Litestream with a server that receives writes'
 	@echo 'make failover    kills the primary of PostgreSQL under load, with Patroni and etcd'
-	@echo 'make chaos       kills servers, PostgreSQL and PgBouncer at random under load, and compares what all have'
+	@echo 'make chaos       kills servers, PostgreSQL and PgBouncer at random under load, and compares the results'
 	@echo 'make postgres18  the tests of PostgreSQL on version 18'
 	@echo 'make bench       benchmarks of server and client, in release mode'
 	@echo 'make docs        the documentation of the client as a site, in .build/docs'
 	@echo 'make format      format all sources in place'
-	@echo 'make clean       remove what was built; databases stay'
+	@echo 'make clean       remove build products; databases remain'
 
 run:
 	@scripts/bootstrap $(if $(filter postgres,$(DATABASE)),run-postgres,run)
@@ -115,7 +115,7 @@ nightly:
 	    'failover' '$(MAKE) failover' \
 	    'chaos' '$(MAKE) chaos'
 
-# In a folder of its own: with the trait every module is another. The part of the package that a Mac can build.
+# Uses a separate build folder, because the trait changes every module. Builds only the part that a Mac can build.
 cipher: export TIDELINE_ONLY_CLIENT = 1
 cipher:
 	@scripts/bootstrap cipher
@@ -152,7 +152,7 @@ proxies:
 	swift build -c release --product tideline
 	python3 Tests/Deploy/proxies.py .build/release/tideline $(ARGS)
 
-# ARGS='--version 1.2.3' names another version than the program's own.
+# ARGS='--version 1.2.3' sets a version other than the program's.
 deb dist:
 	@scripts/bootstrap package
 	scripts/package $@ $(ARGS)

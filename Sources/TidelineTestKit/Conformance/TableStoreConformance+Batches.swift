@@ -18,7 +18,7 @@ extension TableStoreConformance {
             try probe.expect(found, ["done", "done", "refused 0", "refused 0"], "the outcomes")
             try probe.expect(try await probe.text("a"), .text("two"), "the row")
         },
-        Check("a group is executed completely or not at all, independent of others") { probe in
+        Check("a group is executed completely or not at all, and other groups continue") { probe in
             try await probe.insert("taken")
             let outcomes = try await probe.store.write(
                 WriteBatch([
