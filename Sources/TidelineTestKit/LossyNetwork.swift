@@ -38,7 +38,7 @@ public struct NetworkFaults: Sendable, Hashable {
     /// Whether a gateway drops the `Prefer` header of every request, so that a batch ends at its first
     /// failure.
     public var dropsPrefer = false
-    /// The size in bytes of the largest body, in either direction; a larger one breaks the connection; nil if unlimited.
+    /// The largest body in bytes, in either direction; a larger one breaks the connection; nil if unlimited.
     public var bytesMax: Int?
     /// The maximum delay in each direction.
     public var delayMax: Duration = .zero
