@@ -36,9 +36,9 @@ CIPHER_SKIPPED := rowsQueueErrorsAndCursorsOutliveAChangeOfTheModel|aModelsColum
 
 # The tests of `make protocol` on PostgreSQL: the recorded transcripts and the tables of cases of the routes.
 PROTOCOL := TidelineServerTests\.(Transcript|ProtocolExample|Operation|Status|Head|Datasync|Row|Column|Condition|$\
-    Precondition|Repeatability|BodyRule|JSONPatch|MergePolicy|MergeAccess|Stamp|TableRule|List|Delta|DeltaView|$\
-    Function|Pull|Digest|HostileFilter|Batch|BatchAccess|BatchAnswer|BatchRepeat|Owner|CallerQuery|ConflictHook|$\
-    Hook|RepeatHook|PageToken)Tests
+    Precondition|Repeatability|BodyRule|JSONPatch|MergePolicy|MergeAccess|CommitTimestamp|TableRule|List|Delta|$\
+    DeltaView|Function|Pull|Digest|HostileFilter|Batch|BatchAccess|BatchAnswer|BatchRepeat|Owner|CallerQuery|$\
+    ConflictHook|Hook|RepeatHook|PageToken)Tests
 
 # The maximum number of concurrent tests. Without it the tests delay each other until some reach their time limits.
 export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH ?= 12
@@ -86,10 +86,10 @@ test:
 	@scripts/timed --limit $(TEST_LIMIT) \
 	    'packages' 'scripts/bootstrap test' \
 	    'build' 'swift build --build-tests' \
-	    'tests' '$(TEST) --skip "WorldTests|^(Integration|TidelineHTTP|TidelineTransport)Tests\.|$(DEADLINES)" $(call report,units)' \
+	    'tests' '$(TEST) --skip "SimulationTests|^(Integration|TidelineHTTP|TidelineTransport)Tests\.|$(DEADLINES)" $(call report,units)' \
 	    'deadlines' '$(TEST) --no-parallel --filter "$(DEADLINES)" $(call report,deadlines)' \
 	    'sockets' '$(TEST) --filter "^(TidelineHTTP|TidelineTransport)Tests\." $(call report,sockets)' \
-	    'worlds' '$(TEST) --filter WorldTests $(call report,worlds)' \
+	    'simulations' '$(TEST) --filter SimulationTests $(call report,simulations)' \
 	    'integration' '$(TEST) --filter "^IntegrationTests\." $(call report,integration)'
 
 check:

@@ -1,11 +1,10 @@
-// BatchChanges: the changes that a bad network, or a gateway, makes to a batch and its answer.
+// BatchChanges: the changes that a bad network or a gateway makes to a batch and its response.
 
 import Foundation
 import Tideline
 
 enum BatchChanges {
-    /// A batch of which only the first requests are come to: so many tenths of them, and no group in
-    /// parts.
+    /// Returns a batch with only the first tenths of its requests; an atomic group is never split.
     static func cut(_ request: TransportRequest, _ tenths: Int) -> TransportRequest {
         changed(request, "requests") { requests in
             let count = requests.count * tenths / 10
@@ -13,29 +12,29 @@ enum BatchChanges {
         }
     }
 
-    /// A batch without the request at so many tenths of it, and the refusals that are its answer and
-    /// that of the others of its group.
+    /// Returns a batch without the request at the given tenths and without the rest of its atomic group,
+    /// and the rejections that are their responses.
     static func withoutOne(
         _ request: TransportRequest,
         _ tenths: Int
-    ) -> (TransportRequest, refusals: [[UInt8]]) {
-        var refusals: [[UInt8]] = []
+    ) -> (TransportRequest, rejections: [[UInt8]]) {
+        var rejections: [[UInt8]] = []
         let rest = changed(request, "requests") { requests in
             guard !requests.isEmpty else { return }
-            let place = requests.count * tenths / 10
-            let group = group(at: place, of: requests)
-            refusals = group.compactMap { member in
-                member == place
+            let index = requests.count * tenths / 10
+            let group = group(at: index, of: requests)
+            rejections = group.compactMap { member in
+                member == index
                     ? answer(to: requests[member], status: 403)
                     : answer(to: requests[member], status: 424, body: #"{"code":"groupFailed"}"#)
             }
             requests.removeSubrange(group)
         }
-        return (rest, refusals)
+        return (rest, rejections)
     }
 
-    /// A batch without the requests that `rejects` names a response for, and without the rest of their
-    /// atomic groups, and the responses to all of these.
+    /// Returns a batch without the requests that `rejects` returns a response for and without the rest
+    /// of their atomic groups, and the responses to all of these.
     static func without(
         _ request: TransportRequest,
         where rejects: (_ method: String, _ target: String, _ body: [UInt8]?) -> (
@@ -76,14 +75,14 @@ enum BatchChanges {
         return rejects(method, target, members["body"])
     }
 
-    /// Returns the positions of the group of a request; only its own if it has no group.
-    private static func group(at place: Int, of requests: [[UInt8]]) -> Range<Int> {
-        func name(_ place: Int) -> [UInt8]? {
-            requests.indices.contains(place)
-                ? JSONPieces.members(requests[place])?["atomicityGroup"] : nil
+    /// Returns the indices of the atomic group of a request; only its own index if it has no group.
+    private static func group(at index: Int, of requests: [[UInt8]]) -> Range<Int> {
+        func name(_ index: Int) -> [UInt8]? {
+            requests.indices.contains(index)
+                ? JSONPieces.members(requests[index])?["atomicityGroup"] : nil
         }
-        guard let group = name(place) else { return place..<place + 1 }
-        var range = place..<place + 1
+        guard let group = name(index) else { return index..<index + 1 }
+        var range = index..<index + 1
         while name(range.lowerBound - 1) == group {
             range = range.lowerBound - 1..<range.upperBound
         }
@@ -91,19 +90,19 @@ enum BatchChanges {
         return range
     }
 
-    /// The answer to a batch, with those to more requests.
+    /// Returns the response to a batch with the responses to more requests.
     static func adding(_ answers: [[UInt8]], to response: TransportResponse) -> TransportResponse {
         answers.isEmpty ? response : changed(response) { $0 += answers }
     }
 
-    /// The answer to a batch where one success has no row.
+    /// Returns the response to a batch in which one success has no row.
     static func emptyingOne(_ response: TransportResponse, _ tenths: Int) -> TransportResponse {
         changed(response) { answers in
             guard !answers.isEmpty else { return }
-            let place = answers.count * tenths / 10
-            let status = JSONPieces.members(answers[place])?["status"] ?? []
+            let index = answers.count * tenths / 10
+            let status = JSONPieces.members(answers[index])?["status"] ?? []
             guard ["200", "201"].contains(String(decoding: status, as: UTF8.self)) else { return }
-            answers[place] = answer(to: answers[place], status: 204) ?? answers[place]
+            answers[index] = answer(to: answers[index], status: 204) ?? answers[index]
         }
     }
 

@@ -1,16 +1,16 @@
-// InProcessEvents: `GET /$events` of a server in this process, as a client reads it from a socket.
+// InProcessEvents: the response to `GET /$events` of a server in this process, as a client reads it from a socket.
 
 import Synchronization
 import Tideline
 import TidelineServerCore
 
-/// One listener, with a feed of its own as an event loop has it.
+/// A listener to events, with its own feed, like that of an event loop.
 final class InProcessEvents: Sendable {
     private struct State {
         var feed: EventFeed
         var listener: EventListener
 
-        /// The events that are due.
+        /// Returns the bytes of the pending events.
         mutating func next() -> [UInt8] {
             listener.mark(feed.refresh())
             var bytes: [UInt8] = []
@@ -22,14 +22,14 @@ final class InProcessEvents: Sendable {
     private let state = Mutex<State?>(nil)
     private let pieces: AsyncThrowingStream<[UInt8], any Error>.Continuation
 
-    /// Begins to listen; releasing the bytes ends that.
+    /// Starts a listener, which ends when the returned bytes are released.
     static func bytes(
         of stream: EventStream,
         on board: EventBoard
     ) -> AsyncThrowingStream<[UInt8], any Error> {
         let (bytes, pieces) = AsyncThrowingStream<[UInt8], any Error>.makeStream()
         let events = InProcessEvents(pieces)
-        let feed = board.attach { [weak events] in events?.tell() }
+        let feed = board.attach { [weak events] in events?.send() }
         let listener = stream.listener(feed)
         pieces.onTermination = { _ in
             board.detach(feed)
@@ -37,7 +37,7 @@ final class InProcessEvents: Sendable {
         }
         pieces.yield(listener.opening(feed.stamps))
         events.state.withLock { $0 = State(feed: feed, listener: listener) }
-        events.tell()
+        events.send()
         return bytes
     }
 
@@ -45,7 +45,7 @@ final class InProcessEvents: Sendable {
         self.pieces = pieces
     }
 
-    private func tell() {
+    private func send() {
         let bytes = state.withLock { $0?.next() ?? [] }
         if !bytes.isEmpty { pieces.yield(bytes) }
     }

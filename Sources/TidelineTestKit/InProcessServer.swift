@@ -1,4 +1,4 @@
-// InProcessServer: a whole server without a socket: the handler and its tables in memory.
+// InProcessServer: a server without a socket: the request handler, with its tables in memory.
 
 public import Foundation
 import Tideline
@@ -24,8 +24,8 @@ public struct InProcessServer: Sendable {
     ///
     /// - Parameters:
     ///   - tables: The tables.
-    ///   - hooks: Code around the operations on them, by table.
-    ///   - endpoints: The endpoints that it serves under `/api`.
+    ///   - hooks: The hooks of the tables, by table name.
+    ///   - endpoints: The custom endpoints under `/api`.
     /// - Throws: If the tables cannot be created.
     public init(
         tables: [TableDefinition],
@@ -67,6 +67,6 @@ public struct InProcessServer: Sendable {
 
     private static let address = URL(string: "http://localhost") ?? URL(filePath: "/")
 
-    /// Carries a client's requests into this server.
+    /// A transport that sends a client's requests to this server.
     public var transport: InProcessTransport { InProcessTransport(handler) }
 }

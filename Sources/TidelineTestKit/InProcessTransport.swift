@@ -1,23 +1,23 @@
-// InProcessTransport: the server's handler as a client's transport, without a socket.
+// InProcessTransport: a client transport that calls a server's request handler, without a socket.
 
 import Foundation
 public import Tideline
 import TidelineCore
 package import TidelineServerCore
 
-/// Carries requests straight into a server's handler.
+/// A client transport that calls a server's request handler directly.
 ///
-/// Method, path, query, headers and bodies are what a socket would carry, and so are the events of
-/// `GET /$events`, but for the comments that keep a connection alive.
+/// Method, path, query, headers, bodies, and the events of `GET /$events` are the same as over a
+/// socket, except for the comments that keep a connection alive.
 public struct InProcessTransport: Transport {
     private let handler: RequestHandler
 
-    /// A transport to this handler.
+    /// Creates a transport to a request handler.
     package init(_ handler: RequestHandler) {
         self.handler = handler
     }
 
-    /// Hands the request in and gives the answer back.
+    /// Calls the handler and returns its response.
     public func send(_ request: TransportRequest) async throws -> TransportResponse {
         let response = await answer(request)
         return TransportResponse(
@@ -27,7 +27,7 @@ public struct InProcessTransport: Transport {
         )
     }
 
-    /// Hands the request in and gives the answer back while it comes.
+    /// Calls the handler and returns its response as a stream.
     public func stream(_ request: TransportRequest) async throws -> TransportStream {
         let response = await answer(request)
         var bytes = AsyncThrowingStream<[UInt8], any Error> { pieces in

@@ -1,18 +1,18 @@
-// JSONPieces: an object or an array as the texts of its parts, taken apart and put together.
+// JSONPieces: splits a JSON object or array into the texts of its members or elements, and joins them.
 
 import TidelineCore
 
 enum JSONPieces {
-    /// A member of an object; the value is its text as it stands.
+    /// A member of an object, with the unchanged text of its value.
     struct Member: Sendable {
         var name: String
         var value: [UInt8]
     }
 
-    /// How deep values may be nested beyond what columns allow: a batch holds rows.
+    /// The levels that values may be nested deeper than columns allow, because a batch contains rows.
     private static let outside = 8
 
-    /// Returns nil if the text is not an object.
+    /// Returns the members of an object; nil if the text is not an object.
     static func members(_ text: [UInt8]) -> [Member]? {
         text.withUnsafeBufferPointer { bytes in
             var reader = JSONReader(bytes, outside: outside)
@@ -32,7 +32,7 @@ enum JSONPieces {
         }
     }
 
-    /// Returns nil if the text is not an array.
+    /// Returns the elements of an array; nil if the text is not an array.
     static func elements(_ text: [UInt8]) -> [[UInt8]]? {
         text.withUnsafeBufferPointer { bytes in
             var reader = JSONReader(bytes, outside: outside)
@@ -51,7 +51,7 @@ enum JSONPieces {
         }
     }
 
-    /// Returns the content of a string; nil if the value is not one.
+    /// Returns the content of a string; nil if the value is not a string.
     static func text(_ value: [UInt8]) -> String? {
         value.withUnsafeBufferPointer { bytes in
             var reader = JSONReader(bytes)
@@ -63,8 +63,8 @@ enum JSONPieces {
     static func object(_ members: [Member]) -> [UInt8] {
         var writer = JSONWriter()
         writer.byte("{")
-        for (place, member) in members.enumerated() {
-            if place > 0 { writer.byte(",") }
+        for (index, member) in members.enumerated() {
+            if index > 0 { writer.byte(",") }
             writer.string(member.name)
             writer.byte(":")
             writer.raw(member.value)
@@ -83,8 +83,8 @@ extension [JSONPieces.Member] {
     subscript(name: String) -> [UInt8]? {
         get { first { $0.name == name }?.value }
         set {
-            guard let place = firstIndex(where: { $0.name == name }) else { return }
-            if let newValue { self[place].value = newValue } else { remove(at: place) }
+            guard let index = firstIndex(where: { $0.name == name }) else { return }
+            if let newValue { self[index].value = newValue } else { remove(at: index) }
         }
     }
 }

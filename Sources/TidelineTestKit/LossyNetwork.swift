@@ -1,4 +1,4 @@
-// LossyNetwork: a transport that drops, duplicates and delays requests, by a seed.
+// LossyNetwork: a transport that drops, duplicates and delays requests, drawn from a seed.
 
 import Foundation
 import Synchronization
@@ -6,47 +6,47 @@ public import Tideline
 import TidelineCore
 import TidelineServerCore
 
-/// The faults of a network, in percent of the requests.
+/// The faults of a network; most are percentages of the requests.
 public struct NetworkFaults: Sendable, Hashable {
-    /// The request is lost: nothing arrives, and the caller sees a lost connection.
+    /// The request is lost: it does not reach the server, and the caller loses the connection.
     public var dropRequest = 0
-    /// The request arrives, its answer is lost.
+    /// The request reaches the server, but its response is lost.
     public var dropAnswer = 0
-    /// The request arrives twice; the second time immediately or much later.
+    /// The request reaches the server twice, the second time immediately or much later.
     public var double = 0
-    /// The caller gives up, but the request still arrives later.
+    /// The caller loses the connection, but the request reaches the server later.
     public var late = 0
-    /// The server seems busy: 503 without an effect.
+    /// The response is 503, and the request does not reach the server.
     public var busy = 0
-    /// A write is rejected before it arrives: 403 without an effect.
+    /// A gateway rejects a write with 403, and it does not reach the server.
     public var refuse = 0
-    /// A write is done, and the answer says so without the row: 204.
+    /// A write succeeds, but its response is 204 without the row.
     public var empty = 0
-    /// Only the first requests of a batch arrive, and the answer is lost.
+    /// Only the first requests of a batch reach the server, and the response is lost.
     public var cut = 0
-    /// One request of a batch is rejected, 403, and does not arrive.
+    /// One request of a batch is rejected with 403, and does not reach the server.
     public var refuseOne = 0
-    /// One request of a batch is done, and its answer says so without the row: 204.
+    /// One request of a batch succeeds, but its response is 204 without the row.
     public var emptyOne = 0
-    /// A link to changes is one of another state of the database, as after a restore.
+    /// A delta link has another epoch, as after a restore of the server's database.
     public var otherEpoch = 0
-    /// A gateway answers with a page of its own, on any route, and nothing arrives.
+    /// A gateway responds with a page of its own, and the request does not reach the server.
     public var page = 0
-    /// Whether such a page may be a success without a body, which only a server that names the
-    /// requests it has done lets a device recognize.
+    /// Whether such a page may be a success without a body; a device recognizes it only if the server
+    /// confirms the idempotency key in each response.
     public var allowsEmptySuccess = false
-    /// Whether something in between drops the `Prefer` field of every request, so that a batch ends at its
-    /// first failure.
+    /// Whether a gateway drops the `Prefer` header of every request, so that a batch ends at its first
+    /// failure.
     public var dropsPrefer = false
-    /// The bytes of a body, in either direction, from which on the link breaks; nil for none.
+    /// The largest body in bytes, in either direction; a larger one breaks the connection; nil if unlimited.
     public var bytesMax: Int?
-    /// The longest delay of each way.
+    /// The maximum delay in each direction.
     public var delayMax: Duration = .zero
 
     /// A network without faults.
     public init() {}
 
-    /// A bad network: each of the faults often.
+    /// A bad network, with frequent faults.
     public static let bad: NetworkFaults = {
         var faults = NetworkFaults()
         faults.dropRequest = 8
@@ -85,10 +85,11 @@ public final class LossyNetwork: Transport {
         case busy
         case refuse
         case empty
-        /// So many of ten.
+        /// Only the first tenths of a batch reach the server.
         case cut(Int)
-        /// The request at so many tenths of a batch.
+        /// The request at the given tenths of a batch is rejected.
         case refuseOne(Int)
+        /// The response to the request at the given tenths of a batch has no row.
         case emptyOne(Int)
         case otherEpoch
         case page(GatewayPage)
@@ -98,14 +99,14 @@ public final class LossyNetwork: Transport {
     private let time: VirtualTime
     private let state: Mutex<State>
 
-    /// Puts faults in front of `inner`.
+    /// Creates a network with faults in front of `inner`.
     public init(_ inner: any Transport, time: VirtualTime, seed: UInt64, faults: NetworkFaults) {
         self.inner = inner
         self.time = time
         state = Mutex(State(generator: SeededGenerator(seed: seed), faults: faults))
     }
 
-    /// Replaces the faults, for instance by none.
+    /// Replaces the faults, for example with none.
     public func set(_ faults: NetworkFaults) {
         state.withLock { $0.faults = faults }
     }
@@ -148,10 +149,10 @@ public final class LossyNetwork: Transport {
             try await time.sleep(after)
             throw Self.lost
         case .refuseOne(let tenths):
-            let (rest, refusals) = BatchChanges.withoutOne(request, tenths)
+            let (rest, rejections) = BatchChanges.withoutOne(request, tenths)
             let answer = try await inner.send(rest)
             try await time.sleep(after)
-            return BatchChanges.adding(refusals, to: answer)
+            return BatchChanges.adding(rejections, to: answer)
         case .emptyOne(let tenths):
             let answer = try await inner.send(request)
             try await time.sleep(after)
@@ -186,7 +187,7 @@ public final class LossyNetwork: Transport {
         return answer
     }
 
-    /// Opens a stream, whose connection breaks after a while if the network is bad.
+    /// Opens a stream, whose connection breaks after some time if responses are lost.
     public func stream(_ request: TransportRequest) async throws -> TransportStream {
         let (before, life, page) = state.withLock { state in
             let most = state.faults.delayMax.milliseconds
@@ -228,7 +229,7 @@ public final class LossyNetwork: Transport {
         outcomeIsUnknown: true
     )
 
-    /// A link to changes as one that was made before the database was restored.
+    /// Returns a request for a delta link of another epoch, as from before a restore of the database.
     private static func ofAnotherEpoch(_ request: TransportRequest) -> TransportRequest {
         guard let query = request.url.query(percentEncoded: true),
             let name = query.firstRange(of: "deltatoken="),

@@ -1,4 +1,4 @@
-// MemoryStore: a local store in memory: the second store there is, and the disk of the worlds.
+// MemoryStore: a local store in memory, and the disk of some simulated devices.
 
 import Synchronization
 public import Tideline
@@ -6,14 +6,14 @@ public import TidelineCore
 
 /// A local store in memory.
 ///
-/// It keeps every promise of ``LocalStore`` but the survival of the process. A transaction works on
-/// a copy, which becomes the state when it ends.
+/// It meets every requirement of ``LocalStore``, except that its content is lost with the process. A transaction works
+/// on a copy, which becomes the state when the transaction ends.
 public final class MemoryStore: LocalStore {
     private struct Table: Sendable {
         var schema: TableSchema
         var rows: [MemoryKey: Row] = [:]
 
-        /// The row with null in the columns that it lacks.
+        /// Returns the row with null in its missing columns.
         func filled(_ row: Row) -> Row {
             var whole = row
             for column in schema.systemColumns + schema.columns where whole[column.name] == nil {
@@ -32,10 +32,10 @@ public final class MemoryStore: LocalStore {
 
     private let state = Mutex(State())
 
-    /// An empty store.
+    /// Creates an empty store.
     public init() {}
 
-    /// Makes the tables that are missing.
+    /// Creates the missing tables.
     public func open(tables: [TableSchema]) async throws {
         state.withLock { state in
             for schema in tables {
@@ -47,7 +47,7 @@ public final class MemoryStore: LocalStore {
         }
     }
 
-    /// Runs `body` on the present state.
+    /// Runs `body` on the current state.
     public func read<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
     ) async throws -> Result {
@@ -70,7 +70,7 @@ public final class MemoryStore: LocalStore {
         return result
     }
 
-    /// The tables that each transaction changed.
+    /// Publishes the tables that each transaction changed.
     public func changes() -> AsyncStream<Set<String>> {
         AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let id = state.withLock { state in
@@ -84,7 +84,7 @@ public final class MemoryStore: LocalStore {
         }
     }
 
-    /// One transaction; lent to one call and never kept.
+    /// A transaction, which only one call uses.
     private final class Transaction: LocalStoreWriter {
         var tables: [String: Table]
         var changed: Set<String> = []
@@ -133,7 +133,7 @@ public final class MemoryStore: LocalStore {
     }
 }
 
-/// A key; texts are the same when their bytes are, as `Value` compares them.
+/// The key of a row; texts are equal if their bytes are equal, as in `Value`.
 private struct MemoryKey: Hashable, Sendable {
     private let value: Value
 

@@ -1,4 +1,4 @@
-// ProjectFile: files of this project that its own tests read, such as documents.
+// ProjectFile: reads files of this project for its tests, for example documents.
 
 import Foundation
 

@@ -1,4 +1,4 @@
-// SeededGenerator: random numbers that a seed repeats (SplitMix64).
+// SeededGenerator: reproducible random numbers (SplitMix64).
 
 import Synchronization
 
@@ -11,7 +11,7 @@ public struct SeededGenerator: RandomNumberGenerator, Sendable {
         state = seed
     }
 
-    /// The next number.
+    /// Returns the next number.
     public mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var mixed = state
@@ -20,22 +20,22 @@ public struct SeededGenerator: RandomNumberGenerator, Sendable {
         return mixed ^ (mixed >> 31)
     }
 
-    /// True in so many of a hundred cases.
+    /// Returns true with the given probability in percent.
     public mutating func chance(_ percent: Int) -> Bool {
         Int.random(in: 0..<100, using: &self) < percent
     }
 
-    /// A number from 0, less than `count`.
+    /// Returns a number from 0 to `count` - 1.
     package mutating func below(_ count: Int) -> Int { Int.random(in: 0..<count, using: &self) }
 
-    /// One of the choices.
+    /// Returns one of the choices.
     package mutating func pick<T>(_ choices: [T]) -> T { choices[below(choices.count)] }
 
-    /// True in `one` of so many cases.
+    /// Returns true with the probability `one` / `many`.
     package mutating func chance(_ one: Int, in many: Int) -> Bool { below(many) < one }
 }
 
-/// Ids and chances that a seed repeats, for the environment of a client.
+/// Reproducible ids and fractions, for the environment of a client.
 package final class SeededNumbers: Sendable {
     private let generator: Mutex<SeededGenerator>
 
@@ -47,7 +47,7 @@ package final class SeededNumbers: Sendable {
         generator.withLock { Double.random(in: 0..<1, using: &$0) }
     }
 
-    /// A text in the form of a UUID.
+    /// Returns a text in the form of a UUID.
     package func id() -> String {
         generator.withLock { generator in
             let digits = String(generator.next(), radix: 16) + String(generator.next(), radix: 16)

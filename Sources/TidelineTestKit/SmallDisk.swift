@@ -1,4 +1,4 @@
-// SmallDisk: a disk that is soon full, in memory.
+// SmallDisk: a small disk in memory, for tests of a full disk.
 
 import Foundation
 
@@ -6,9 +6,9 @@ import Foundation
 import Glibc
 #endif
 
-/// Disks of a few megabytes, where they may be mounted.
+/// Disks of a few megabytes, if the process is allowed to mount them.
 package enum SmallDisk {
-    /// Whether there may be one here.
+    /// Whether the process is allowed to mount a disk.
     package static let mayMount: Bool = {
         guard let folder = try? makeFolder() else { return false }
         defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -17,7 +17,9 @@ package enum SmallDisk {
         return isMounted
     }()
 
-    /// A small disk, gone when the test ends; `size` as `mount` takes it.
+    /// Calls `body` with the directory of a small disk, which is unmounted afterwards.
+    ///
+    /// `size` is written as in the options of `mount`.
     package static func with(
         size: String = "6m",
         _ body: (String) async throws -> Void
@@ -40,7 +42,7 @@ package enum SmallDisk {
         #endif
     }
 
-    /// It was not mounted.
+    /// The error if the disk cannot be mounted.
     package struct Missing: Error {}
 
     private static func makeFolder() throws -> String {
@@ -55,7 +57,7 @@ package enum SmallDisk {
 
     private static func mount(at folder: String, size: String) -> Bool {
         #if os(Linux)
-        // Not by a program: Foundation's Process reads past a buffer of the C library's.
+        // No program is used, because Foundation's Process reads past the end of a buffer of the C library.
         Glibc.mount("tideline", folder, "tmpfs", 0, "size=\(size)") == 0
         #else
         false
@@ -64,7 +66,7 @@ package enum SmallDisk {
 
     private static func unmount(_ folder: String) {
         #if os(Linux)
-        // Also while a store has files open there.
+        // Unmounts the disk even if a store has open files on it.
         _ = umount2(folder, Int32(MNT_DETACH))
         #endif
     }

@@ -1,4 +1,4 @@
-// Waiting: a condition that becomes true after other tasks have run, with a limit.
+// Waiting: waits until a condition holds, with a time limit.
 
 import Foundation
 
@@ -19,7 +19,7 @@ package func until(
             throw WaitTooLong(place: "\(file):\(line)", limit: limit)
         }
         turns += 1
-        // A loop without a pause keeps threads from other tests that are running.
+        // A loop without a pause would keep other tests from running.
         if turns > 20 { try? await Task.sleep(for: .milliseconds(1)) }
         await Task.yield()
     }

@@ -22,13 +22,13 @@ import TidelineServer
         for _ in 0..<500 { _ = writer.put(Self.line) }
         #expect(writer.lost.current == 600)
         // As soon as there is space, the writer reports how many lines were lost.
-        var told = 0
+        var reported = 0
         var buffer = [UInt8](repeating: 0, count: 4096)
-        while told == 0 {
+        while reported == 0 {
             _ = read(reader, &buffer, buffer.count)
-            told = writer.put(Self.line)
+            reported = writer.put(Self.line)
         }
-        #expect(told > 0 && told <= writer.lost.current)
+        #expect(reported > 0 && reported <= writer.lost.current)
         Thread.detachNewThread {
             var rest = [UInt8](repeating: 0, count: 65_536)
             while read(reader, &rest, rest.count) > 0 {}

@@ -80,13 +80,13 @@ import TidelineTestKit
 
     private func compare(_ call: RecordedCall, _ answer: TransportResponse) {
         let text = String(decoding: answer.body, as: UTF8.self)
-        let place: Comment = "call \(call.number), \(call.title): \(text.prefix(300))"
-        #expect(answer.status == call.status, place)
-        #expect(answer.headers["Link"] == call.answerHeaders["Link"], place)
+        let context: Comment = "call \(call.number), \(call.title): \(text.prefix(300))"
+        #expect(answer.status == call.status, context)
+        #expect(answer.headers["Link"] == call.answerHeaders["Link"], context)
         let tag = answer.headers["ETag"].flatMap { $0.hasPrefix("W/") ? nil : $0 }
-        #expect(tag == call.answerHeaders["ETag"], place)
-        #expect(answer.headers["x-zumo-server-version"] == "node-4.0.3", place)
+        #expect(tag == call.answerHeaders["ETag"], context)
+        #expect(answer.headers["x-zumo-server-version"] == "node-4.0.3", context)
         guard let recorded = call.answerBody else { return }
-        #expect(ComparableJSON.text(text) == ComparableJSON.text(recorded), place)
+        #expect(ComparableJSON.text(text) == ComparableJSON.text(recorded), context)
     }
 }

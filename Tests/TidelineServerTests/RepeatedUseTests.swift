@@ -15,8 +15,8 @@ import TidelineServerSQLite
 
         func take() {
             var mark = 0
-            let place = withUnsafeMutablePointer(to: &mark) { UInt(bitPattern: $0) }
-            depths.withLock { $0.append(place) }
+            let address = withUnsafeMutablePointer(to: &mark) { UInt(bitPattern: $0) }
+            depths.withLock { $0.append(address) }
         }
     }
 

@@ -1,10 +1,10 @@
-// Worlds: runs seeded worlds on all cores, for as many seeds as one likes.
+// Worlds: runs simulations on all cores, for any number of seeds.
 //
 //     swift run -c release worlds [--history | --failing] [FIRST] COUNT
 //
-// A seed that breaks a guarantee is made small and told as a story, and ends the program with 1.
-// `--history` prints a digest of each world, which is the same in every process, and `--failing` the
-// broken guarantee of each seed without a story.
+// If a seed breaks a guarantee, its simulation is shrunk and its events are printed, and the program exits with 1.
+// `--history` prints a digest of each simulation, which is the same in every process. `--failing` prints the broken
+// guarantee of each seed, without shrinking it and without events.
 
 import Foundation
 import Synchronization
@@ -38,11 +38,11 @@ struct Worlds {
         let start = ContinuousClock.now
         let broken = run(first..<(first + count), mode)
         let seconds = (ContinuousClock.now - start) / .seconds(1)
-        print("\(count) worlds from seed \(first) in \(Int(seconds)) s, \(broken) broken")
+        print("\(count) simulations from seed \(first) in \(Int(seconds)) s, \(broken) broken")
         exit(broken == 0 ? 0 : 1)
     }
 
-    /// How many of the seeds break a guarantee.
+    /// Runs the seeds and returns how many break a guarantee.
     private static func run(_ seeds: Range<UInt64>, _ mode: Mode) -> Int {
         let next = Mutex(seeds.lowerBound)
         let broken = Mutex(0)
@@ -70,14 +70,14 @@ struct Worlds {
         return broken.withLock { $0 }
     }
 
-    /// Prints a line at once, also into a file.
+    /// Prints a line without buffering, even if the output is a file.
     private static func show(_ line: String) {
         FileHandle.standardOutput.write(Data((line + "\n").utf8))
     }
 
-    /// Runs a world.
+    /// Runs a simulation.
     ///
-    /// - Returns: What is printed of one that breaks no guarantee.
+    /// - Returns: The line to print if it breaks no guarantee; nil for none.
     private static func line(of seed: UInt64, _ mode: Mode) throws -> String? {
         let world = World(WorldPlan(seed: seed))
         switch mode {

@@ -12,7 +12,7 @@ import Glibc
 struct AppendFileLog: Sendable {
     private let path: String
     private var file: FileHandle
-    /// Where the last whole line ends.
+    /// The offset of the end of the last complete line.
     private var end: UInt64
 
     private static let newline = UInt8(ascii: "\n")
@@ -23,7 +23,7 @@ struct AppendFileLog: Sendable {
         self.path = path
         if !FileManager.default.fileExists(atPath: path) {
             guard FileManager.default.createFile(atPath: path, contents: nil) else {
-                throw Self.failure(path, "it cannot be made")
+                throw Self.failure(path, "it cannot be created")
             }
         }
         guard let file = FileHandle(forUpdatingAtPath: path) else {
@@ -36,7 +36,7 @@ struct AppendFileLog: Sendable {
         while let stop = bytes[start...].firstIndex(of: Self.newline) {
             number += 1
             guard let record = Self.record(bytes[start..<stop]) else {
-                // A kill leaves half a line at the end only.
+                // A kill leaves an incomplete line only at the end.
                 throw Self.failure(path, "line \(number) is damaged. Restore it from a backup")
             }
             try body(record)
@@ -46,7 +46,7 @@ struct AppendFileLog: Sendable {
         if start < bytes.endIndex { try file.truncate(atOffset: end) }
     }
 
-    /// Appends a line; it is on the disk when this returns.
+    /// Appends a line and flushes it to the disk.
     mutating func append(_ record: AppendFileRecord) throws {
         let line = try Self.line(record)
         do {
@@ -55,19 +55,19 @@ struct AppendFileLog: Sendable {
             try file.synchronize()
             end += UInt64(line.count)
         } catch {
-            // The part of it that reached a full disk must not precede the next line.
+            // A part of the line that reached a full disk must not precede the next line.
             try? file.truncate(atOffset: end)
             throw error
         }
     }
 
-    /// Replaces this file with one that has a single line, in one step.
+    /// Atomically replaces this file with one that has a single line.
     mutating func replace(by record: AppendFileRecord) throws {
         let line = try Self.line(record)
         let next = path + "-new"
         guard FileManager.default.createFile(atPath: next, contents: line),
             let file = FileHandle(forUpdatingAtPath: next)
-        else { throw Self.failure(next, "it cannot be made") }
+        else { throw Self.failure(next, "it cannot be created") }
         try file.synchronize()
         guard rename(next, path) == 0 else { throw Self.failure(path, "it cannot be replaced") }
         self.file = file
@@ -87,7 +87,7 @@ struct AppendFileLog: Sendable {
         return try? JSONDecoder().decode(AppendFileRecord.self, from: Data(text))
     }
 
-    /// FNV-1a, in 16 hexadecimal digits.
+    /// Returns the FNV-1a hash in 16 hexadecimal digits.
     private static func sum(_ bytes: Data) -> String {
         let sum = bytes.reduce(14_695_981_039_346_656_037 as UInt64) { sum, byte in
             (sum ^ UInt64(byte)) &* 1_099_511_628_211

@@ -25,7 +25,7 @@ struct AppendFileRecord: Codable, Sendable {
         func ids() throws -> [Value] { try deleted.map { try $0.value() } }
     }
 
-    /// A row: two lists, as names that Swift takes for the same may be two members.
+    /// A row as two lists, because two column names may be equal as Swift strings but have different bytes.
     struct StoredRow: Codable, Sendable {
         var names: [String]
         var values: [StoredValue]
@@ -42,7 +42,7 @@ struct AppendFileRecord: Codable, Sendable {
         }
     }
 
-    /// A value in a form that JSON keeps exactly.
+    /// A value in a form that JSON represents exactly.
     enum StoredValue: Codable, Sendable {
         case null
         case bool(Bool)

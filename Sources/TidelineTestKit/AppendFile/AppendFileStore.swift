@@ -1,7 +1,7 @@
-// AppendFileStore: a local store of another kind than SQL: one file that is only appended to.
+// AppendFileStore: a local store without SQL, in an append-only file.
 //
-// Each line is one transaction, with a checksum in front; the rows are in memory. An example of a
-// store of one's own: AppendFileRecord.swift has what a line says, AppendFileLog.swift the file.
+// Each line is one transaction with a checksum; the rows are in memory. This is an example of a custom store:
+// AppendFileRecord.swift has the content of a line, and AppendFileLog.swift the file.
 
 import Foundation
 import Synchronization
@@ -10,8 +10,8 @@ public import Tideline
 /// A local store in one append-only file, for some thousands of rows.
 ///
 /// A transaction is a line that is on the disk before ``write(_:)`` returns. If a kill or a power
-/// loss left an incomplete last line, the next opening drops it; a damaged line before others is an
-/// error. The file is rewritten when most of it is outdated. Only one process at a time may use it.
+/// loss left an incomplete last line, the next opening removes it; any other damaged line is an error.
+/// The file is rewritten when most of it is outdated. Only one process at a time may use it.
 public final class AppendFileStore: LocalStore {
     private struct State: Sendable {
         var tables: [String: AppendFileTable]
@@ -24,8 +24,8 @@ public final class AppendFileStore: LocalStore {
 
     /// Opens the file, or creates it.
     ///
-    /// - Throws: ``SyncError`` with code `storeFailure` for a file that is damaged or none of these;
-    ///   it is left as it is.
+    /// - Throws: ``SyncError`` with code `storeFailure` if the file is damaged or is not such a store; the file is not
+    ///   changed.
     public init(path: String) throws {
         var tables: [String: AppendFileTable] = [:]
         var changed = 0
@@ -44,7 +44,7 @@ public final class AppendFileStore: LocalStore {
         state = Mutex(State(tables: tables, log: log))
     }
 
-    /// Makes the tables that are missing.
+    /// Creates the missing tables.
     public func open(tables: [TableSchema]) async throws {
         state.withLock { state in
             for schema in tables {
@@ -53,7 +53,7 @@ public final class AppendFileStore: LocalStore {
         }
     }
 
-    /// Runs `body` on the present state.
+    /// Runs `body` on the current state.
     public func read<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
     ) async throws -> Result {
@@ -64,7 +64,7 @@ public final class AppendFileStore: LocalStore {
         return try body(AppendFileTransaction(tables))
     }
 
-    /// Runs `body` on a copy of the state, which replaces it once its line is on the disk.
+    /// Runs `body` on a copy of the state, which replaces the state when its line is on the disk.
     public func write<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result {
@@ -83,7 +83,7 @@ public final class AppendFileStore: LocalStore {
         return result
     }
 
-    /// The tables that each transaction changed; none is dropped if a listener is slow.
+    /// Publishes the tables that each transaction changed; a slow listener misses none.
     public func changes() -> AsyncStream<Set<String>> {
         AsyncStream { continuation in
             let id = state.withLock { state in
@@ -123,7 +123,7 @@ struct AppendFileTable: Sendable {
 
     mutating func put(_ row: Row) { rows[row["id"] ?? .null] = filled(row) }
 
-    /// The row with null in the columns that it lacks.
+    /// Returns the row with null in its missing columns.
     private func filled(_ row: Row) -> Row {
         guard let schema else { return row }
         var whole = row
@@ -136,7 +136,7 @@ struct AppendFileTable: Sendable {
     }
 }
 
-/// One transaction; lent to one call and never kept.
+/// A transaction, which only one call uses.
 final class AppendFileTransaction: LocalStoreWriter {
     private(set) var tables: [String: AppendFileTable]
     private(set) var changes: [AppendFileRecord.Change] = []

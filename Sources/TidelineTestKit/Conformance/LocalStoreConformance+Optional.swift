@@ -1,4 +1,4 @@
-// LocalStoreConformance: the requirements that have default implementations.
+// LocalStoreConformance+Optional: the requirements that have default implementations.
 
 import Foundation
 import Tideline
@@ -16,7 +16,7 @@ extension LocalStoreConformance {
             }
             try probe.expect(rows == [wanted], "\(rows) instead of \(wanted)")
         },
-        Check("a column of a row is changed alone") { probe in
+        Check("one column of a row can be changed") { probe in
             try await probe.put([Sample.row("1"), Sample.row("2")])
             try await probe.store.write { writer in
                 try writer.set("whole", to: 4, ofRow: "1", in: Sample.name)
@@ -30,17 +30,18 @@ extension LocalStoreConformance {
                 "the rows are \(rows)"
             )
         },
-        Check("row changes have the rows of a transaction, or all") { probe in
+        Check("row changes include the rows of a transaction, or all rows") { probe in
             var changes = probe.store.rowChanges().makeAsyncIterator()
             try await probe.put([["id": "1"]])
             let change = await changes.next(isolation: nil)
             let query = TableQuery(filter: try Filter { $0["id"] == "1" })
             let isReached = change?.reaches(query, of: Sample.name, shown: []) ?? false
-            try probe.expect(isReached, "\(String(describing: change)) has not row 1")
+            try probe.expect(isReached, "\(String(describing: change)) does not include row 1")
             let other = change?.reaches(query, of: Sample.other.name, shown: []) ?? true
-            try probe.expect(!other, "\(String(describing: change)) has a table without a change")
+            let described = String(describing: change)
+            try probe.expect(!other, "\(described) includes a table without a change")
         },
-        Check("a row that is noted as uncertain is not one after it is stored") { probe in
+        Check("a row that was noted as uncertain is certain after it is stored") { probe in
             try await probe.put([Sample.row("1"), Sample.row("2")])
             func uncertain() async throws -> [String] {
                 let rows = try await probe.store.read {
@@ -55,16 +56,16 @@ extension LocalStoreConformance {
             try await probe.put([Sample.row("1")])
             try probe.expect(try await uncertain(), [], "a row that was stored again is uncertain")
         },
-        Check("the turn to sync is held until it is given back") { probe in
+        Check("a sync lease can be renewed, and acquired again after its release") { probe in
             let (store, now) = (probe.store, Date(timeIntervalSince1970: 1_700_000_000))
             guard let first = turn(of: store, at: now) else {
-                return try probe.expect(false, "the first turn is refused")
+                return try probe.expect(false, "the first lease is rejected")
             }
             let holds = store.renewSyncLease(first, at: now, duration: .seconds(10))
-            try probe.expect(holds, "the turn was lost")
+            try probe.expect(holds, "the lease was lost")
             store.releaseSyncLease(first)
             guard let next = turn(of: store, at: now) else {
-                return try probe.expect(false, "the turn is refused after it was given back")
+                return try probe.expect(false, "the lease is rejected after it was released")
             }
             store.releaseSyncLease(next)
         },

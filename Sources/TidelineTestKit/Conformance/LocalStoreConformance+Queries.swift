@@ -1,4 +1,4 @@
-// LocalStoreConformance: filters, orders, windows and counts.
+// LocalStoreConformance+Queries: filters, orders, limits and counts.
 
 import Foundation
 import Tideline
@@ -6,7 +6,7 @@ import TidelineCore
 
 extension LocalStoreConformance {
     static let queryChecks: [Check] = [
-        Check("filters choose rows") { probe in
+        Check("filters select rows") { probe in
             try await probe.put(mixed)
             for (name, filter, ids) in try filters() {
                 let found = try await probe.ids(TableQuery(filter: filter))
@@ -15,13 +15,13 @@ extension LocalStoreConformance {
                 try probe.expect(count == ids.count, "\(name): the count is \(count)")
             }
         },
-        Check("rows without an order come by id") { probe in
+        Check("rows without an order are sorted by id") { probe in
             let ids = ["b", "B", "a", "\u{e9}", "10", "9", "e\u{301}"]
             try await probe.put(ids.map { ["id": .string($0)] })
             let wanted = ["10", "9", "B", "a", "b", "e\u{301}", "\u{e9}"]
             try probe.expect(try await probe.ids(TableQuery()), wanted, "the order")
         },
-        Check("orders have null first, and ties by id") { probe in
+        Check("null is sorted first, and equal keys by id") { probe in
             try await probe.put([
                 ["id": "4", "whole": 2], ["id": "2", "whole": nil], ["id": "3", "whole": 2],
                 ["id": "1", "whole": -5], ["id": "5"],
@@ -31,7 +31,7 @@ extension LocalStoreConformance {
             let down = try await probe.ids(ordered(SortKey(column: "whole", ascending: false)))
             try probe.expect(down, ["3", "4", "1", "2", "5"], "descending")
         },
-        Check("orders have several keys") { probe in
+        Check("rows can be sorted by several keys") { probe in
             try await probe.put([
                 ["id": "1", "flag": true, "real": 1.0], ["id": "2", "flag": false, "real": 2.0],
                 ["id": "3", "flag": false, "real": 9.0], ["id": "4", "flag": true, "real": 10.0],
@@ -42,14 +42,14 @@ extension LocalStoreConformance {
             )
             try probe.expect(try await probe.ids(query), ["3", "2", "4", "1"], "the order")
         },
-        Check("every column type has its order") { probe in
+        Check("every column type has an order") { probe in
             for (column, low, high) in pairs {
                 try await probe.put([Sample.row("1", column, high), Sample.row("2", column, low)])
                 let ids = try await probe.ids(ordered(SortKey(column: column)))
                 try probe.expect(ids, ["2", "1"], "by '\(column)'")
             }
         },
-        Check("a window cuts the ordered rows") { probe in
+        Check("limit and offset select a part of the sorted rows") { probe in
             try await probe.put((1...5).map { ["id": .string("\($0)")] })
             for (limit, offset, ids) in windows {
                 var query = TableQuery()
@@ -64,7 +64,7 @@ extension LocalStoreConformance {
             query.order = [SortKey(column: "id", ascending: false)]
             try probe.expect(try await probe.ids(query), ["4", "3"], "with an order")
         },
-        Check("a selection has the columns it names") { probe in
+        Check("a selection returns the columns that it names") { probe in
             try await probe.put([Sample.row("1")])
             var query = TableQuery()
             query.select = ["id", "text"]

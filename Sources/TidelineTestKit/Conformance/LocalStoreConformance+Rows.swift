@@ -1,4 +1,4 @@
-// LocalStoreConformance: rows go in and come back.
+// LocalStoreConformance+Rows: rows are stored and read.
 
 import Foundation
 import Tideline
@@ -6,21 +6,21 @@ import TidelineCore
 
 extension LocalStoreConformance {
     static let rowChecks: [Check] = [
-        Check("a row comes back with the type of every column") { probe in
+        Check("a row is read with the type of every column") { probe in
             let row = Sample.row("1")
             try await probe.put([row])
             let found = try await probe.row("1")
-            try probe.expect(found == row, "\(row) came back as \(String(describing: found))")
+            try probe.expect(found == row, "\(row) was read as \(String(describing: found))")
             let listed = try await probe.rows()
-            try probe.expect(listed == [row], "in a list it came back as \(listed)")
+            try probe.expect(listed == [row], "in a list it was read as \(listed)")
         },
-        Check("values at the edges come back") { probe in
+        Check("boundary values are read unchanged") { probe in
             for (column, value) in edges {
                 try await probe.put([Sample.row("1", column, value)])
                 let found = try await probe.row("1")?[column]
                 try probe.expect(
                     found == value,
-                    "\(value) in '\(column)' came back as \(String(describing: found))"
+                    "\(value) in '\(column)' was read as \(String(describing: found))"
                 )
             }
         },
@@ -37,14 +37,14 @@ extension LocalStoreConformance {
                 try probe.expect(row?[name] == .null, "'\(name)' is not null")
             }
         },
-        Check("members that the schema does not know are kept") { probe in
+        Check("columns that the schema does not have are kept") { probe in
             var row = Sample.row("1")
             row["new"] = 7
             row["newer"] = .json(JSON(checked: #"{"a":1}"#))
             row["newest"] = "text"
             try await probe.put([row])
             let found = try await probe.row("1")
-            try probe.expect(found == row, "they came back as \(String(describing: found))")
+            try probe.expect(found == row, "they were read as \(String(describing: found))")
         },
         Check("a put replaces the whole row") { probe in
             var row = Sample.row("1")
@@ -52,42 +52,42 @@ extension LocalStoreConformance {
             try await probe.put([row])
             try await probe.put([Sample.row("1", "text", "bread")])
             let found = try await probe.row("1")
-            try probe.expect(found?["text"] == "bread", "the new value is not there")
-            try probe.expect(found?["whole"] == .null, "the old value of a column is there")
-            try probe.expect(found?["new"] == nil, "the old value of an unknown member is there")
+            try probe.expect(found?["text"] == "bread", "the new value is missing")
+            try probe.expect(found?["whole"] == .null, "the old value of a column remains")
+            try probe.expect(found?["new"] == nil, "the old value of an unknown column remains")
             try probe.expect(try await probe.rows().count == 1, "there are two rows")
         },
-        Check("one put may have rows of several shapes, and the last of an id stays") { probe in
+        Check("rows of one put may have different columns, and the last one wins") { probe in
             try await probe.put([
                 Sample.row("1", "text", "a"), Sample.row("2", "whole", 2),
                 Sample.row("1", "real", 0.5), ["id": "3", "new": "x"],
             ])
             let row = try await probe.row("1")
-            try probe.expect(row?["real"] == 0.5, "the last row of an id is not there")
-            try probe.expect(row?["text"] == .null, "the first row of an id is there")
+            try probe.expect(row?["real"] == 0.5, "the last row of an id is missing")
+            try probe.expect(row?["text"] == .null, "the first row of an id remains")
             try probe.expect(try await probe.row("2")?["whole"] == 2, "a second shape is lost")
             try probe.expect(try await probe.row("3")?["new"] == "x", "a third shape is lost")
         },
-        Check("an id is its bytes") { probe in
+        Check("ids are compared by their bytes") { probe in
             let ids = ["caf\u{e9}", "cafe\u{301}", "CAF\u{c9}", "cafe", " cafe"]
             try await probe.put(ids.map { Sample.row($0, "text", .string($0)) })
             for id in ids {
                 let text = try await probe.row(id)?["text"]
-                try probe.expect(text == .string(id), "'\(id)' is another row's id")
+                try probe.expect(text == .string(id), "'\(id)' is the id of another row")
             }
             let gone = try await probe.store.write {
                 try $0.delete(ids: [.string(ids[1])], in: Sample.name)
             }
-            try probe.expect(gone == 1, "a delete took \(gone) rows")
-            try probe.expect(try await probe.row(ids[0]) != nil, "a delete took another row")
+            try probe.expect(gone == 1, "a delete removed \(gone) rows")
+            try probe.expect(try await probe.row(ids[0]) != nil, "a delete removed another row")
             try probe.expect(try await probe.row(ids[1]) == nil, "a deleted row is there")
         },
         Check("a missing row is nil") { probe in
             try await probe.put([Sample.row("1")])
-            try probe.expect(try await probe.row("2") == nil, "a row that was never put is there")
-            try probe.expect(try await probe.row("") == nil, "there is a row without id")
+            try probe.expect(try await probe.row("2") == nil, "a row that was never stored exists")
+            try probe.expect(try await probe.row("") == nil, "a row without an id exists")
         },
-        Check("a delete says how many rows there were") { probe in
+        Check("a delete returns the number of removed rows") { probe in
             try await probe.put([["id": "1"], ["id": "2"], ["id": "3"]])
             let counts = try await probe.store.write { writer in
                 [
@@ -100,7 +100,7 @@ extension LocalStoreConformance {
             try probe.expect(counts == [1, 0, 0, 2], "the counts are \(counts)")
             try probe.expect(try await probe.rows().isEmpty, "rows are left")
         },
-        Check("a table of the store's own has an integer key") { probe in
+        Check("a table without system columns can have an integer key") { probe in
             try await probe.put(
                 [["id": 10, "a": "ten"], ["id": 9, "a": "nine"], ["id": 10, "a": "again"]],
                 in: Sample.local.name
@@ -125,7 +125,7 @@ extension LocalStoreConformance {
         },
     ]
 
-    /// Values that stores lose easily, each with a column for it.
+    /// Values that stores easily change, each with a column for it.
     private static let edges: [(String, Value)] =
         [
             ("text", ""), ("text", "a\u{0}b"), ("text", "e\u{301}"), ("text", "👩‍👩‍👧\r\n'\"\\"),

@@ -1,4 +1,4 @@
-// LocalStoreConformance: transactions, changes, and the contents of a store that is reopened.
+// LocalStoreConformance+Transactions: transactions, changes, and the content of a reopened store.
 
 import Foundation
 import Tideline
@@ -8,7 +8,7 @@ extension LocalStoreConformance {
     private struct Stop: Error {}
 
     static let transactionChecks: [Check] = [
-        Check("a transaction that throws has not happened") { probe in
+        Check("a transaction that throws has no effect") { probe in
             try await probe.put([Sample.row("1")])
             let isThrown = await probe.throwsError {
                 try await probe.store.write { writer in
@@ -38,14 +38,14 @@ extension LocalStoreConformance {
             }
             try probe.expect(counts == [2, 1, 0], "it sees \(counts)")
         },
-        Check("a read sees what was written before it") { probe in
+        Check("a read sees earlier writes") { probe in
             for number in 1...20 {
                 try await probe.put([Sample.row("1", "whole", .integer(Int64(number)))])
                 let found = try await probe.row("1")?["whole"]
                 try probe.expect(found == .integer(Int64(number)), "it sees an older state")
             }
         },
-        Check("transactions do not run into each other") { probe in
+        Check("transactions are isolated from each other") { probe in
             try await probe.put([Sample.row("1", "whole", 0)])
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for _ in 0..<60 {
@@ -54,9 +54,9 @@ extension LocalStoreConformance {
                 try await group.waitForAll()
             }
             let sum = try await probe.row("1")?["whole"]
-            try probe.expect(sum == 60, "60 steps came to \(String(describing: sum))")
+            try probe.expect(sum == 60, "the sum of 60 steps is \(String(describing: sum))")
         },
-        Check("a read sees one state") { probe in
+        Check("a read sees a single state") { probe in
             try await probe.put([Sample.row("1", "whole", 0), Sample.row("2", "whole", 0)])
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for _ in 0..<40 {
@@ -78,7 +78,7 @@ extension LocalStoreConformance {
                 try await group.waitForAll()
             }
         },
-        Check("changes name the tables of a transaction after its end") { probe in
+        Check("changes contain the tables of a transaction after its end") { probe in
             var changes = probe.store.changes().makeAsyncIterator()
             _ = await probe.throwsError {
                 try await probe.store.write { writer in
@@ -89,7 +89,7 @@ extension LocalStoreConformance {
             _ = try await probe.rows()
             try await probe.put([["id": "1"]], in: Sample.other.name)
             let first = await changes.next()
-            try probe.expect(first == [Sample.other.name], "first came \(first ?? [])")
+            try probe.expect(first == [Sample.other.name], "the first change is \(first ?? [])")
             try await probe.store.write { writer in
                 try writer.put([["id": "2"]], in: Sample.name)
                 try writer.delete(ids: ["1"], in: Sample.other.name)
@@ -97,10 +97,10 @@ extension LocalStoreConformance {
             let second = await changes.next()
             try probe.expect(
                 second == [Sample.name, Sample.other.name],
-                "for two tables came \(second ?? [])"
+                "the change of two tables is \(second ?? [])"
             )
         },
-        Check("a change is not lost behind many others") { probe in
+        Check("no change is lost among many others") { probe in
             var one = probe.store.changes().makeAsyncIterator()
             var two = probe.store.changes().makeAsyncIterator()
             try await probe.put([["id": "1"]])
@@ -115,7 +115,7 @@ extension LocalStoreConformance {
             let other = await two.next()
             try probe.expect(other?.isEmpty == false, "a second listener saw nothing")
         },
-        Check("opening again keeps rows and adds columns") { probe in
+        Check("reopening keeps rows and adds columns") { probe in
             try await probe.put([Sample.row("1")])
             let more = TableSchema(
                 name: Sample.name,
@@ -131,7 +131,7 @@ extension LocalStoreConformance {
             let ids = try await probe.ids(TableQuery(filter: filter))
             try probe.expect(ids, ["2"], "a filter by the new column")
         },
-        Check("what was written is there when the store is opened by name again") { probe in
+        Check("a store that is reopened by name has its rows") { probe in
             var row = Sample.row("1")
             row["new"] = "kept"
             try await probe.put([row])

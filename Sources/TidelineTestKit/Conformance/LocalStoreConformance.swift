@@ -1,11 +1,11 @@
-// LocalStoreConformance: the client's requirements of a LocalStore, as checks that can run on any
-// store. The checks themselves are in the files next to this one.
+// LocalStoreConformance: the requirements of the LocalStore protocol, as checks that run on any
+// store. The checks are in the files next to this one.
 
 import Foundation
 public import Tideline
 import TidelineCore
 
-/// The promises of `LocalStore` as a list of checks, for one's own stores too.
+/// The requirements of `LocalStore` as a list of checks, also for an app's own store.
 ///
 /// ```swift
 /// @Test(arguments: LocalStoreConformance.all)
@@ -15,17 +15,17 @@ import TidelineCore
 /// }
 /// ```
 public enum LocalStoreConformance {
-    /// Opens the store with a name: empty the first time, later with its contents.
+    /// Opens the store with a name, which is empty the first time and has its content later.
     ///
-    /// A store that lives only as long as its object returns the same object again. Each run of a
-    /// check begins without stores.
+    /// For a store that exists only as long as its object, it returns the same object again. Each run of a
+    /// check starts without stores.
     public typealias Stores = @Sendable (_ name: String) async throws -> any LocalStore
 
-    /// One promise.
+    /// A check of one requirement.
     public struct Check: Sendable, CustomStringConvertible {
-        /// What is promised.
+        /// The requirement.
         public var description: String
-        /// Runs the check on a store; throws ``Failure`` if the promise is not kept.
+        /// Runs the check on a store; throws ``Failure`` if the store does not meet the requirement.
         public var run: @Sendable (_ stores: @escaping Stores) async throws -> Void
 
         init(_ description: String, _ run: @escaping @Sendable (Probe) async throws -> Void) {
@@ -38,18 +38,18 @@ public enum LocalStoreConformance {
         }
     }
 
-    /// A promise that a store does not keep.
+    /// The error if a store does not meet a requirement.
     public struct Failure: Error, Sendable, CustomStringConvertible {
-        /// The check's description.
+        /// The requirement.
         public var check: String
         /// The observed result.
         public var detail: String
 
-        /// Both.
+        /// The requirement and the observed result.
         public var description: String { "\(check): \(detail)" }
     }
 
-    /// The tables that the store of a check is opened with.
+    /// The tables with which a check opens its store.
     package static let tables = [Sample.schema, Sample.other, Sample.local]
 
     /// Every check.
@@ -81,7 +81,7 @@ extension LocalStoreConformance {
 
         static let other = TableSchema(name: "Other", columns: [ColumnDefinition("a", .string)])
 
-        /// A table like those of the queue: an integer key, no system columns.
+        /// A table like those of the queue, with an integer key and without system columns.
         static let local = TableSchema(
             local: "Local",
             key: .integer,
@@ -129,7 +129,7 @@ extension LocalStoreConformance {
             try await rows(query).map(\.id)
         }
 
-        /// Throws the failure unless the condition holds.
+        /// Throws ``Failure`` unless the condition holds.
         func expect(_ condition: Bool, _ detail: @autoclosure () -> String) throws {
             if !condition { throw Failure(check: check, detail: detail()) }
         }

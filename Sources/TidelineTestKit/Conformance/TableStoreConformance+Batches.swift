@@ -1,11 +1,11 @@
-// The checks of TableStoreConformance of batches.
+// TableStoreConformance+Batches: batches and atomic groups.
 
 import TidelineCore
 import TidelineServerCore
 
 extension TableStoreConformance {
     static let batchChecks = [
-        Check("groups are done in their order, each seeing those before it") { probe in
+        Check("groups are executed in order, and each sees the earlier ones") { probe in
             let outcomes = try await probe.store.write(
                 WriteBatch([
                     probe.group([probe.operation(.insert, "a", Sample.text("one"))]),
@@ -18,7 +18,7 @@ extension TableStoreConformance {
             try probe.expect(found, ["done", "done", "refused 0", "refused 0"], "the outcomes")
             try probe.expect(try await probe.text("a"), .text("two"), "the row")
         },
-        Check("a group is done whole or not at all, and others stay") { probe in
+        Check("a group is executed completely or not at all, and other groups continue") { probe in
             try await probe.insert("taken")
             let outcomes = try await probe.store.write(
                 WriteBatch([
@@ -39,7 +39,7 @@ extension TableStoreConformance {
             )
             try probe.expect(try await probe.ids(), ["a", "d", "e", "taken"], "the rows")
         },
-        Check("a write whose answer there is no room for is not done, nor what follows") { probe in
+        Check("writes are not executed from the first without memory for its response") { probe in
             let text = String(repeating: "x", count: 2000)
             try await probe.insert("small")
             let memory = AnswerMemory(bytesMax: 100_000)
@@ -54,10 +54,10 @@ extension TableStoreConformance {
             )
             batch.budget = AnswerBudget(room: AnswerRoom(in: memory))
             let outcomes = try await probe.store.write(batch)
-            try probe.expect(outcomes.count, 3, "how many outcomes")
+            try probe.expect(outcomes.count, 3, "the number of outcomes")
             guard case .done = outcomes[0], case .refused(_, let group) = outcomes[1],
                 case .refused(0, let last) = outcomes[2]
-            else { throw Failure(check: probe.check, detail: "the outcomes are others") }
+            else { throw Failure(check: probe.check, detail: "the outcomes are different") }
             for outcome in [group, last] {
                 let code = outcome.refusal?.code
                 try probe.expect(code, ServerError.noRoomInBatch.code, "the code")
@@ -67,7 +67,7 @@ extension TableStoreConformance {
             batch.groups.removeFirst()
             batch.budget = AnswerBudget(room: AnswerRoom(in: memory))
             let done = try await probe.store.write(batch).map(Probe.word)
-            try probe.expect(done, ["done", "done"], "the outcomes with room")
+            try probe.expect(done, ["done", "done"], "the outcomes with enough memory")
         },
         Check("a batch may stop at its first failure") { probe in
             try await probe.insert("taken")
@@ -79,7 +79,7 @@ extension TableStoreConformance {
             try probe.expect(stopped, ["done", "refused 0", "not reached"], "the outcomes")
             try probe.expect(try await probe.ids(), ["a", "taken"], "the rows")
         },
-        Check("what depends on a failed group is not done") { probe in
+        Check("a group that depends on a failed group is not executed") { probe in
             try await probe.insert("taken")
             let outcomes = try await probe.store.write(
                 WriteBatch([
@@ -97,7 +97,7 @@ extension TableStoreConformance {
             )
             try probe.expect(try await probe.ids(), ["a", "d", "taken"], "the rows")
         },
-        Check("a refusal for what would be written leaves the others") { probe in
+        Check("the rejection of a row has no effect on other groups") { probe in
             let large = Sample.text(String(repeating: "x", count: 2 << 20))
             let outcomes = try await probe.store.write(
                 WriteBatch([
@@ -115,7 +115,7 @@ extension TableStoreConformance {
             try probe.expect(outcome.refusal?.status, 413, "the status")
             try probe.expect(try await probe.ids(), ["a", "c"], "the rows")
         },
-        Check("a table that a group makes goes with the group") { probe in
+        Check("a table that a group creates is rolled back with the group") { probe in
             let new = Table(TableDefinition("New", columns: Sample.columns), made: .nothing)
             try await probe.insert("taken")
             let group = WriteBatch.Group([
@@ -127,7 +127,7 @@ extension TableStoreConformance {
             let again = try await probe.write(probe.operation(.insert, "a"), in: new)
             try probe.expect(again.grown?.name, "New", "the table")
         },
-        Check("batches of many callers at once are all done once") { probe in
+        Check("concurrent batches of many callers are each executed once") { probe in
             try await withThrowingTaskGroup(of: Void.self) { tasks in
                 for caller in 0..<20 {
                     tasks.addTask {

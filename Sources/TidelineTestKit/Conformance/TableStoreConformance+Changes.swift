@@ -1,12 +1,11 @@
-// The checks of TableStoreConformance of what changed after a time.
+// TableStoreConformance+Changes: the changes after a commit timestamp.
 
 import TidelineCore
 import TidelineServerCore
 
 extension TableStoreConformance {
     static let changeChecks = [
-        Check("a change of owner is told to the old one and the new one, and to nobody else") {
-            probe in
+        Check("only the old and the new owner receive a change of owner") { probe in
             try await probe.insert("a", Sample.text("ann"), in: Sample.owned)
             try await probe.insert("b", Sample.text("bob"), in: Sample.owned)
             let start = try await probe.store.clock(of: Sample.owned).stamp
@@ -16,7 +15,7 @@ extension TableStoreConformance {
             )
             try probe.expect(moved.decision, .update(deleted: false), "the change")
             let ann = try await probe.changes(after: start, owner: "ann")
-            try probe.expect(ann, ["-a changed"], "what ann is told")
+            try probe.expect(ann, ["-a changed"], "the changes for ann")
             try probe.expect(try await probe.changes(after: start, owner: "bob"), ["+a"], "bob")
             try probe.expect(try await probe.changes(after: start, owner: "carl"), [], "carl")
             // After that, further changes of the row do not concern ann.
@@ -28,12 +27,12 @@ extension TableStoreConformance {
             _ = try await probe.write(probe.operation(.delete, "a"), in: Sample.owned)
             try probe.expect(try await probe.changes(after: later, owner: "ann"), [], "later")
             let bob = try await probe.changes(after: later, owner: "bob")
-            try probe.expect(bob, ["-a changed"], "what bob is told")
-            // A caller that resumes from before all of it learns that the row is gone.
+            try probe.expect(bob, ["-a changed"], "the changes for bob")
+            // A caller that resumes from before all changes receives the removal of the row.
             let all = try await probe.changes(after: start, owner: "ann")
-            try probe.expect(all, ["-a changed"], "what ann is told in the end")
+            try probe.expect(all, ["-a changed"], "all changes for ann")
         },
-        Check("an exit is in the transaction of its write") { probe in
+        Check("a row leaves a view in the transaction of the write") { probe in
             try await probe.insert("a", Sample.text("ann"), in: Sample.owned)
             try await probe.insert("taken", Sample.text("ann"), in: Sample.owned)
             let start = try await probe.store.clock(of: Sample.owned).stamp
@@ -50,7 +49,7 @@ extension TableStoreConformance {
             try probe.expect(try await probe.changes(after: start, owner: "bob"), [], "bob")
             try probe.expect(try await probe.text("a", in: Sample.owned), .text("ann"), "the row")
         },
-        Check("changes come in the order of their commits, in pages of any size") { probe in
+        Check("changes are in commit order, in pages of any size") { probe in
             let start = try await probe.store.clock(of: Sample.owned).stamp
             for number in 0..<9 {
                 let owner = number % 3 == 0 ? "ann" : "bob"
@@ -75,8 +74,7 @@ extension TableStoreConformance {
                 try probe.expect(pages, whole, "in pages of \(rows), by \(scan)")
             }
         },
-        Check("where more is to be told than before, the horizon rises to the last stamp") {
-            probe in
+        Check("if more rows can become visible, the horizon rises to the last timestamp") { probe in
             let starts: [(owner: String?, filtered: Set<String>, rises: Bool)] = [
                 ("text", [], false), ("text", ["owned"], true), ("text", ["owned"], false),
                 ("text", [], false), (nil, [], false), ("text", [], true), (nil, [], false),
@@ -93,22 +91,22 @@ extension TableStoreConformance {
                     isComplete: false
                 )
                 let clock = try await probe.store.clock(of: Sample.owned)
-                try probe.expect(clock.stamp, last, "the stamp, start \(number)")
-                try probe.expect(clock.horizon == last, start.rises, "it rises, start \(number)")
+                try probe.expect(clock.stamp, last, "the timestamp, start \(number)")
+                try probe.expect(clock.horizon == last, start.rises, "a rise, start \(number)")
             }
         },
     ]
 }
 
 extension TableStoreConformance.Probe {
-    /// The changes of a view over all pages: `+id` for a row, `-id reason` for one that is gone.
+    /// Returns the changes of a view over all pages: `+id` for a row, `-id reason` for a removed one.
     func changes(
         after start: Int64,
         owner: String,
         rowsMax: Int = 100,
         scanMax: Int = .max
     ) async throws -> [String] {
-        var told: [String] = []
+        var found: [String] = []
         var after = start
         while true {
             var request = ChangeRequest(after: after, rowsMax: rowsMax, bytesMax: 1 << 20)
@@ -123,9 +121,9 @@ extension TableStoreConformance.Probe {
             )
             let table = TableStoreConformance.Sample.owned
             let page = try await store.changes(request, in: table)
-            told += try Self.changes(page.bytes + [UInt8(ascii: "]")])
-            guard let next = page.next else { return told }
-            try expect(next > after, "a page that does not lead on")
+            found += try Self.changes(page.bytes + [UInt8(ascii: "]")])
+            guard let next = page.next else { return found }
+            try expect(next > after, "a page whose next position is not later")
             after = next
         }
     }
@@ -133,7 +131,7 @@ extension TableStoreConformance.Probe {
     private static func changes(_ json: [UInt8]) throws -> [String] {
         try json.withUnsafeBufferPointer { bytes in
             var reader = JSONReader(bytes)
-            var told: [String] = []
+            var found: [String] = []
             try reader.beginArray()
             while try reader.nextElement() {
                 var id = ""
@@ -148,9 +146,9 @@ extension TableStoreConformance.Probe {
                     default: _ = try reader.rawValue()
                     }
                 }
-                told.append(reason.map { "-\(id) \($0)" } ?? "+\(id)")
+                found.append(reason.map { "-\(id) \($0)" } ?? "+\(id)")
             }
-            return told
+            return found
         }
     }
 }

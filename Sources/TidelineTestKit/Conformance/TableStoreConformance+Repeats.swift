@@ -1,11 +1,11 @@
-// The checks of TableStoreConformance of writes that come twice.
+// TableStoreConformance+Repeats: repeated writes and the idempotency ledger.
 
 import TidelineCore
 import TidelineServerCore
 
 extension TableStoreConformance {
     static let repeatChecks = [
-        Check("a repeat gets what the first came to, and does nothing") { probe in
+        Check("a repeat gets the outcome of the first write, and has no effect") { probe in
             let key = probe.key("one")
             let insert = probe.operation(.insert, "a", Sample.text("one"))
             try probe.expect(try await probe.store.isNew(key), "an unknown key is not new")
@@ -13,17 +13,17 @@ extension TableStoreConformance {
             try probe.expect(try await probe.store.isNew(key), false, "new after the write")
             _ = try await probe.write(probe.operation(.merge, "a", Sample.text("two")))
             var other = insert
-            other.id = "made anew"
+            other.id = "another"
             let again = try await probe.write(other, key: key)
             try probe.expect(again.decision, first.decision, "the decision")
-            try probe.expect(again.row?.json == first.row?.json, "another row")
+            try probe.expect(again.row?.json == first.row?.json, "the row is different")
             try probe.expect(again.row?.state, first.row?.state, "the state")
             try probe.expect(again.repeatedID, "a", "the id")
             try probe.expect(again.changesRow, false, "a repeat counts as a change")
             try probe.expect(try await probe.ids(), ["a"], "the rows")
             try probe.expect(try await probe.text("a"), .text("two"), "the row")
         },
-        Check("every kind of write is repeated") { probe in
+        Check("every kind of write can be repeated") { probe in
             try await probe.insert("a")
             let kinds: [WriteOperation.Kind] = [.merge, .replace, .delete, .undelete]
             for kind in kinds {
@@ -47,7 +47,7 @@ extension TableStoreConformance {
                 try probe.expect(outcome.decision, .remove, "a hard delete")
             }
         },
-        Check("a key is one caller's, and means one request") { probe in
+        Check("a key belongs to one caller and one request") { probe in
             let write = probe.operation(.insert, "a")
             _ = try await probe.write(write, key: probe.key("one", caller: "ann"))
             for caller in [nil, "bob"] {
@@ -60,20 +60,20 @@ extension TableStoreConformance {
             )
             try probe.expect(other.refusal?.status, 400, "another request")
         },
-        Check("two equal requests in one batch are one write") { probe in
+        Check("two equal requests in one batch are executed once") { probe in
             let write = probe.write(.insert, "a", probe.key("one"))
             let groups = [WriteBatch.Group([write]), WriteBatch.Group([write])]
             let outcomes = try await probe.store.write(WriteBatch(groups))
             try probe.expect(outcomes.map(Probe.word), ["done", "done"], "the outcomes")
         },
-        Check("two equal requests at the same moment are one write") { probe in
+        Check("concurrent equal requests are executed once") { probe in
             let write = probe.write(.insert, "a", probe.key("one"))
             let changes = try await withThrowingTaskGroup(of: Int.self) { tasks in
                 for _ in 0..<20 {
                     tasks.addTask {
                         let batch = WriteBatch([WriteBatch.Group([write])])
                         guard case .done(let outcomes)? = try await probe.store.write(batch).first
-                        else { throw probe.failure("a repeat is refused") }
+                        else { throw probe.failure("a repeat is rejected") }
                         return outcomes.count(where: \.changesRow)
                     }
                 }
@@ -81,7 +81,7 @@ extension TableStoreConformance {
             }
             try probe.expect(changes, 1, "the changes")
         },
-        Check("refusals are not kept, and what is undone is not either") { probe in
+        Check("the ledger keeps no rejections and no writes that were rolled back") { probe in
             try await probe.insert("taken")
             let group = WriteBatch.Group([
                 probe.write(.insert, "a", probe.key("a")),
@@ -89,14 +89,14 @@ extension TableStoreConformance {
             ])
             let undone = try await probe.store.write(WriteBatch([group])).map(Probe.word)
             try probe.expect(undone, ["refused 1"], "the outcomes")
-            try probe.expect(try await probe.store.isNew(probe.key("a")), "an undone write is kept")
+            try probe.expect(try await probe.store.isNew(probe.key("a")), "the write is kept")
             let first = try await probe.write(
                 probe.operation(.insert, "a"),
                 key: probe.key("a")
             )
-            try probe.expect(first.changesRow, "an undone write is not done again")
+            try probe.expect(first.changesRow, "the write is not executed again")
         },
-        Check("what may be forgotten is refused, and what is known is told") { probe in
+        Check("an old key is rejected unless the ledger still has it") { probe in
             let write = probe.operation(.insert, "a")
             _ = try await probe.write(write, key: probe.key("kept"))
             probe.clock.move(days: 29)
@@ -104,16 +104,16 @@ extension TableStoreConformance {
                 probe.operation(.insert, "b"),
                 key: probe.key("young")
             )
-            try probe.expect(young.changesRow, "29 days are too many")
+            try probe.expect(young.changesRow, "a key of 29 days is rejected")
             probe.clock.move(days: 2)
             let known = try await probe.write(write, key: probe.key("kept"))
-            try probe.expect(known.decision, .insert, "what is known still")
+            try probe.expect(known.decision, .insert, "a key that the ledger still has")
             let old = try await probe.write(probe.operation(.insert, "c"), key: probe.key("old"))
             try probe.expect(old.refusal?.status, 412, "31 days")
-            try probe.expect(old.row == nil, "the row is told")
+            try probe.expect(old.row == nil, "a row is returned")
             try probe.expect(try await probe.ids(), ["a", "b"], "the rows")
         },
-        Check("what is only a repeat is not done where its time has made it new") { probe in
+        Check("a write that may only be a repeat is not executed as a new one") { probe in
             var key = probe.key("early")
             key.firstSent += 86_400_000_000
             try probe.expect(try await probe.store.isNew(key), false, "a key of tomorrow")
@@ -122,14 +122,14 @@ extension TableStoreConformance {
             write.isRepeatOnly = true
             let batch = WriteBatch([WriteBatch.Group([write])])
             guard case .refused(0, let outcome)? = try await probe.store.write(batch).first else {
-                throw probe.failure("a write that is only a repeat is done")
+                throw probe.failure("a write that may only be a repeat is executed")
             }
             try probe.expect(outcome.decision, .outdated, "the decision")
             try probe.expect(try await probe.ids(), [], "the rows")
-            try probe.expect(try await probe.store.isNew(key), "it is kept")
+            try probe.expect(try await probe.store.isNew(key), "the key is kept")
             write.isRepeatOnly = false
             let first = try await probe.write(write.operation, key: key)
-            try probe.expect(first.changesRow, "it is not done at all")
+            try probe.expect(first.changesRow, "the write is not executed")
             write.isRepeatOnly = true
             let again = try await probe.store.write(WriteBatch([WriteBatch.Group([write])]))
             try probe.expect(again.map(Probe.word), ["done"], "a repeat")
@@ -138,7 +138,7 @@ extension TableStoreConformance {
 }
 
 extension TableStoreConformance.Probe {
-    /// A key that was first sent when the check began.
+    /// Returns a key that was first sent at the start of the check.
     func key(_ name: String, caller: String? = nil, digest: [UInt8] = [1, 2]) -> RepeatKey {
         RepeatKey(
             caller: caller,

@@ -1,60 +1,60 @@
-// The checks of TableStoreConformance of single writes and of rows.
+// TableStoreConformance+Rows: single writes and reads.
 
 import TidelineCore
 import TidelineServerCore
 
 extension TableStoreConformance {
     static let rowChecks = [
-        Check("a row comes back as it was put, in an answer, alone and in a list") { probe in
+        Check("the response to a write, a read and a list contain the same row") { probe in
             let row = try await probe.insert("a", Sample.values)
             let read = try await probe.store.read("a", view: nil, in: Sample.table)
-            try probe.expect(read?.json == row.json, "an answer differs from a read")
+            try probe.expect(read?.json == row.json, "the response differs from a read")
             try probe.expect(read?.state, row.state, "the state")
             let list = try await probe.store.list(ListRequest(), in: Sample.table)
-            try probe.expect(list.bytes == row.json, "an answer differs from a list")
+            try probe.expect(list.bytes == row.json, "the response differs from a list")
             let image = try await probe.store.image("a", view: nil, in: Sample.table)
             try probe.expect(image?.values, Sample.values.compactMap { $0 }, "the values")
         },
-        Check("absent members become defaults, and a zero has no sign") { probe in
+        Check("missing columns get their defaults, and zero has no sign") { probe in
             var values = Sample.nothing
             values[2] = .real(-0.0)
             let row = try await probe.insert("a", values)
             let read = try await probe.store.read("a", view: nil, in: Sample.table)
-            try probe.expect(read?.json == row.json, "an answer differs from a read")
+            try probe.expect(read?.json == row.json, "the response differs from a read")
             let image = try await probe.store.image("a", view: nil, in: Sample.table)
             try probe.expect(image?.values[1], .integer(7), "a default")
-            try probe.expect(image?.values[4], .integer(0), "what cannot be null")
+            try probe.expect(image?.values[4], .integer(0), "a column that cannot be null")
         },
-        Check("an id that is taken is told with its row") { probe in
+        Check("an insert with an existing id returns the existing row") { probe in
             let row = try await probe.insert("a", Sample.text("one"))
             let again = try await probe.write(probe.operation(.insert, "a", Sample.text("two")))
             try probe.expect(again.decision, .exists, "the decision")
-            try probe.expect(again.row?.json == row.json, "another row was told")
+            try probe.expect(again.row?.json == row.json, "another row was returned")
             try probe.expect(try await probe.text("a"), .text("one"), "the row")
         },
-        Check("versions and times grow with each write, while the clock stands") { probe in
+        Check("versions and times increase with each write while the clock stands still") { probe in
             var last = try await probe.insert("a").state
             for text in ["one", "two", "three"] {
                 let outcome = try await probe.write(
                     probe.operation(.merge, "a", Sample.text(text))
                 )
                 guard let state = outcome.row?.state else { throw probe.failure("no row") }
-                try probe.expect(state.version > last.version, "the version stays")
-                try probe.expect(state.updatedAt > last.updatedAt, "the time stays")
+                try probe.expect(state.version > last.version, "the version does not increase")
+                try probe.expect(state.updatedAt > last.updatedAt, "the time does not increase")
                 last = state
             }
         },
-        Check("a merge changes what it names, a replace all") { probe in
+        Check("a merge changes the columns that it names, a replace all columns") { probe in
             try await probe.insert("a", Sample.values)
             _ = try await probe.write(probe.operation(.merge, "a", Sample.text("one")))
             var image = try await probe.store.image("a", view: nil, in: Sample.table)
-            try probe.expect(image?.values[1], .integer(-3), "an absent member of a merge")
+            try probe.expect(image?.values[1], .integer(-3), "a column that is not merged")
             _ = try await probe.write(probe.operation(.replace, "a", Sample.text("two")))
             image = try await probe.store.image("a", view: nil, in: Sample.table)
-            try probe.expect(image?.values[0], .text("two"), "a member")
-            try probe.expect(image?.values[1], .integer(7), "an absent member of a replace")
+            try probe.expect(image?.values[0], .text("two"), "a column")
+            try probe.expect(image?.values[1], .integer(7), "a column without a new value")
         },
-        Check("a delete leaves a tombstone, and an undelete brings the row back") { probe in
+        Check("a delete leaves a tombstone, and an undelete restores the row") { probe in
             try await probe.insert("a", Sample.text("one"))
             let deleted = try await probe.write(probe.operation(.delete, "a"))
             try probe.expect(deleted.decision, .update(deleted: true), "a delete")
@@ -68,7 +68,7 @@ extension TableStoreConformance {
             try probe.expect(back.decision, .update(deleted: false), "an undelete")
             try probe.expect(try await probe.ids(), ["a"], "the list after it")
         },
-        Check("without soft delete a row is gone, and its versions do not come back") { probe in
+        Check("without soft delete, a row is removed, and no version is used again") { probe in
             var delete = probe.operation(.delete, "a")
             delete.softDelete = false
             let old = try await probe.insert("a", in: Sample.hard).state
@@ -77,16 +77,16 @@ extension TableStoreConformance {
             let missing = try await probe.write(delete, in: Sample.hard)
             try probe.expect(missing.decision, .missing, "a second delete")
             let new = try await probe.insert("a", in: Sample.hard).state
-            try probe.expect(new.version > old.version, "a version came back")
+            try probe.expect(new.version > old.version, "a version was used again")
         },
-        Check("conditions are looked at with the row") { probe in
+        Check("preconditions are compared with the current row") { probe in
             let first = try await probe.insert("a").state
             _ = try await probe.write(probe.operation(.merge, "a", Sample.text("one")))
             var stale = probe.operation(.merge, "a", Sample.text("two"))
             stale.conditions.ifMatch = .strong([RowVersion.text(first.version)])
             let refused = try await probe.write(stale)
             try probe.expect(refused.decision, .preconditionFailed, "an old version")
-            try probe.expect(refused.row != nil, "the row is not told")
+            try probe.expect(refused.row != nil, "the row is not returned")
             stale.conflict = .serverWins
             let kept = try await probe.write(stale)
             try probe.expect(kept.decision, .keepStored, "an old version, server wins")
@@ -94,12 +94,12 @@ extension TableStoreConformance {
             let done = try await probe.write(stale)
             try probe.expect(done.decision, .update(deleted: false), "client wins")
         },
-        Check("a write is bound to what was shown") { probe in
+        Check("a write is rejected if its base version is not current") { probe in
             let first = try await probe.insert("a").state
             var write = probe.operation(.merge, "a", Sample.text("one"))
             write.basis = .version(first.version)
             let done = try await probe.write(write)
-            try probe.expect(done.decision, .update(deleted: false), "the version shown")
+            try probe.expect(done.decision, .update(deleted: false), "the base version")
             let late = try await probe.write(write)
             try probe.expect(late.decision, .outdated, "another version")
             var insert = probe.operation(.insert, "b")
@@ -123,7 +123,7 @@ extension TableStoreConformance {
             let refused = try await probe.write(mine, in: Sample.merging)
             try probe.expect(refused.decision, .preconditionFailed, "the same column")
         },
-        Check("a row outside the view is not there") { probe in
+        Check("a row outside the visibility filter is treated as missing") { probe in
             let view = QueryExpression(
                 .compare(
                     .eq,
@@ -154,21 +154,21 @@ extension TableStoreConformance {
             leave.view = view
             leave.staysInView = true
             let left = try await probe.write(leave)
-            try probe.expect(left.refusal?.status, 403, "a write that leaves the view")
+            try probe.expect(left.refusal?.status, 403, "a write that hides the row")
             try probe.expect(try await probe.text("mine"), .text("mine"), "the row")
             var request = ListRequest()
             request.view = view
             try probe.expect(try await probe.ids(request), ["mine"], "the list")
         },
-        Check("what a table lacks is made by the write that needs it, or not at all") { probe in
+        Check("a successful write creates the missing columns and tables") { probe in
             var definition = Sample.definitions[0]
             definition.schema.columns.append(ColumnDefinition("extra", .string))
             let wider = Table(definition, made: .part(Sample.table))
             try await probe.insert("a")
             let values = Sample.nothing + [.text("more")]
             let refused = try await probe.write(probe.operation(.insert, "a", values), in: wider)
-            try probe.expect(refused.decision, .exists, "an id that is taken")
-            try probe.expect(refused.grown == nil, "a refused write made a column")
+            try probe.expect(refused.decision, .exists, "an existing id")
+            try probe.expect(refused.grown == nil, "a rejected write created a column")
             let done = try await probe.write(probe.operation(.insert, "b", values), in: wider)
             let names = done.grown?.schema.columns.map(\.name) ?? []
             try probe.expect(names.last, "extra", "the columns")

@@ -1,23 +1,23 @@
-// TableStoreConformance: the server's requirements of a TableStore, as checks that run on every
-// backend, through the protocol only. The checks themselves are in the files next to this one.
+// TableStoreConformance: the requirements of the TableStore protocol, as checks that run on every
+// backend and use only the protocol. The checks are in the files next to this one.
 
 import Foundation
 import Synchronization
 import TidelineCore
 package import TidelineServerCore
 
-/// The promises of `TableStore` as a list of checks.
+/// The requirements of `TableStore` as a list of checks.
 package enum TableStoreConformance {
-    /// Makes an empty store with these limits and this clock.
+    /// Creates an empty store with these limits and this clock.
     package typealias Stores =
         @Sendable (_ limits: ServerLimits, _ now: @escaping @Sendable () -> Int64) async throws
         -> any TableStore
 
-    /// One promise.
+    /// A check of one requirement.
     package struct Check: Sendable, CustomStringConvertible {
-        /// What is promised.
+        /// The requirement.
         package var description: String
-        /// Runs the check on a store; throws ``Failure`` if the promise is not kept.
+        /// Runs the check on a store; throws ``Failure`` if the store does not meet the requirement.
         package var run: @Sendable (_ stores: @escaping Stores) async throws -> Void
 
         init(_ description: String, _ run: @escaping @Sendable (Probe) async throws -> Void) {
@@ -39,7 +39,7 @@ package enum TableStoreConformance {
         }
     }
 
-    /// A promise that a store does not keep.
+    /// The error if a store does not meet a requirement.
     package struct Failure: Error, Sendable, CustomStringConvertible {
         package var check: String
         /// The observed result.
@@ -51,12 +51,12 @@ package enum TableStoreConformance {
     /// Every check.
     package static let all: [Check] = rowChecks + batchChecks + repeatChecks + changeChecks
 
-    /// The names of the column types that the tables of the checks have.
+    /// The names of the column types in the tables of the checks.
     package static let columnTypes = Set(Sample.columns.map(\.type.name))
 }
 
 extension TableStoreConformance {
-    /// A clock of whole milliseconds that a check moves.
+    /// A clock of whole milliseconds that a check sets.
     final class Clock: Sendable {
         static let start: Int64 = 1_800_000_000_000_000
         private let time = Mutex(start)
@@ -93,7 +93,7 @@ extension TableStoreConformance {
         static let table = Table(definitions[0])
         static let hard = Table(definitions[1])
         static let merging = Table(definitions[2])
-        /// Each row is seen by the user whom its text names.
+        /// A table whose rows are visible to the user that their text names.
         static let owned = Table(definitions[3])
 
         /// A value in every column.
@@ -106,7 +106,7 @@ extension TableStoreConformance {
 
         static let nothing = [SQLValue?](repeating: nil, count: columns.count)
 
-        /// Only `text`.
+        /// Returns values with only `text`.
         static func text(_ text: String) -> [SQLValue?] {
             var values = nothing
             values[0] = .text(text)
@@ -130,7 +130,7 @@ extension TableStoreConformance {
             return operation
         }
 
-        /// Writes alone.
+        /// Writes one operation, in a batch of its own.
         func write(
             _ operation: WriteOperation,
             in table: Table = Sample.table,
@@ -141,7 +141,7 @@ extension TableStoreConformance {
             switch try await store.write(WriteBatch([WriteBatch.Group([write])])).first {
             case .done(let outcomes)? where outcomes.count == 1: return outcomes[0]
             case .refused(0, let outcome)?: return outcome
-            case let other: throw failure("one write came to \(String(describing: other))")
+            case let other: throw failure("one write returned \(String(describing: other))")
             }
         }
 
@@ -157,7 +157,7 @@ extension TableStoreConformance {
             return row
         }
 
-        /// The value of the first column; nil for no row.
+        /// Returns the value of the first column; nil if there is no row.
         func text(_ id: String, in table: Table = Sample.table) async throws -> SQLValue? {
             try await store.image(id, view: nil, in: table)?.values[0]
         }

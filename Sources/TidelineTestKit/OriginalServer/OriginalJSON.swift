@@ -1,4 +1,4 @@
-// OriginalJSON: bodies of the original servers as rows and back.
+// OriginalJSON: converts between rows and the JSON bodies of the original servers.
 
 import Foundation
 import TidelineCore
@@ -18,7 +18,7 @@ enum OriginalJSON {
     enum Body {
         case row(Row)
         case array
-        /// Not JSON; the text says why.
+        /// Not JSON, with the error message.
         case malformed(String)
     }
 
@@ -44,7 +44,7 @@ enum OriginalJSON {
             return Int64(exactly: number.doubleValue).map { .integer($0) }
                 ?? .number(number.doubleValue)
         case is NSNull: return .null
-        // Neither server takes objects and arrays as values.
+        // Neither server accepts objects or arrays as values.
         default: return .json(JSON(checked: "{}"))
         }
     }

@@ -1,12 +1,12 @@
-// OriginalServer: a server in memory that answers as the original Azure Mobile Apps servers do,
-// oddities included, so that apps and this client can be tested against them.
+// OriginalServer: a server in memory that responds like the original Azure Mobile Apps servers,
+// including their bugs, so that apps and this client can be tested with it.
 
 public import Foundation
 import Synchronization
 public import Tideline
 import TidelineCore
 
-/// A server of the first generation in this process.
+/// An imitation of an original Azure Mobile Apps server, in this process.
 ///
 /// ```swift
 /// let server = OriginalServer(.node, tables: [
@@ -15,7 +15,7 @@ import TidelineCore
 /// let client = SyncClient(endpoint: server.endpoint, transport: server)
 /// ```
 public final class OriginalServer: Transport {
-    /// Whose server it is.
+    /// The implementation that a server imitates.
     public enum Flavor: String, Sendable, CaseIterable {
         /// The Node server, `azure-mobile-apps` 4.0.3 on SQLite.
         case node
@@ -29,9 +29,9 @@ public final class OriginalServer: Transport {
         case string
         /// A number.
         case number
-        /// True or false.
+        /// A Boolean.
         case boolean
-        /// An instant.
+        /// A date and time.
         case dateTime
     }
 
@@ -41,38 +41,38 @@ public final class OriginalServer: Transport {
         var columns: [String: ColumnType]
         /// Whether a delete leaves a tombstone.
         public var softDelete = true
-        /// Whether unknown members become columns; the Node server's default.
+        /// Whether unknown members become columns, which is the Node server's default.
         public var dynamicSchema = true
-        /// Whether ids are numbers that the server counts.
+        /// Whether ids are numbers that the server assigns.
         public var autoIncrement = false
-        /// The verbs that are switched off.
+        /// The operations that are disabled.
         public var disabled: Set<String> = []
 
-        /// A table with columns.
+        /// Creates a table with columns.
         public init(_ name: String, columns: [String: ColumnType] = [:]) {
             self.name = name
             self.columns = columns
         }
     }
 
-    /// Where clients find it.
+    /// The endpoint to give to clients; nothing listens there.
     public let endpoint: URL
     let flavor: Flavor
-    /// Whether functions in filters do what they do on SQLite, where many are wrong.
+    /// Whether functions in filters behave as on SQLite, where many results are wrong.
     let hasSQLiteFunctions: Bool
     private let now: @Sendable () -> Date
     private let makeID: @Sendable () -> String
     private let tables: Mutex<[String: OriginalTable]>
 
-    /// Makes the server with empty tables.
+    /// Creates the server with empty tables.
     ///
     /// - Parameters:
-    ///   - flavor: Whose server it is.
+    ///   - flavor: The implementation that the server imitates.
     ///   - tables: The tables.
-    ///   - endpoint: Where clients find it; nothing listens there.
-    ///   - hasSQLiteFunctions: Whether functions in filters of the Node server fail as on SQLite.
-    ///   - now: The clock.
-    ///   - makeID: Makes the ids of rows that come without one.
+    ///   - endpoint: The endpoint to give to clients; nothing listens there.
+    ///   - hasSQLiteFunctions: Whether functions in filters of the Node server behave as on SQLite.
+    ///   - now: The server's wall clock.
+    ///   - makeID: Creates the ids of rows that are inserted without one.
     public init(
         _ flavor: Flavor,
         tables: [Table],
@@ -92,7 +92,7 @@ public final class OriginalServer: Transport {
         self.tables = Mutex(Dictionary(pairs) { first, _ in first })
     }
 
-    /// Answers a request.
+    /// Responds to a request.
     public func send(_ request: TransportRequest) async throws -> TransportResponse {
         var answer = answer(OriginalRequest(request))
         answer.headers["x-zumo-server-version"] = flavor == .node ? "node-4.0.3" : "net-1.1.157.1"
@@ -139,7 +139,7 @@ public final class OriginalServer: Transport {
         .error(status, text, flavor)
     }
 
-    /// Whether the version is `2.0.` and digits; Node reads the header first, .NET the query.
+    /// Whether the API version is `2.0.` and digits; Node reads the header first, .NET the query.
     private func speaks(_ request: OriginalRequest) -> Bool {
         let parameter = request.parameters.first { $0.name.lowercased() == "zumo-api-version" }
         let header = request.headers["ZUMO-API-VERSION"]
@@ -148,14 +148,14 @@ public final class OriginalServer: Transport {
         return version.map(Self.isSpoken) == true
     }
 
-    /// 2.0 and a number.
+    /// Whether a version is `2.0.` and digits.
     private static func isSpoken(_ version: String) -> Bool {
         let last = version.dropFirst("2.0.".count)
         return version.hasPrefix("2.0.") && !last.isEmpty && last.allSatisfy(\.isWholeNumber)
     }
 }
 
-/// A request, taken apart.
+/// A parsed request.
 struct OriginalRequest {
     var method: String
     /// The decoded segments of the path.
@@ -164,9 +164,9 @@ struct OriginalRequest {
     var parameters: [(name: String, value: String)] = []
     var headers: HTTPFields
     var body: [UInt8]
-    /// Scheme and host, without the port.
+    /// The scheme and the host, without the port.
     var origin: String
-    /// Scheme, host, port and path.
+    /// The scheme, host, port and path.
     var address: String
 
     init(_ request: TransportRequest) {
@@ -189,7 +189,7 @@ struct OriginalRequest {
 
     subscript(name: String) -> String? { parameters.first { $0.name == name }?.value }
 
-    /// The version of If-Match, without its quotes and escapes.
+    /// The version in If-Match, without quotes and escapes.
     var ifMatch: String? {
         headers["If-Match"].map { tag in
             var text = tag[...]
@@ -202,7 +202,7 @@ struct OriginalRequest {
 }
 
 extension TransportResponse {
-    /// A page of the web framework.
+    /// An HTML page of the web framework.
     static func page(_ status: Int, _ text: String) -> TransportResponse {
         TransportResponse(
             status: status,
@@ -219,7 +219,7 @@ extension TransportResponse {
         .json(status, OriginalJSON.text([flavor == .node ? "error" : "message": .string(text)]))
     }
 
-    /// JSON with the weak tag of the web framework, which says nothing of a row.
+    /// A JSON response with the weak ETag of the web framework, which is not the version of a row.
     static func json(_ status: Int, _ text: String) -> TransportResponse {
         TransportResponse(
             status: status,

@@ -1,4 +1,4 @@
-// OriginalTable+List: queries over the rows of a table, their pages and links.
+// OriginalTable+List: queries of a table, with pages and next links.
 
 import Foundation
 import Tideline
@@ -59,7 +59,8 @@ extension OriginalTable {
         return response
     }
 
-    /// On Node any value counts, in one letter case only; on .NET only `true`, in any.
+    /// Whether a request includes deleted rows: Node accepts any value of the case-sensitive parameter, .NET only
+    /// `true`, but ignores the case of the name.
     private func includesDeleted(_ request: OriginalRequest) -> Bool {
         switch flavor {
         case .node: request["__includeDeleted"]?.isEmpty == false
@@ -70,7 +71,7 @@ extension OriginalTable {
         }
     }
 
-    /// SQLite gives rows as they were inserted; so do ties.
+    /// Sorts rows; without an order, and for equal keys, SQLite returns them in the order of their inserts.
     private func sorted(_ rows: [Stored], _ order: [SortKey]) -> [Stored] {
         guard !order.isEmpty else { return rows }
         let keyed = rows.enumerated().map { index, stored in
@@ -95,7 +96,7 @@ extension OriginalTable {
         return result
     }
 
-    /// Node's link has no port and the path `/`: it leads nowhere.
+    /// Returns the next link; that of Node is unusable, because it has no port and the path `/`.
     private func link(
         _ request: OriginalRequest,
         take: Int,
@@ -123,7 +124,7 @@ extension OriginalTable {
         return "\(place)?\(query); rel=next"
     }
 
-    /// As `encodeURIComponent` of JavaScript.
+    /// Encodes a text like JavaScript's `encodeURIComponent`.
     private static func encoded(_ text: String) -> String {
         text.addingPercentEncoding(withAllowedCharacters: unreserved) ?? text
     }
@@ -139,7 +140,7 @@ extension OriginalTable {
             || definition.softDelete && name == "deleted"
     }
 
-    /// A table that makes its columns has no rows for one that it does not know.
+    /// Returns the response to a query with an unknown column: no rows if the table creates columns on demand.
     private func unknownColumn(_ names: [String]) -> TransportResponse {
         let name = names.first { !isColumn($0) } ?? ""
         if flavor == .dotNet { return error(400, "Could not find a property named '\(name)'.") }
@@ -147,7 +148,7 @@ extension OriginalTable {
             ? .json(200, "[]") : error(500, "SQLITE_ERROR: no such column: \(name)")
     }
 
-    /// What is refused, or answered with nothing, whatever the rows are.
+    /// Returns the response to a filter that is rejected, or that matches nothing, independent of the rows.
     private func check(_ expression: QueryExpression) -> TransportResponse? {
         var columns: [String] = []
         var functions: [Function] = []
@@ -182,7 +183,7 @@ extension OriginalTable {
             default: break
             }
             guard let value = stored.row[name] else { return .null }
-            // A date in a column of text compares as what it says.
+            // A date in a text column is compared as a date.
             if case .string(let text) = value, text.hasSuffix("Z"), let stamp = Timestamp(text) {
                 return .date(stamp.date)
             }
@@ -192,7 +193,7 @@ extension OriginalTable {
 }
 
 extension QueryExpression {
-    /// Calls `body` for the expression and all within it.
+    /// Calls `body` with the expression and all its subexpressions.
     fileprivate func visit(_ body: (QueryExpression) -> Void) {
         body(self)
         for part in parts { part.visit(body) }
@@ -210,8 +211,8 @@ extension QueryExpression {
         }
     }
 
-    /// With the functions as the Node server has them on SQLite: `'%' + x` adds numbers there, so
-    /// that nothing starts with anything, and `indexof` has its arguments swapped.
+    /// The expression with the functions of the Node server on SQLite: `'%' + x` adds numbers there, so that
+    /// `startswith` matches nothing, and the arguments of `indexof` are swapped.
     fileprivate var asOnSQLite: QueryExpression {
         switch kind {
         case .call(.startswith, _), .call(.endswith, _), .call(.contains, _):

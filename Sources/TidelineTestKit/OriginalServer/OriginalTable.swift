@@ -1,4 +1,4 @@
-// OriginalTable: the rows of one table and what each verb does to them.
+// OriginalTable: the rows of one table, and the operations on them.
 
 import Foundation
 import Tideline
@@ -7,7 +7,7 @@ import TidelineCore
 struct OriginalTable {
     struct Stored {
         var row: Row
-        /// In microseconds, as the databases keep it; the wire has milliseconds.
+        /// The time in microseconds, as in the databases; responses have milliseconds.
         var updatedAt: Timestamp
         var createdAt: Timestamp
         var version: String
@@ -20,7 +20,7 @@ struct OriginalTable {
     let hasSQLiteFunctions: Bool
     let definition: OriginalServer.Table
     var columns: [String: OriginalServer.ColumnType]
-    /// In the order in which they were inserted.
+    /// The rows in the order of their inserts.
     var rows: [Stored] = []
     private var lastID = 0
     private var lastVersion = 0
@@ -60,7 +60,7 @@ struct OriginalTable {
         }
     }
 
-    // MARK: - Answers
+    // MARK: - Responses
 
     func error(_ status: Int, _ text: String) -> TransportResponse {
         .error(status, text, flavor)
@@ -77,7 +77,7 @@ struct OriginalTable {
         return response
     }
 
-    /// The row as it is written, with every column.
+    /// Returns the row as it is sent, with every column.
     func written(_ stored: Stored) -> Row {
         var row = stored.row
         for name in columns.keys where row[name] == nil { row[name] = .null }
@@ -88,7 +88,7 @@ struct OriginalTable {
         return row
     }
 
-    /// .NET leaves out zeros at the end of the fraction.
+    /// Returns the text of a time; .NET omits zeros at the end of the fraction.
     private func text(_ stamp: Timestamp) -> String {
         let text = stamp.text
         guard flavor == .dotNet, text.hasSuffix("Z"), text.contains(".") else { return text }
@@ -98,7 +98,7 @@ struct OriginalTable {
         return digits + "Z"
     }
 
-    // MARK: - Verbs
+    // MARK: - Operations
 
     private func read(_ id: String, _ request: OriginalRequest) -> TransportResponse {
         let showsDeleted =
@@ -244,7 +244,7 @@ struct OriginalTable {
         rows[place].version = nextVersion(after: rows[place].version)
     }
 
-    /// Node counts the versions of each row from 1, SQL Server those of the whole database.
+    /// Returns the next version; Node counts them per row, SQL Server for the whole database.
     private mutating func nextVersion(after version: String?) -> String {
         lastVersion += 1
         if flavor == .dotNet {
@@ -256,7 +256,7 @@ struct OriginalTable {
         return Data(String((count ?? 0) + 1).utf8).base64EncodedString()
     }
 
-    /// The refusal of a write that expects another version.
+    /// Returns the response to a write that expects another version; nil if the version matches.
     private func stale(
         _ place: Int,
         _ expected: String?,
@@ -314,7 +314,7 @@ struct OriginalTable {
         "id", "createdat", "updatedat", "version", "deleted",
     ]
 
-    /// Makes columns of members that have none, or refuses them.
+    /// Creates columns for unknown members, or returns the response that rejects them.
     private mutating func adopt(_ row: Row) -> TransportResponse? {
         for (name, value) in row where name != "id" {
             if case .json = value { return error(500, "Unsupported type: Object") }
@@ -344,7 +344,7 @@ struct OriginalTable {
         }
     }
 
-    /// The values as their columns take them: SQLite changes what does not fit, in silence.
+    /// Returns the row as it is stored: SQLite silently converts values of another type.
     private func typed(_ row: Row) -> Row {
         var result = row
         for (name, value) in row where name != "id" {

@@ -1,15 +1,15 @@
-// AlternatingStore: the stores of several servers as one: each request goes to the next one.
+// AlternatingStore: several servers' stores as one; each request goes to the next of them.
 
 import Synchronization
 package import TidelineCore
 package import TidelineServerCore
 
-/// A store that shows whether one store keeps state in memory that another one needs.
+/// A store that detects state that one server keeps in memory although another one needs it.
 package final class AlternatingStore: TableStore {
     package let stores: [any TableStore]
     private let turn = Mutex(0)
     /// The last commit timestamps that were reported, by table.
-    private let told = Mutex<[String: Int64]>([:])
+    private let reported = Mutex<[String: Int64]>([:])
 
     package init(_ stores: [any TableStore]) { self.stores = stores }
 
@@ -77,14 +77,14 @@ package final class AlternatingStore: TableStore {
 
     package func epoch() async throws -> String { try await next.epoch() }
 
-    /// Each store reports its own commits immediately, and those of the other stores a little
+    /// Watches all stores: each reports its own commits immediately, and those of the other stores a little
     /// later.
     package func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws {
         for store in stores {
             try await store.watch { [self] stamps in
-                let news = told.withLock { told in
-                    let news = stamps.filter { $0.stamp > told[$0.table] ?? -1 }
-                    for stamp in news { told[stamp.table] = stamp.stamp }
+                let news = reported.withLock { reported in
+                    let news = stamps.filter { $0.stamp > reported[$0.table] ?? -1 }
+                    for stamp in news { reported[stamp.table] = stamp.stamp }
                     return news
                 }
                 if !news.isEmpty { report(news) }

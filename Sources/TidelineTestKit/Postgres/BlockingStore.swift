@@ -1,5 +1,5 @@
-// BlockingStore: a store with threads in a world of simulated time: each caller blocks its own
-// thread, so that the world's clock does not advance meanwhile.
+// BlockingStore: a store with threads of its own, for simulated time: each caller blocks its
+// thread, so that the simulated clock does not advance in the meantime.
 
 import Dispatch
 import Synchronization
@@ -16,7 +16,7 @@ package final class BlockingStore: TableStore {
     ) throws -> Result {
         let end = DispatchSemaphore(value: 0)
         let box = ResultBox<Result>()
-        // On the global executor, not on that of the simulation.
+        // Runs on the global executor, not on that of the simulation.
         Task.detached { [store] in
             do {
                 box.put(.success(try await body(store)))

@@ -1,7 +1,8 @@
-// ChildProgram: other programs, run from any number of threads at once.
+// ChildProgram: runs other programs from any number of threads at the same time.
 //
-// Foundation's Process is not safe there: two that ran together crashed in its copying of descriptors, and
-// an interrupted call is a fatal error. So: posix_spawnp, output into files, and a wait that begins again.
+// Foundation's Process is not thread-safe: two concurrent ones crashed while they copied descriptors, and an
+// interrupted call is a fatal error. Therefore this uses posix_spawnp, writes output to files, and repeats an
+// interrupted wait.
 
 import Foundation
 
@@ -29,10 +30,9 @@ package enum ChildProgram {
         return try String(contentsOfFile: output, encoding: .utf8)
     }
 
-    /// A script that reads a pipe and is to end when the pipe does.
+    /// A running script that reads a pipe, and has to end when the pipe is closed.
     package final class Guarded: Sendable {
-        // Descriptors that tests have open are theirs: a server that inherited their sockets would
-        // keep them.
+        // Closes the descriptors of tests: a server would otherwise inherit their sockets and keep them open.
         private static let closing = """
             for file in /dev/fd/*; do ((${file##*/} < 3)) || eval "exec ${file##*/}>&-"; done 2>/dev/null
 
@@ -43,7 +43,7 @@ package enum ChildProgram {
         ///
         /// - Parameters:
         ///   - script: The script that bash runs.
-        ///   - arguments: Its `$1` and following.
+        ///   - arguments: The arguments of the script, from `$1` on.
         /// - Throws: ``PostgresCluster/Missing`` if it cannot be started.
         package init(script: String, _ arguments: [String]) throws {
             var ends: [Int32] = [0, 0]

@@ -1,23 +1,22 @@
 // PostgresCluster: a private PostgreSQL in a temporary directory, for the tests of a process.
 //
-// It ends with the process that started it, however that ends: a shell waits for the end of its input
-// and stops the server then. Nothing of it is meant to survive the machine, so it never flushes a disk.
-// The shell also starts the server again after it was made to crash. All that tests say to it, but for
-// the end, is files and signals.
+// It ends with the process that started it, however that process ends: a shell waits for the end of its input, and
+// then stops the server. Its data need not survive the machine, so it never flushes to the disk. The shell also
+// restarts the server after a crash. Tests control it with files and signals.
 
 import Foundation
 import Synchronization
 
-/// A running PostgreSQL with as many databases as are asked for.
+/// A running PostgreSQL server that creates databases on request.
 package final class PostgresCluster: Sendable {
-    /// Why there is none.
+    /// The reason why PostgreSQL is not available.
     package struct Missing: Error, CustomStringConvertible {
         package var description: String
 
         package init(description: String) { self.description = description }
     }
 
-    /// Where PostgreSQL's programs are; `TIDELINE_POSTGRES_BIN` says so for another version.
+    /// The directory of PostgreSQL's programs; `TIDELINE_POSTGRES_BIN` selects another version.
     package static let programs: String? = {
         let named = ProcessInfo.processInfo.environment["TIDELINE_POSTGRES_BIN"]
         let versions = [18, 17, 16, 15, 14].map { "/usr/lib/postgresql/\($0)/bin" }
@@ -26,7 +25,7 @@ package final class PostgresCluster: Sendable {
         }
     }()
 
-    /// Why the tests of PostgreSQL are skipped; nil if they are not.
+    /// The reason why tests of PostgreSQL are skipped; nil if they are not skipped.
     package static let reasonToSkip: String? =
         if ProcessInfo.processInfo.environment["TIDELINE_POSTGRES"] == "none" {
             "TIDELINE_POSTGRES=none leaves it out."
@@ -38,7 +37,7 @@ package final class PostgresCluster: Sendable {
 
     private static let state = Mutex<Result<PostgresCluster, any Error>?>(nil)
 
-    /// The one of this process, started when it is first asked for.
+    /// Returns the cluster of this process, which the first call starts.
     package static func shared() throws -> PostgresCluster {
         try state.withLock { state in
             if let state { return try state.get() }
@@ -52,7 +51,7 @@ package final class PostgresCluster: Sendable {
         Result<(primary: PostgresCluster, standby: PostgresCluster), any Error>?
     >(nil)
 
-    /// Another one of this process with its standby, started when they are first asked for.
+    /// Returns another cluster of this process with its standby, which the first call starts.
     package static func sharedPair() throws -> (primary: PostgresCluster, standby: PostgresCluster)
     {
         try pair.withLock { pair in
@@ -71,15 +70,15 @@ package final class PostgresCluster: Sendable {
     private let numbers = Mutex(0)
     /// The addresses of databases that were emptied for reuse.
     private let emptied = Mutex<[String]>([])
-    /// The server lives as long as this.
+    /// Stops the server when it is released.
     private let lifeline = Mutex<ChildProgram.Guarded?>(nil)
 
-    /// Starts one.
+    /// Starts a cluster.
     ///
     /// - Parameters:
-    ///   - keepsCommits: Whether what was committed outlives a crash of PostgreSQL.
-    ///   - settings: More lines of its configuration.
-    /// - Throws: ``Missing`` when it cannot be started.
+    ///   - keepsCommits: Whether commits survive a crash of PostgreSQL.
+    ///   - settings: More settings of its configuration.
+    /// - Throws: ``Missing`` if it cannot be started.
     package init(keepsCommits: Bool = false, settings: [String: String] = [:]) throws {
         guard let programs = Self.programs else {
             throw Missing(description: Self.reasonToSkip ?? "")
@@ -97,9 +96,9 @@ package final class PostgresCluster: Sendable {
         try start()
     }
 
-    /// Starts a standby, which follows another one as it is now.
+    /// Starts a standby of another cluster.
     ///
-    /// - Throws: ``Missing`` when it cannot be started.
+    /// - Throws: ``Missing`` if it cannot be started.
     package init(standbyOf primary: PostgresCluster) throws {
         programs = primary.programs
         directory = try Self.makeDirectory()
@@ -147,7 +146,7 @@ package final class PostgresCluster: Sendable {
         try waitUntilReady()
     }
 
-    /// Starts a server that ends when the lifeline does.
+    /// Starts a server that ends when the lifeline is released.
     private func guarded(_ server: [String]) throws {
         let script = """
             begin() { "$@" >>"$directory/server.log" 2>&1 </dev/null & server=$!; }
@@ -177,36 +176,37 @@ package final class PostgresCluster: Sendable {
             guard kill(process, 0) == 0 else { return }
             Thread.sleep(forTimeInterval: 0.02)
         }
-        throw Missing(description: "PostgreSQL does not end")
+        throw Missing(description: "PostgreSQL does not stop")
     }
 
-    /// Keeps a standby from showing later changes of its primary, until ``followAgain()``.
-    package func lag() throws {
+    /// Stops the replay on a standby, which shows no later changes of its primary until ``resumeReplay()``.
+    package func pauseReplay() throws {
         try psql("SELECT pg_wal_replay_pause()", in: "postgres")
         for _ in 0..<6000 {
             let state = try psql("SELECT pg_get_wal_replay_pause_state()", in: "postgres")
             if state == "paused\n" { return }
             Thread.sleep(forTimeInterval: 0.01)
         }
-        throw Missing(description: "the standby does not stand still")
+        throw Missing(description: "the standby does not pause its replay")
     }
 
-    /// Pauses all its processes, like a machine that hangs; or resumes them.
-    package func standStill(_ isStill: Bool) throws {
+    /// Pauses all its processes, like a machine that hangs, or resumes them.
+    package func setPaused(_ isPaused: Bool) throws {
         let file = try String(contentsOfFile: directory + "/data/postmaster.pid", encoding: .utf8)
         guard let process = file.split(separator: "\n").first.map(String.init) else {
             throw Missing(description: "PostgreSQL does not run")
         }
-        let signal = isStill ? "-STOP" : "-CONT"
+        let signal = isPaused ? "-STOP" : "-CONT"
         try ChildProgram.run(["pkill", signal, "-P", process])
         try ChildProgram.run(["kill", signal, process])
     }
 
-    package func followAgain() throws {
+    /// Resumes the replay on a standby.
+    package func resumeReplay() throws {
         try psql("SELECT pg_wal_replay_resume()", in: "postgres")
     }
 
-    /// Returns when a standby shows all that the primary has now.
+    /// Waits until a standby shows all current commits of the primary.
     package func catchUp(with primary: PostgresCluster) throws {
         let end = try primary.psql("SELECT pg_current_wal_lsn()", in: "postgres")
             .filter { $0 != "\n" }
@@ -222,22 +222,22 @@ package final class PostgresCluster: Sendable {
     }
 
     /// Copies the data of a stopped cluster; later commits are not in the copy.
-    package func setAside() throws {
-        try ChildProgram.run(["cp", "-a", directory + "/data", directory + "/aside"])
+    package func copyData() throws {
+        try ChildProgram.run(["cp", "-a", directory + "/data", directory + "/copy"])
     }
 
     /// Replaces the data of a stopped cluster with the copy.
-    package func putBack() throws {
+    package func restoreData() throws {
         try ChildProgram.run(["rm", "-rf", directory + "/data"])
-        try ChildProgram.run(["cp", "-a", directory + "/aside", directory + "/data"])
+        try ChildProgram.run(["cp", "-a", directory + "/copy", directory + "/data"])
     }
 
-    /// Starts it again after a crash; returns when it answers.
+    /// Restarts the server after a crash, and waits until it accepts connections.
     ///
-    /// - Parameter promoted: As a standby does that becomes the primary: on a timeline of its own. The
-    ///   setting `restore_command` has to be there.
-    /// - Throws: ``Missing`` when it does not start.
-    package func startAgain(promoted: Bool = false) throws {
+    /// - Parameter promoted: Whether it starts on a new timeline, like a standby that becomes the primary. This
+    ///   requires the setting `restore_command`.
+    /// - Throws: ``Missing`` if it does not start.
+    package func restart(promoted: Bool = false) throws {
         if promoted {
             try ChildProgram.run(asServer(["touch", directory + "/data/recovery.signal"]))
         }
@@ -246,10 +246,10 @@ package final class PostgresCluster: Sendable {
         if promoted { try waitUntilPromoted() }
     }
 
-    /// Waits for the end of the recovery: until then, the server answers and takes no writes.
+    /// Waits until the recovery ends: until then, the server accepts reads only.
     private func waitUntilPromoted() throws {
         for _ in 0..<300 {
-            // An error while a server is in recovery.
+            // Fails while the server is in recovery.
             if (try? psql("SELECT pg_current_wal_lsn()", in: "postgres")) != nil { return }
             Thread.sleep(forTimeInterval: 0.05)
         }
@@ -270,34 +270,34 @@ package final class PostgresCluster: Sendable {
         throw Missing(description: "PostgreSQL did not start: see \(directory)/server.log")
     }
 
-    /// PostgreSQL refuses to be run by root.
+    /// Returns a command that runs as the user `postgres`, because PostgreSQL does not start as root.
     func asServer(_ command: [String]) -> [String] {
         guard getuid() == 0 else { return command }
         return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] + command
     }
 
-    /// The address of a new database.
+    /// Creates a database.
     ///
-    /// - Parameter folder: Where its tables are; nil for the place of all others.
-    /// - Returns: The address.
-    /// - Throws: ``Missing`` when there is no such place.
+    /// - Parameter folder: The directory of its tablespace; nil for the default tablespace.
+    /// - Returns: The address of the database.
+    /// - Throws: ``Missing`` if the tablespace or the database cannot be created.
     package func database(in folder: String? = nil) throws -> String {
         let number = numbers.withLock { number in
             number += 1
             return number
         }
         let name = "t\(number)"
-        var place = ""
+        var tablespace = ""
         if let folder {
             if getuid() == 0 { try ChildProgram.run(["chown", "postgres:postgres", folder]) }
             try psql("CREATE TABLESPACE \(name) LOCATION '\(folder)'", in: "postgres")
-            place = " TABLESPACE \(name)"
+            tablespace = " TABLESPACE \(name)"
         }
-        try psql("CREATE DATABASE \(name)\(place)", in: "postgres")
+        try psql("CREATE DATABASE \(name)\(tablespace)", in: "postgres")
         return url(of: name)
     }
 
-    /// The address of an empty database, which another test may have used before.
+    /// Returns the address of an empty database, which another test may have used before.
     ///
     /// Reuse takes a third of the time of a new database, and no disk space.
     package func emptyDatabase() throws -> String {
@@ -305,8 +305,8 @@ package final class PostgresCluster: Sendable {
         return try database()
     }
 
-    /// Removes all tables from a database that no test uses any longer, and makes it available to
-    /// ``emptyDatabase()``.
+    /// Removes all tables from a database that no test uses any longer, so that
+    /// ``emptyDatabase()`` can return it.
     ///
     /// A database that cannot be emptied is left as it is, and not reused.
     package func recycle(_ url: String) {
@@ -319,17 +319,17 @@ package final class PostgresCluster: Sendable {
         emptied.withLock { $0.append(url) }
     }
 
-    /// The name of the database of an address.
+    /// Returns the name of the database in an address.
     package static func name(in url: String) -> String {
         String(url.dropFirst("postgres://postgres@/".count).prefix { $0 != "?" })
     }
 
-    /// The address of a database.
+    /// Returns the address of a database.
     package func url(of database: String) -> String {
         "postgres://postgres@/\(database)?host=\(directory)"
     }
 
-    /// Runs SQL as any client may, without the server; returns its output.
+    /// Runs SQL with `psql`, without a Tideline server; returns its output.
     @discardableResult
     package func psql(_ script: String, in database: String) throws -> String {
         try ChildProgram.run([

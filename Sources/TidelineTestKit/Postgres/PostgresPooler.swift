@@ -1,5 +1,5 @@
-// PostgresPooler: a PgBouncer in transaction mode before a cluster: each transaction may get another
-// connection of the server, and nothing of a session outlives it.
+// PostgresPooler: PgBouncer in transaction mode in front of a cluster. Each transaction may use another connection, and
+// no session state survives the transaction.
 
 import Foundation
 
@@ -9,16 +9,16 @@ package final class PostgresPooler: Sendable {
         FileManager.default.isExecutableFile(atPath: $0)
     }
 
-    /// Why its tests are left out; nil when they are not.
+    /// The reason why its tests are skipped; nil if they are not skipped.
     package static let reasonToSkip: String? =
         PostgresCluster.reasonToSkip
         ?? (program == nil ? "PgBouncer is not installed: apt-get install pgbouncer" : nil)
 
     private let directory: String
-    /// It lives as long as this.
+    /// Stops the pooler when it is released.
     private let lifeline: ChildProgram.Guarded
 
-    /// Starts one with so few connections that callers must share them.
+    /// Starts a pooler with so few connections that callers must share them.
     package init(of cluster: PostgresCluster) throws {
         guard let program = Self.program else {
             throw PostgresCluster.Missing(description: Self.reasonToSkip ?? "")
@@ -64,7 +64,7 @@ package final class PostgresPooler: Sendable {
 
     private var socket: String { directory + "/.s.PGSQL.6432" }
 
-    /// The same database through the pool.
+    /// Returns the address of a database through the pooler.
     package func url(of url: String) -> String {
         "postgres://postgres@/\(PostgresCluster.name(in: url))?host=\(directory)&port=6432"
     }

@@ -1,9 +1,8 @@
-// GatewayPage: a response that a captive portal, a proxy or a load balancer sends in place of the
-// server's.
+// GatewayPage: a response of a captive portal, a proxy or a load balancer instead of the server's.
 
 import Tideline
 
-/// A page of something between a device and its server: any status, and a body that is not the
+/// A response of a gateway between a device and its server: any status, and a body that is not the
 /// server's.
 struct GatewayPage: Sendable {
     private enum Body: CaseIterable {
@@ -16,12 +15,12 @@ struct GatewayPage: Sendable {
 
     var response: TransportResponse
 
-    /// Draws a page.
+    /// Draws a random page.
     ///
     /// - Parameters:
     ///   - generator: The source of its randomness.
-    ///   - allowsEmptySuccess: Whether a success may have no body, which an original server sends,
-    ///     too: a device cannot tell the two apart.
+    ///   - allowsEmptySuccess: Whether a success may have no body. Original servers send such responses, too, and a
+    ///     device cannot distinguish them.
     init(using generator: inout SeededGenerator, allowsEmptySuccess: Bool) {
         let status = Self.statuses.randomElement(using: &generator) ?? 502
         var body = Body.allCases.randomElement(using: &generator) ?? .html

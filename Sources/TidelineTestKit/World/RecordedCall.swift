@@ -1,17 +1,17 @@
-// RecordedCall: a request and its answer, as the recorder of a world writes them down; a batch is
-// several of them.
+// RecordedCall: a request to a simulation's server with its response; a batch is several calls.
 
 import Foundation
 import Tideline
 import TidelineCore
 
+/// A request to a simulation's server with its response.
 struct RecordedCall: Sendable {
-    /// The parts of a row that a world checks.
+    /// The columns of a row that a simulation checks.
     struct Item: Sendable {
         var id: String
         var text: String?
         var rank: Int?
-        /// The bytes of the version, which grow.
+        /// The bytes of the version; a later version has greater bytes.
         var version: [UInt8]
     }
 
@@ -21,22 +21,22 @@ struct RecordedCall: Sendable {
     var ifMatch: String?
     var body: [UInt8]
     var status: Int
-    /// The group of a batch that it belongs to.
+    /// Its atomic group in a batch.
     var group: String?
-    /// The entity tag of the answer.
+    /// The ETag of the response.
     var tag: String?
     var item: Item?
 
-    /// Whether it changed the server.
+    /// Whether it changed a row of the server.
     var isChange: Bool { method != "GET" && (200..<300).contains(status) }
 
-    /// The bytes of the version that it asks for.
+    /// The bytes of the version in its `If-Match`.
     var askedVersion: [UInt8]? {
         let text = (ifMatch ?? "").filter { $0 != "\"" }
         return text.isEmpty ? nil : Data(base64Encoded: text).map { Array($0) }
     }
 
-    /// The last part of the path.
+    /// The last segment of the path.
     var itemID: String {
         let path = target.prefix { $0 != "?" }
         return path.split(separator: "/").last.map(String.init) ?? ""
@@ -59,14 +59,14 @@ struct RecordedCall: Sendable {
         ]
     }
 
-    /// A link to changes names the state of the database, whose name is drawn by chance.
+    /// Removes the delta token, because it contains the epoch of the database, which is random.
     private static func withoutToken(_ query: String) -> String {
         guard let token = query.firstRange(of: "deltatoken=") else { return query }
         return String(query[..<token.upperBound])
             + String(query[token.upperBound...].drop { $0 != "&" })
     }
 
-    /// The calls of a batch that was answered as one.
+    /// Returns the calls of a batch; nil for any other request.
     private static func batch(
         _ request: TransportRequest,
         _ response: TransportResponse
@@ -92,14 +92,14 @@ struct RecordedCall: Sendable {
         }
     }
 
-    /// The objects of a batch, taken apart.
+    /// Returns the members of each object in an array of a batch.
     private static func parts(_ body: [UInt8], _ name: String) -> [[JSONPieces.Member]]? {
         JSONPieces.members(body)?[name].flatMap(JSONPieces.elements)?.map {
             JSONPieces.members($0) ?? []
         }
     }
 
-    /// Names of fields are the same in any letter case.
+    /// Returns the header fields of a part, whose names are case-insensitive.
     private static func headers(_ part: [JSONPieces.Member]) -> HTTPFields {
         var fields = HTTPFields()
         for member in part["headers"].flatMap(JSONPieces.members) ?? [] {
@@ -133,7 +133,7 @@ struct RecordedCall: Sendable {
 }
 
 extension [UInt8] {
-    /// Of versions; one that is not known is not older than any.
+    /// Whether this version is older than another one; an unknown version is never older.
     func isOlder(than other: [UInt8]) -> Bool {
         !isEmpty && lexicographicallyPrecedes(other)
     }

@@ -1,20 +1,20 @@
-// ServerFaults: faults of the simulated server itself: a row that it cannot process, a deploy that
-// rejects every write for a while, and tokens that have expired.
+// ServerFaults: faults of the simulated server itself: a row that it cannot process, a deployment that
+// rejects every write for a while, and expired tokens.
 
 import Foundation
 import Synchronization
 import Tideline
 import TidelineCore
 
-/// A transport in front of the simulated server, whose responses prove to be the server's.
+/// A transport in front of the simulated server, whose responses are recognizable as the server's.
 final class ServerFaults: Transport {
-    /// The response of the server in place of a write.
+    /// The server's response to a rejected write.
     enum Rejection: Sendable, Hashable {
         /// The row cannot be processed: 500.
         case failure
-        /// The deployed version lacks the table: 404.
+        /// The deployed version has no such table: 404.
         case missingTable
-        /// The deployed version denies the caller the right to write: 403.
+        /// The deployed version does not allow the caller to write: 403.
         case missingRight
 
         fileprivate var problem: (status: Int, body: [UInt8]) {
@@ -52,10 +52,10 @@ final class ServerFaults: Transport {
         self.now = now
     }
 
-    /// Makes every write of one row fail, or none.
+    /// Makes every write of one row fail; nil ends that.
     func poison(_ id: String?) { state.withLock { $0.poisonedID = id } }
 
-    /// Rejects every write, or none.
+    /// Rejects every write; nil ends that.
     func reject(_ rejection: Rejection?) { state.withLock { $0.rejection = rejection } }
 
     func stream(_ request: TransportRequest) async throws -> TransportStream {
@@ -95,7 +95,7 @@ final class ServerFaults: Transport {
 
     private static let headers: HTTPFields = ["Content-Type": "application/problem+json"]
 
-    /// The id of the row that a write is about.
+    /// Returns the id of the row that a write changes.
     private static func id(of target: String, _ body: [UInt8]?) -> String? {
         let path = target.prefix { $0 != "?" }.split(separator: "/")
         if path.count >= 3 { return path.last.map(String.init) }

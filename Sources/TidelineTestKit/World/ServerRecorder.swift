@@ -1,27 +1,27 @@
-// ServerRecorder: records the answers of a world's server, from a position in front of it.
+// ServerRecorder: records the requests to a simulation's server and its responses.
 
 import Foundation
 import Synchronization
 import Tideline
 import TidelineCore
 
-/// Every state that a row had on the server, and what each request did.
+/// The states that each row had on the server, and the effect of each request.
 final class ServerRecorder: Sendable {
     private struct State {
         /// The rows on the server, by id.
         var items: [String: RecordedCall.Item] = [:]
         /// The last versions that were deleted, by id.
         var gone: [String: [UInt8]] = [:]
-        /// An old value that a device has written back although it had only read it.
-        var putBack: String?
-        /// Rows that an app sends whole over the server's, by the device's name.
+        /// An old value that a device wrote back although it had only read it.
+        var writtenBack: String?
+        /// Rows with which an app replaces the whole row of the server, by the device's name.
         var insisted: [String: Set<String>] = [:]
         /// Texts that a row had on the server, by id.
         var texts: [String: Set<String>] = [:]
         var ranks: [String: Set<Int>] = [:]
-        /// Rows that a DELETE removed or found removed.
+        /// Rows that a DELETE removed, or that were already removed.
         var deleted: Set<String> = []
-        /// The states that requests led to; a repeat that got the first answer adds no state.
+        /// The states that requests led to; a repeat that gets the replayed answer adds no state.
         var effects: [String: Set<String>] = [:]
         var requests = 0
         /// The number of groups that were applied atomically, and the first that was not.
@@ -30,10 +30,10 @@ final class ServerRecorder: Sendable {
         /// The rows of the backup, and the number of restores.
         var backup: (items: [String: RecordedCall.Item], gone: [String: [UInt8]]) = ([:], [:])
         var restores = 0
-        /// Rows that were changed since the last restore.
+        /// Rows that were changed after the last restore.
         var changedSince: Set<String> = []
         var unneeded = UnneededDeletes()
-        /// The requests that were received, to recognize repeats.
+        /// The requests that were received, so that repeats are recognized.
         var seen: Set<String> = []
         var history: UInt64 = 14_695_981_039_346_656_037
     }
@@ -49,11 +49,11 @@ final class ServerRecorder: Sendable {
         /// `d` and the index.
         var name: String
         var index: Int
-        /// Whether a conflict ends with the server's row, so that old values are not written back.
+        /// Whether conflicts are resolved without writing old values back.
         var yields: Bool
-        /// Whether its user never stores an older text over a newer one of its own.
+        /// Whether its user never replaces a text of their own with an older one.
         var ordersOwnTexts = false
-        /// Its index, and that of the device whose file it began with.
+        /// Its index, and that of the device whose file it started with.
         var lineage: [Int] = []
 
         func wrote(_ text: String) -> Bool { number(of: text) != nil }
@@ -68,7 +68,7 @@ final class ServerRecorder: Sendable {
             return nil
         }
 
-        /// Whether a text is an older one of the same user than another.
+        /// Whether two texts are from the same user, and the first one is older.
         func isOlder(_ text: String, than other: String) -> Bool {
             guard ordersOwnTexts,
                 text.prefix(while: { $0 != "-" }) == other.prefix(while: { $0 != "-" }),
@@ -109,7 +109,7 @@ final class ServerRecorder: Sendable {
         return response
     }
 
-    /// Counts the groups of a batch, which are applied completely or not at all.
+    /// Counts the atomic groups of a batch, and notes one that was applied in part.
     private func count(_ calls: [RecordedCall], _ state: inout State) {
         for (group, members) in Dictionary(grouping: calls, by: \.group) where group != nil {
             let done = members.count(where: \.isChange)
@@ -118,13 +118,13 @@ final class ServerRecorder: Sendable {
         }
     }
 
-    /// Checks whether a device overwrites values of other devices with something older that it had
+    /// Checks whether a device overwrites values of other devices with older values that it had
     /// only read.
     ///
-    /// It may replace its own values, also with a copy that is older than that.
+    /// It may replace its own values, even with values from an older copy.
     private func watch(_ call: RecordedCall, _ author: Author, _ state: inout State) {
         guard server.isOurs, call.isChange else { return }
-        // A repeat that comes late gets its first answer.
+        // A late repeat gets the replayed answer.
         guard call.method != "DELETE", let after = call.item else {
             let version = call.askedVersion ?? []
             if let before = state.items[call.itemID], version.isOlder(than: before.version) {
@@ -140,19 +140,19 @@ final class ServerRecorder: Sendable {
         state.items[after.id] = after
         let insists = state.insisted[author.name]?.remove(after.id) != nil
         // A device that sends a lost row again overwrites values of other devices.
-        guard state.restores == 0, author.yields, !insists, let before, state.putBack == nil else {
-            return
-        }
+        guard state.restores == 0, author.yields, !insists, let before, state.writtenBack == nil
+        else { return }
         let ownsText = before.text.map(author.wrote) ?? false
         if before.text != after.text, !ownsText, let text = after.text {
-            // Every edit has a new text, so a text that the row had before comes from an old record.
+            // Every edit has a new text, so a text that the row had before is from an old record.
             let wasThere = state.texts[after.id]?.contains(text) == true
             if !author.wrote(text) || wasThere {
-                state.putBack = "\(author.name) put the text \(text) of \(after.id) back"
+                state.writtenBack = "\(author.name) wrote the old text \(text) of \(after.id) back"
             }
         }
         if let new = after.text, let old = before.text, author.isOlder(new, than: old) {
-            state.putBack = "\(author.name) stored its older text \(new) of \(after.id) over \(old)"
+            state.writtenBack =
+                "\(author.name) stored its older text \(new) of \(after.id) over \(old)"
         }
         // A row that is inserted over a deleted one has another text and no rank.
         let mayBeNew = before.text != after.text && after.text.map(author.wrote) == true
@@ -160,11 +160,11 @@ final class ServerRecorder: Sendable {
         if before.rank != after.rank, !ownsRank,
             after.rank.map(author.wrote) ?? mayBeNew == false
         {
-            state.putBack = "\(author.name) put the rank of \(after.id) back"
+            state.writtenBack = "\(author.name) wrote an old rank of \(after.id) back"
         }
     }
 
-    /// The next change of a row by this device is what its app decided about the whole row.
+    /// Notes that the device's next change of a row is a decision of its app about the whole row.
     func insists(_ name: String, on id: String) {
         state.withLock { _ = $0.insisted[name, default: []].insert(id) }
     }
@@ -183,8 +183,8 @@ final class ServerRecorder: Sendable {
         state.changedSince.insert(id)
         // A rejected insert that the network delivers twice may take effect after the delete.
         if !isRepeat { state.unneeded.changed(id, by: author.name) }
-        // The original servers do not recognize repeats: only a condition keeps one from taking
-        // effect again, and a late insert, after a delete, has none.
+        // The original servers do not recognize repeats. Only a precondition keeps a repeat from taking effect again,
+        // and a late insert, after a delete, has none.
         if server.isOurs || call.ifMatch != nil {
             // A restored database may lack the first effect.
             state.effects["\(key) \(state.restores)", default: []].insert(call.tag ?? "")
@@ -200,12 +200,12 @@ final class ServerRecorder: Sendable {
         for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 1_099_511_628_211 }
     }
 
-    /// The database was copied.
+    /// Notes that the database was backed up.
     func noteBackup() { state.withLock { $0.backup = ($0.items, $0.gone) } }
 
-    /// The database was restored from the copy.
+    /// Notes that the database was restored from the backup.
     ///
-    /// - Returns: The last version of each row in it.
+    /// - Returns: The last version of each row in the backup.
     func noteRestore() -> [String: [UInt8]] {
         state.withLock { state in
             (state.items, state.gone) = state.backup
@@ -218,7 +218,7 @@ final class ServerRecorder: Sendable {
         }
     }
 
-    /// The app of a device deletes a row.
+    /// Notes that the app of a device deletes a row.
     func deletes(_ id: String, by name: String) {
         state.withLock { state in
             let isThere =
@@ -227,7 +227,7 @@ final class ServerRecorder: Sendable {
         }
     }
 
-    /// Whether the server must hear of a delete.
+    /// Whether a delete must reach the server.
     func needsDelete(_ id: String, by name: String) -> Bool {
         state.withLock { !$0.unneeded.contains(id, by: name) }
     }
@@ -256,7 +256,7 @@ final class ServerRecorder: Sendable {
     }
 
     /// A write that restored an old value that its device had only read.
-    var putBack: String? { state.withLock { $0.putBack } }
+    var writtenBack: String? { state.withLock { $0.writtenBack } }
 
     /// A group that the server applied only in part.
     var torn: String? { state.withLock { $0.torn } }
@@ -266,7 +266,7 @@ final class ServerRecorder: Sendable {
     }
 }
 
-/// Deletes that need not reach the server: a restored server lost the row, and the device that
+/// Deletes that need not reach the server, because a restored server lost the row, and the device that
 /// deletes it never stored it there again.
 ///
 /// A row that another device inserts later with the same id is not the deleted one.
@@ -285,12 +285,12 @@ package struct UnneededDeletes {
         deletes[Delete(id: id, device: device)] = !isThere
     }
 
-    /// The server has only these rows now.
+    /// Notes that the server was restored and has only these rows.
     package mutating func restored(to ids: Set<String>) {
         for delete in deletes.keys where !ids.contains(delete.id) { deletes[delete] = true }
     }
 
-    /// A request of this device changed a row.
+    /// Notes that a request of this device changed a row.
     package mutating func changed(_ id: String, by device: String) {
         let delete = Delete(id: id, device: device)
         if deletes[delete] != nil { deletes[delete] = false }

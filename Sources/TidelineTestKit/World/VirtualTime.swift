@@ -1,7 +1,7 @@
-// VirtualTime: one thread, one order of events, and a clock that jumps to the next of them.
+// VirtualTime: a clock and an executor with one thread and one order of events.
 //
-// It is the executor of every task of a world. When no task can continue, the clock moves to the
-// earliest sleeper. So a world of hours runs in milliseconds, and the same way every time.
+// All tasks of a simulation run on it. If no task can continue, the clock moves to the time at which the first sleeping
+// task wakes. So hours of simulated time take milliseconds, and every run is the same.
 
 public import Foundation
 import Synchronization
@@ -42,7 +42,7 @@ public final class VirtualTime: SerialExecutor, TaskExecutor {
         state.withLock { $0.jobs.append(unowned) }
     }
 
-    /// Waits in simulated time; a cancelled task stops waiting.
+    /// Suspends the task in simulated time; throws if the task is cancelled.
     public func sleep(_ duration: Duration) async throws {
         try Task.checkCancellation()
         let (seconds, attoseconds) = duration.components
@@ -104,7 +104,7 @@ public final class VirtualTime: SerialExecutor, TaskExecutor {
         return try box.value?.get()
     }
 
-    /// Runs the jobs that can run, or else moves the clock; false when there is nothing to do.
+    /// Runs the jobs that can run, or else moves the clock; returns false if there is nothing to do.
     private func step() -> Bool {
         let jobs = state.withLock { state in
             defer { state.jobs.removeAll() }

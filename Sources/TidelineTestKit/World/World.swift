@@ -1,21 +1,20 @@
 // World: a simulation of several devices and one server in simulated time, with a network that
 // loses, duplicates and delays requests, and apps that are killed. At the end the faults stop, all
-// devices sync, and the guarantees are checked by name: all but 10, which has its own worlds
-// (docs/architecture.md has the list). Guarantee 11 is that two runs of a seed give the same
-// report.
+// devices sync, and the guarantees of docs/architecture.md are checked, except 10, which has separate simulations.
+// Guarantee 11 is that two runs of a seed give the same report.
 
 import Foundation
 import Tideline
 import TidelineCore
 package import TidelineServerCore
 
-/// A seeded world.
+/// A simulation of a server and its devices, drawn from a seed.
 ///
 /// ```swift
 /// let report = try World(WorldPlan(seed: 7)).run()
 /// ```
 public struct World: Sendable {
-    /// Makes what the server's tables are in, with its clock.
+    /// Creates the store of the server's tables, with the server's clock.
     package typealias Store =
         @Sendable (_ now: @escaping @Sendable () -> Int64) throws -> any TableStore
 
@@ -24,13 +23,13 @@ public struct World: Sendable {
 
     static let endpoint = URL(string: "http://localhost") ?? URL(filePath: "/")
 
-    /// A world to be run.
+    /// Creates the simulation of a plan.
     public init(_ plan: WorldPlan) {
         self.plan = plan
         store = nil
     }
 
-    /// A world whose server is ours, with its tables somewhere else than in memory.
+    /// Creates the simulation of a plan with Tideline's server, whose tables are in the given store.
     package init(_ plan: WorldPlan, store: @escaping Store) {
         var plan = plan
         plan.server = .tideline
@@ -39,17 +38,17 @@ public struct World: Sendable {
         self.store = store
     }
 
-    /// Runs the world on the calling thread.
+    /// Runs the simulation on the calling thread.
     ///
-    /// - Throws: ``WorldViolation`` with the seed when a guarantee is broken.
+    /// - Throws: ``WorldViolation`` with the seed if a guarantee is broken.
     public func run() throws -> WorldReport {
-        try run(telling: false)
+        try run(recordsStory: false)
     }
 
-    /// Runs the world; a violation contains the story of the run if `telling` is set.
-    func run(telling: Bool) throws -> WorldReport {
+    /// Runs the simulation; a violation contains the events of the run if `recordsStory` is set.
+    func run(recordsStory: Bool) throws -> WorldReport {
         let time = VirtualTime()
-        let story = telling ? WorldStory(time) : nil
+        let story = recordsStory ? WorldStory(time) : nil
         let (plan, store) = (plan, store)
         do {
             let report = try time.run { try await World.play(plan, time, story, store) }
@@ -57,7 +56,7 @@ public struct World: Sendable {
             throw WorldViolation(
                 seed: plan.seed,
                 guarantee: "liveness",
-                detail: "everybody waits for ever"
+                detail: "all tasks wait forever"
             )
         } catch var violation as WorldViolation {
             violation.plan = plan
@@ -108,8 +107,8 @@ public struct World: Sendable {
                     rejections: plan.rejections,
                     lostRows: plan.lostRows.indices.contains(index) ? plan.lostRows[index] : .ask,
                     signIn: plan.expires ? WorldSignIn(time, seed: seed) : nil,
-                    // Also without a story, so that tasks take the same turns in both cases.
-                    network: ToldTransport(inner: network, who: name, story: story),
+                    // Used without a story, too, so that tasks run in the same order in both cases.
+                    network: StoryTransport(inner: network, device: name, story: story),
                     insists: { recorder.insists(name, on: $0) },
                     deletes: { recorder.deletes($0, by: name) },
                     transactions: recorder.transactions,
@@ -136,23 +135,23 @@ public struct World: Sendable {
         try await deploy.value
         try await restoring.value
         for task in outages { try await task.value }
-        // A slow link stays one.
+        // A link that breaks at large bodies keeps this limit.
         var faults = NetworkFaults()
         faults.bytesMax = plan.faults.bytesMax
         for network in networks { network.set(faults) }
-        story?.tell("the world", "is without faults from here on")
-        // Late duplicates are still on their way: they arrive before the world is judged.
+        story?.add("the simulation", "has no faults from here on")
+        // Late duplicates that are still in flight arrive before the guarantees are checked.
         try await time.sleep(.seconds(60))
-        let judge = WorldJudge(
+        let checker = InvariantChecker(
             plan: plan,
             devices: devices,
             recorder: recorder,
             server: server,
             time: time
         )
-        try await judge.checkPoisoned()
-        try await judge.settle()
-        let report = try await judge.judge()
+        try await checker.checkPoisoned()
+        try await checker.syncAll()
+        let report = try await checker.checkGuarantees()
         for device in devices { try await device.stop() }
         return report
     }
@@ -167,7 +166,7 @@ public struct World: Sendable {
         )
     }
 
-    /// A deploy that lacks something rejects every write for a while.
+    /// Simulates a faulty deployment, which rejects every write for a while.
     private static func badDeploy(
         _ faults: ServerFaults,
         _ plan: WorldPlan,
@@ -182,7 +181,7 @@ public struct World: Sendable {
         faults.reject(nil)
     }
 
-    /// Restores a backup of the server's database that is some time old.
+    /// Backs up the server's database, and restores it from this backup some time later.
     private static func restore(
         _ server: WorldServer,
         _ recorder: ServerRecorder,
@@ -196,12 +195,12 @@ public struct World: Sendable {
         try await time.sleep(.seconds(Int.random(in: 1...20, using: &generator)))
         try database.backUp()
         recorder.noteBackup()
-        story?.tell("the server", "is backed up")
+        story?.add("the server", "is backed up")
         try await time.sleep(.seconds(Int.random(in: 2...30, using: &generator)))
         try await database.restore()
         let versions = recorder.noteRestore()
         if plan.faults.late > 0 || plan.faults.double > 0 { recorder.transactions.serverRestored() }
-        story?.tell("the server", "is restored")
+        story?.add("the server", "is restored")
         let client = SyncClient(endpoint: World.endpoint, transport: server.transport)
         let items = try await client.table(WorldItem.self).read()
         for device in devices where device.isStarted {
@@ -209,7 +208,7 @@ public struct World: Sendable {
         }
     }
 
-    /// Locks a phone now and then.
+    /// Locks the phone from time to time.
     private static func lock(
         _ device: WorldDevice,
         _ plan: WorldPlan,
@@ -247,8 +246,9 @@ public struct World: Sendable {
         }
     }
 
-    /// Waits until the first device was killed, and starts the last one with a copy of its file; a device
-    /// that is never killed gives none.
+    /// Waits until the first device was killed, and starts the last one with a copy of its file.
+    ///
+    /// If the first device is never killed, the last one starts with a file of its own.
     private static func startFromCopy(
         _ device: WorldDevice,
         of first: WorldDevice,
@@ -258,7 +258,7 @@ public struct World: Sendable {
         try await device.start()
     }
 
-    /// Users edit while their devices sync; now and then an app is killed and started again.
+    /// Lets users edit while their devices sync; from time to time an app is killed and restarted.
     private static func work(
         _ devices: [WorldDevice],
         _ ids: [String],
@@ -311,7 +311,7 @@ public struct World: Sendable {
                 try await sync.value
                 continue
             }
-            // Killed in the middle: the client goes, the disk stays.
+            // The app is killed during the sync: its client is lost, its disk remains.
             try await time.sleep(
                 .milliseconds(device.draw { Int.random(in: 1...4000, using: &$0) })
             )
@@ -322,8 +322,8 @@ public struct World: Sendable {
         }
     }
 
-    /// Runs a device that syncs by itself: its user resolves rejected operations, and it is killed
-    /// now and then.
+    /// Runs a device that syncs automatically: its user resolves rejected operations, and it is killed
+    /// from time to time.
     private static func watchLoop(
         _ device: WorldDevice,
         _ heir: WorldDevice?,
@@ -338,27 +338,27 @@ public struct World: Sendable {
             if dice < 15 || heir != nil && step == plan.steps / 4 {
                 try await restart(device, heir, plan)
             } else if dice < 45 {
-                try await device.settleErrors()
+                try await device.resolveErrors()
             }
         }
     }
 
-    /// Starts an app again that was killed: what it had stored fits together (guarantee 8).
+    /// Kills an app, restarts it, and checks that its rows and its queue agree (guarantee 8).
     private static func restart(
         _ device: WorldDevice,
         _ heir: WorldDevice?,
         _ plan: WorldPlan
     ) async throws {
         try await device.kill()
-        if let heir, !device.wasCopied { try device.give(to: heir) }
-        if plan.putsBack { try device.putBackOrKeep() }
+        if let heir, !device.wasCopied { try device.copyFile(to: heir) }
+        if plan.putsBack { try device.restoreOrBackUp() }
         try await device.start()
         let torn = try await device.tornRows()
         guard torn.isEmpty else {
             throw WorldViolation(
                 seed: plan.seed,
                 guarantee: "crash atomicity",
-                detail: "after a kill the queue of \(device.name) does not fit the rows \(torn)"
+                detail: "after a kill, the queue of \(device.name) contradicts the rows \(torn)"
             )
         }
     }

@@ -1,5 +1,5 @@
-// WorldDevice+Sync: how a device of a world syncs: by hand, or by itself; and what its user does about
-// rejected operations.
+// WorldDevice+Sync: manual and automatic sync of a simulated device, and how its user resolves rejected operations
+// and lost rows.
 
 import Tideline
 import TidelineCore
@@ -13,7 +13,7 @@ extension WorldDevice {
             // The phone is locked.
         } catch let error as PushError {
             if error.status == .unauthorized { noteParked("A push asks for a sign-in.") }
-            try await settleErrors()
+            try await resolveErrors()
         }
         do {
             try await pull()
@@ -25,12 +25,12 @@ extension WorldDevice {
         }
     }
 
-    /// Returns why a pull does not succeed; nil if it does.
+    /// Pulls; returns the error's description, or nil if the pull succeeds.
     func pullFailure() async throws -> String? {
         do {
             _ = try await client().syncContext.push()
         } catch is PushError {
-            // The row that cannot be sent.
+            // The push of the row that the server cannot process fails.
         }
         do {
             try await pull()
@@ -52,7 +52,7 @@ extension WorldDevice {
 
     fileprivate static let highRank = 60
 
-    /// Whether a row of the server should be here.
+    /// Whether a row of the server should be on this device.
     func pulls(_ row: Row) -> Bool { !queries(matching: row).isEmpty }
 
     /// The ids of the queries that match a row.
@@ -65,40 +65,40 @@ extension WorldDevice {
     }
 
     /// Resolves rejected operations and lost rows: some in favor of the device, some of the server.
-    func settleErrors() async throws {
+    func resolveErrors() async throws {
         if try client().currentSyncStatus == .blocked(by: .signIn) {
             noteParked("Automatic sync asks for a sign-in.")
         }
         do {
-            try await settleRejected()
-            try await settleLostRows()
+            try await resolveRejections()
+            try await resolveLostRows()
         } catch let error as SyncError where error.code == .storeUnavailable {
             // The phone is locked.
         }
     }
 
-    private func settleLostRows() async throws {
+    private func resolveLostRows() async throws {
         for row in try await client().syncContext.lostRows() {
             touch([row.itemID])
             do {
                 if draw({ $0.chance(60) }) {
-                    story?.tell(name, "sends the lost row \(row.itemID) again")
+                    story?.add(name, "sends the lost row \(row.itemID) again")
                     insists(row.itemID)
                     try await row.sendAgain()
                 } else {
-                    story?.tell(name, "discards the lost row \(row.itemID)")
+                    story?.add(name, "discards the lost row \(row.itemID)")
                     try await row.discard()
                     forget(row.itemID)
                 }
             } catch let failure as SyncError where failure.code == .notFound {
-                // The server has it again, or it was edited.
+                // The server has the row again, or it was edited.
             }
         }
     }
 
-    private func settleRejected() async throws {
+    private func resolveRejections() async throws {
         for error in try await client().syncContext.operationErrors() {
-            // A conflict with a row that was read has the status of whatever was unclear before.
+            // A conflict that a follow-up read found has the status of the response that was unclear.
             let wasRead = error.statusCode.map { $0 < 300 } ?? false
             let isConflict = error.serverItem != nil || error.serverCopy == .deleted || wasRead
             if let status = error.statusCode, !isConflict, !rejections.contains(status) {
@@ -107,21 +107,21 @@ extension WorldDevice {
             touch([error.itemID])
             do {
                 if draw({ $0.chance(50) }), let mine = error.item {
-                    story?.tell(name, "retries \(error.itemID)")
+                    story?.add(name, "retries \(error.itemID)")
                     insists(error.itemID)
                     try await error.updateOperationAndRetry(with: mine)
                 } else {
-                    story?.tell(name, "gives up \(error.itemID)")
+                    story?.add(name, "discards its change of \(error.itemID)")
                     try await error.cancelOperationAndDiscardItem()
                     forget(error.itemID)
                 }
             } catch let failure as SyncError where failure.code == .notFound {
-                // An edit of the row released the operation meanwhile.
+                // An edit of the row released the operation in the meantime.
             }
         }
     }
 
-    /// Returns which rows a device that syncs by itself pulls, and how often.
+    /// Returns the policy of automatic sync: the queries to pull, and the interval.
     static func policy(pullsPart: Bool) throws -> SyncPolicy {
         var policy = SyncPolicy()
         policy.interval = .seconds(30)
@@ -134,16 +134,16 @@ extension WorldDevice {
         return policy
     }
 
-    /// Fetches all rows again: the original servers do not report which rows left a query.
-    func pullAnew() async throws {
+    /// Purges the table and pulls all rows: the original servers do not report which rows left a query.
+    func purgeAndPull() async throws {
         let items = try client().syncTable(WorldItem.self)
         try await items.purge()
         try await pull()
     }
 
-    /// Returns the rows of operations that neither were rejected nor depend on a rejected one.
-    func heldUp() async throws -> [String] {
+    /// Returns the rows of pending operations that neither were rejected nor depend on a rejected one.
+    func unblockedRows() async throws -> [String] {
         let operations = try await client().syncContext.pendingOperations()
-        return WorldQueue.heldUp(operations).map(\.itemID)
+        return WorldQueue.unblocked(operations).map(\.itemID)
     }
 }

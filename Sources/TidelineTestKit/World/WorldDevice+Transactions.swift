@@ -1,9 +1,9 @@
-// WorldDevice+Transactions: users who change several rows as one.
+// WorldDevice+Transactions: edits of several rows in one transaction.
 
 import Tideline
 
 extension WorldDevice {
-    /// Other rows that are changed in one transaction with a row, where this user does so now.
+    /// Draws the other rows that the user changes in one transaction with a row; nil for no transaction.
     func othersToEdit(with id: String, among ids: [String]) -> [String]? {
         draw { generator in
             guard generator.chance(30) else { return nil }
@@ -12,11 +12,11 @@ extension WorldDevice {
         }
     }
 
-    /// Gives rows one text in one transaction; those that are not here are inserted.
+    /// Sets one text in several rows in one transaction, and inserts the rows that do not exist.
     func editTogether(_ ids: [String]) async throws {
         let text = nextText()
         let client = try client()
-        story?.tell(name, "sets text \(text) of \(ids.joined(separator: ", ")) in one")
+        story?.add(name, "sets text \(text) of \(ids.joined(separator: ", ")) in one transaction")
         for id in ids { try await noteFlight(of: id, client) }
         transactions.begin(text, rows: ids, by: name)
         let inserted = try await client.syncContext.transaction { transaction in

@@ -1,4 +1,4 @@
-// WorldDevice: a device of a world: a disk, a client that may be killed and restarted, and a user
+// WorldDevice: a simulated device: a disk, a client that may be killed and restarted, and a user
 // who edits.
 
 import Foundation
@@ -17,11 +17,11 @@ final class WorldDevice: Sendable {
         var generator: SeededGenerator
         var lastEdits: [String: LastEdit] = [:]
         var lastRanks: [String: Int] = [:]
-        /// Rows that were edited last while an operation of theirs was on its way.
+        /// Rows whose last edit was made while one of their operations was in flight.
         var inFlight: Set<String> = []
         var edits = 0
         var client: SyncClient?
-        /// The sync that runs by itself.
+        /// The task of automatic sync.
         var running: Task<Void, any Error>?
         /// Copies of rows that a screen holds, by id.
         var copies: [String: any WorldRecord] = [:]
@@ -32,18 +32,18 @@ final class WorldDevice: Sendable {
         var starts = 0
         /// An operation that was parked although the server did not reject it.
         var wronglyParked: String?
-        /// Whether another device has got a copy of its file.
+        /// Whether another device got a copy of its file.
         var wasCopied = false
         /// The device whose file was copied, on that device and on the one with the copy.
         var copiedFrom: String?
-        /// Rows of the file that the restored server lost, and that its user did nothing about since.
+        /// Rows of the file that the restored server lost, and that the user has not resolved since.
         var lost: Set<String> = []
     }
 
     let name: String
     let policy: ConflictPolicy
     let pullsPart: Bool
-    /// Whether it syncs by itself.
+    /// Whether it uses automatic sync.
     let syncsItself: Bool
     let disk: WorldDisk
     private let copies: WorldPlan.Copies?
@@ -55,7 +55,7 @@ final class WorldDevice: Sendable {
     let lostRows: LostRowPolicy
     let signIn: WorldSignIn?
     private let network: any Transport
-    /// Called with each row that the app sends whole, as it has it, over the server's.
+    /// Called with each row with which the app replaces the whole row of the server.
     let insists: @Sendable (_ id: String) -> Void
     /// Called with each row that the app deletes.
     private let deletes: @Sendable (_ id: String) -> Void
@@ -123,18 +123,18 @@ final class WorldDevice: Sendable {
     var isStarted: Bool { state.withLock { $0.client != nil } }
     var wasCopied: Bool { state.withLock { $0.wasCopied } }
     var wronglyParked: String? { state.withLock { $0.wronglyParked } }
-    /// Rows that the restored server lost, and that its user did nothing about since.
+    /// Rows that the restored server lost, and that the user has not resolved since.
     var lost: Set<String> { state.withLock { $0.lost } }
 
     /// Restarts the app, a client on the same disk; a running one is killed.
     func start() async throws {
         try await kill()
-        story?.tell(name, "starts")
-        // A few rows make several pages of growing size.
+        story?.add(name, "starts")
+        // Small pages, so that few rows make several pages of growing size.
         var limits = SyncLimits()
         limits.pageRowsFirst = 2
         limits.pageRowsMax = 8
-        // The network of a world inspects batches, and changes them.
+        // The simulated network reads and changes batches, so they must not be compressed.
         limits.compressedBatchBytesMin = .max
         let line = WorldLine(network)
         let client = SyncClient(
@@ -178,7 +178,7 @@ final class WorldDevice: Sendable {
 
     /// Locks the phone: its store cannot be used until it is unlocked.
     func setLocked(_ isLocked: Bool) {
-        story?.tell(name, isLocked ? "is locked" : "is unlocked")
+        story?.add(name, isLocked ? "is locked" : "is unlocked")
         disk.setLocked(isLocked)
     }
 
@@ -205,7 +205,7 @@ final class WorldDevice: Sendable {
         try await stop()
     }
 
-    /// Ends the sync that runs by itself.
+    /// Stops automatic sync.
     func stop() async throws {
         let running = state.withLock { state in
             defer { state.running = nil }
@@ -245,7 +245,7 @@ final class WorldDevice: Sendable {
         } catch let error as SyncError where error.code == .storeUnavailable {
             // The phone is locked, so the app shows an error.
         }
-        // An app that was killed meanwhile may have stored the edit or not.
+        // An app that was killed in the meantime may or may not have stored the edit.
         guard state.withLock({ $0.starts != starts || $0.client == nil }) else { return }
         for id in edited { forget(id) }
     }
@@ -267,8 +267,8 @@ final class WorldDevice: Sendable {
         let stored = try await client.syncTable(named: WorldItem.tableName).read(id: id)
         switch (stored != nil, dice) {
         case (false, ..<70):
-            story?.tell(name, "inserts \(id) with text \(text)")
-            // A screen that shows the row as it was before it was deleted is closed.
+            story?.add(name, "inserts \(id) with text \(text)")
+            // The user closes a screen that shows the row as it was before it was deleted.
             state.withLock { $0.copies[id] = nil }
             try await todos.insert(WorldItem(id: id, text: text))
             keepInserted(id, text)
@@ -277,7 +277,7 @@ final class WorldDevice: Sendable {
         case (false, _):
             break
         case (true, ..<15):
-            story?.tell(name, "deletes \(id)")
+            story?.add(name, "deletes \(id)")
             let lost = try await client.syncContext.lostRows().first { $0.itemID == id }
             let isInsert = try await client.syncContext.pendingOperations().contains {
                 $0.itemID == id && $0.kind == .insert && !$0.isAttempted && !$0.isParked
@@ -290,33 +290,33 @@ final class WorldDevice: Sendable {
             note(id, isOnServer ? .deleted : nil)
             noteRank(id, nil)
         case (true, ..<25):
-            try await editAside(id, todos)
+            try await editOtherColumns(id, todos)
         case (true, ..<45):
             let rank = edits * Self.rankStep + (Int(name.dropFirst()) ?? 0)
-            story?.tell(name, "sets rank \(rank) of \(id)")
+            story?.add(name, "sets rank \(rank) of \(id)")
             if try await editsCopy(of: id, client, { $0.rank = rank }) { break }
             try await todos.update(id: id) { $0.rank = rank }
             noteRank(id, rank)
         default:
-            story?.tell(name, "sets text \(text) of \(id)")
+            story?.add(name, "sets text \(text) of \(id)")
             if try await editsCopy(of: id, client, { $0.text = text }) { break }
             try await todos.update(id: id) { $0.text = text }
             note(id, .text(text))
         }
     }
 
-    /// Ranks of one device have one last digit.
+    /// The distance between ranks of one device, whose last digit is the device's index.
     static let rankStep = 10
 
-    /// Changes values that are compared only at the end.
-    private func editAside(_ id: String, _ todos: SyncTable<WorldItem>) async throws {
+    /// Changes columns that only the comparison at the end checks.
+    private func editOtherColumns(_ id: String, _ todos: SyncTable<WorldItem>) async throws {
         let depth = nests ? copyDraw { Int.random(in: 1...64, using: &$0) } : nil
         guard let depth else {
-            story?.tell(name, "toggles \(id)")
+            story?.add(name, "toggles \(id)")
             try await todos.update(id: id) { $0.complete.toggle() }
             return
         }
-        story?.tell(name, "nests \(depth) levels in \(id)")
+        story?.add(name, "nests \(depth) levels in \(id)")
         try await todos.update(id: id) { $0.nested = WorldNest(depth: depth) }
     }
 
@@ -324,7 +324,7 @@ final class WorldDevice: Sendable {
         state.withLock { body(&$0.copying) }
     }
 
-    /// Keeps an inserted record, which has no state, for a later edit by some users.
+    /// Keeps a copy of an inserted record, which has no state, for a later edit by some users.
     private func keepInserted(_ id: String, _ text: String) {
         guard let copies, copyDraw({ $0.chance(50) }) else { return }
         let record: any WorldRecord =
@@ -335,7 +335,7 @@ final class WorldDevice: Sendable {
         state.withLock { $0.copies[id] = record }
     }
 
-    /// Changes a copy that was read some time ago, where this user does so, and stores it.
+    /// Changes and stores a copy that was read some time ago; returns false if the user edits the current row instead.
     private func editsCopy(
         of id: String,
         _ client: SyncClient,
@@ -354,7 +354,7 @@ final class WorldDevice: Sendable {
         _ table: SyncTable<Record>,
         _ change: (inout any WorldRecord) -> Void
     ) async throws -> Bool {
-        // A list is reloaded now and then, and takes all its rows.
+        // From time to time a list is reloaded, with all its rows.
         if copyDraw({ $0.chance(30) }) {
             for record in try await table.read() {
                 let isKept = copyDraw { $0.chance(50) }
@@ -368,13 +368,13 @@ final class WorldDevice: Sendable {
         guard copyDraw({ $0.chance(70) }), var copy = state.withLock({ $0.copies[id] }) else {
             return false
         }
-        story?.tell(name, "does so in a copy with text \(copy.text), rank \(copy.rank ?? -1)")
+        story?.add(name, "edits a copy with text \(copy.text), rank \(copy.rank ?? -1)")
         change(&copy)
         guard let record = copy as? Record else { return false }
         let stored = try await table.update(record)
         let goesOn = copyDraw { $0.chance(50) }
         state.withLock { $0.copies[id] = goesOn ? record : stored }
-        // If the copy was older than this device's own last edit, that edit is over.
+        // If the copy was older than this device's last edit, it replaced that edit.
         note(id, stored.text.hasPrefix(name + "-") ? .text(stored.text) : nil)
         noteRank(id, stored.rank.flatMap { $0 % Self.rankStep == Int(name.dropFirst()) ? $0 : nil })
         return true
@@ -397,14 +397,14 @@ final class WorldDevice: Sendable {
         }
     }
 
-    /// The app discarded its change in favor of the server's row.
+    /// Notes that the app discarded its changes of a row in favor of the server's row.
     func forget(_ id: String) {
         transactions.giveUp(id, by: name)
         note(id, nil)
         noteRank(id, nil)
     }
 
-    /// The file was replaced by an older one, and later changes of the user are gone.
+    /// Notes that the file was replaced by an older one, without the user's later changes.
     func forgetAll() {
         transactions.giveUpAll(by: name)
         state.withLock { state in
@@ -415,7 +415,7 @@ final class WorldDevice: Sendable {
         }
     }
 
-    /// The user decided about rows, so they need not be as the server had them.
+    /// Notes that the user resolved rows, so they need not be as the server had them.
     func touch(_ ids: [String]) {
         state.withLock { $0.lost.subtract(ids) }
         guard let source = state.withLock({ $0.copiedFrom }) else { return }
@@ -424,7 +424,7 @@ final class WorldDevice: Sendable {
 
     /// Notes which rows of the file a restored server lost; `versions` are those that it has.
     ///
-    /// A row that it has with the same values in an older version is not lost.
+    /// A row that the server has with the same values in an older version is not lost.
     func noteRestore(_ versions: [String: [UInt8]], _ items: [WorldItem]) async throws {
         guard lostRows != .discard else { return }
         let operations = try await disk.plainStore().read { reader in
@@ -434,8 +434,8 @@ final class WorldDevice: Sendable {
         }
         let read = try await queriesRead()
         let lost = try await rows().filter { row in
-            // One that matches no query may leave with a response from before the restore. A query that was
-            // never read to its end holds no row yet.
+            // A response from before the restore may remove a row that matches no query. A query that was never read to
+            // its end has no member rows yet.
             let item = try row.decode(WorldItem.self)
             guard !queries(matching: try Row(item)).isDisjoint(with: read), !items.contains(item)
             else { return false }
@@ -464,7 +464,7 @@ final class WorldDevice: Sendable {
         return begun.subtracting(unfinished)
     }
 
-    /// Notes an operation that is parked with a status that the server never sends here.
+    /// Notes an operation that is parked although the server never rejects operations in this way.
     func noteParked(_ text: String) {
         state.withLock { $0.wronglyParked = $0.wronglyParked ?? text }
     }
@@ -472,10 +472,10 @@ final class WorldDevice: Sendable {
     // MARK: - The disk
 
     /// Gives another device a copy of the killed app's file.
-    func give(to other: WorldDevice) throws {
-        // If it has waited too long, it continues with a file of its own.
-        guard try disk.give(to: other.disk) else { return }
-        story?.tell(name, "gives a copy of its file to \(other.name)")
+    func copyFile(to other: WorldDevice) throws {
+        // If the other device has waited too long, it has a file of its own.
+        guard try disk.copyFile(to: other.disk) else { return }
+        story?.add(name, "is copied to \(other.name)")
         state.withLock { state in
             state.wasCopied = true
             state.copiedFrom = name
@@ -485,13 +485,13 @@ final class WorldDevice: Sendable {
     }
 
     /// Backs up the killed app's file, or restores the last backup.
-    func putBackOrKeep() throws {
+    func restoreOrBackUp() throws {
         guard disk.isFile else { return }
-        if draw({ $0.chance(40) }), try disk.putBack() {
-            story?.tell(name, "is put back to its last backup")
+        if draw({ $0.chance(40) }), try disk.restoreBackup() {
+            story?.add(name, "is restored from its last backup")
             forgetAll()
         } else if draw({ $0.chance(60) }) {
-            try disk.keepBackup()
+            try disk.backUp()
         }
     }
 
@@ -502,8 +502,8 @@ final class WorldDevice: Sendable {
         return try await disk.plainStore().read { try $0.rows(wanted, in: WorldItem.tableName) }
     }
 
-    /// Returns rows that do not fit their operation in the queue: a deleted one that exists, or
-    /// another one that does not.
+    /// Returns rows that contradict their operation in the queue: a deleted row that exists, or another
+    /// row that does not exist.
     func tornRows() async throws -> [String] {
         var query = TableQuery()
         query.order = [SortKey(column: "id")]

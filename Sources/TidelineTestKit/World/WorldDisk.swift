@@ -1,10 +1,10 @@
-// WorldDisk: the storage of a device of a world, and the connection that ends with its app.
+// WorldDisk: the storage of a simulated device, and the network of its app.
 
 import Foundation
 import Synchronization
 import Tideline
 
-/// A disk; one of files is a directory of its own, which goes with the disk.
+/// The disk of a simulated device; a disk of files has a temporary directory, which is removed with it.
 final class WorldDisk: Sendable {
     private struct State {
         var store: (any LocalStore)?
@@ -35,13 +35,13 @@ final class WorldDisk: Sendable {
 
     /// Creates a directory with a unique name.
     static func makeDirectory() throws -> URL {
-        let directory = place.appending(path: "tideline-world-" + UUID().uuidString)
+        let directory = parent.appending(path: "tideline-world-" + UUID().uuidString)
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         return directory
     }
 
-    /// A directory in memory, if the machine has one, because each commit waits for the disk.
-    private static let place: URL = {
+    /// The parent of all directories: in memory if possible, because each commit waits for the disk.
+    private static let parent: URL = {
         let memory = "/dev/shm"
         return FileManager.default.isWritableFile(atPath: memory)
             ? URL(filePath: memory) : FileManager.default.temporaryDirectory
@@ -49,17 +49,17 @@ final class WorldDisk: Sendable {
 
     var isFile: Bool { directory != nil }
 
-    /// The store as an app has it, which cannot be used while the phone is locked.
+    /// Returns the store for an app, which cannot use it while the phone is locked.
     func store() throws -> any LocalStore {
         LockedStore(try plainStore()) { [weak self] in
             self?.state.withLock { $0.isLocked } ?? false
         }
     }
 
-    /// Whether the store cannot be used.
+    /// Locks or unlocks the phone.
     func setLocked(_ isLocked: Bool) { state.withLock { $0.isLocked = isLocked } }
 
-    /// Returns the store; that of a file is opened on first use.
+    /// Returns the store, which works while the phone is locked; a file is opened on first use.
     func plainStore() throws -> any LocalStore {
         try state.withLock { state in
             if let store = state.store { return store }
@@ -85,13 +85,13 @@ final class WorldDisk: Sendable {
         }
     }
 
-    /// Keeps a copy of the closed file, as a backup of the phone does.
-    func keepBackup() throws { try copyFile(named: "backup") }
+    /// Copies the closed file, as a backup of the phone does.
+    func backUp() throws { try copyFile(named: "backup") }
 
     /// Replaces the store with the file of the last backup.
     ///
     /// - Returns: Whether there was a backup.
-    func putBack() throws -> Bool {
+    func restoreBackup() throws -> Bool {
         try state.withLock { state in
             guard let directory else { return false }
             let backup = directory.appending(path: "backup.sqlite").path()
@@ -103,10 +103,10 @@ final class WorldDisk: Sendable {
         }
     }
 
-    /// Makes a copy of the closed file the store of another disk, unless that has one already.
+    /// Copies the closed file to another disk, unless that disk has a store already.
     ///
-    /// - Returns: Whether it did.
-    func give(to other: WorldDisk) throws -> Bool {
+    /// - Returns: Whether the file was copied.
+    func copyFile(to other: WorldDisk) throws -> Bool {
         guard other.state.withLock({ $0.store == nil && $0.copies == 0 }) else { return false }
         try state.withLock { state in
             try Self.copy(path(state.copies), to: other.path(0))
@@ -135,7 +135,7 @@ final class WorldDisk: Sendable {
     }
 }
 
-/// The network of an app; it sends nothing more after the app is killed.
+/// The network of an app, which is cut when the app is killed.
 final class WorldLine: Transport {
     private let inner: any Transport
     private let isCut = Mutex(false)

@@ -1,15 +1,15 @@
-// WorldItem: the records of the worlds, and a value that is nested to any depth.
+// WorldItem: the records of the simulations, and a value that is nested to any depth.
 
 import Foundation
 import Tideline
 
-/// A record whose users edit it in worlds.
+/// A record that users edit in simulations.
 protocol WorldRecord: SyncRecord {
     var text: String { get set }
     var rank: Int? { get set }
 }
 
-/// All that the users see.
+/// The record without system columns.
 struct WorldItem: WorldRecord, Equatable {
     var id: String
     var text: String
@@ -20,7 +20,7 @@ struct WorldItem: WorldRecord, Equatable {
     static let tableName = "WorldItem"
 }
 
-/// The same table in a model that knows when a row was written.
+/// A record of the same table with `updatedAt`.
 struct WorldTimedItem: WorldRecord {
     var id: String
     var text: String
@@ -32,7 +32,7 @@ struct WorldTimedItem: WorldRecord {
     static let tableName = WorldItem.tableName
 }
 
-/// The same table in a model that knows the version of a row.
+/// A record of the same table with `version`.
 struct WorldVersionedItem: WorldRecord {
     var id: String
     var text: String
@@ -44,7 +44,7 @@ struct WorldVersionedItem: WorldRecord {
     static let tableName = WorldItem.tableName
 }
 
-/// Arrays in arrays: a JSON column.
+/// The value of a JSON column: arrays in arrays.
 struct WorldNest: Codable, Sendable, Hashable {
     var depth: Int
 

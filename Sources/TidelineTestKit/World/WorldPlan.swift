@@ -1,16 +1,16 @@
-// WorldPlan: the parameters of a random world, drawn from its seed.
+// WorldPlan: the parameters of a simulation, drawn from its seed.
 
 public import Tideline
 
-/// The configuration of a seeded world.
+/// The parameters of a simulation, drawn from its seed.
 public struct WorldPlan: Sendable, Hashable {
     /// The kind of server that the devices share.
     public enum Server: String, Sendable, Hashable, CaseIterable {
-        /// Tideline's own.
+        /// Tideline's server.
         case tideline
-        /// The original Node server, imitated.
+        /// An imitation of the original Node server.
         case node
-        /// The original .NET server, imitated.
+        /// An imitation of the original .NET server.
         case dotNet
     }
 
@@ -26,9 +26,9 @@ public struct WorldPlan: Sendable, Hashable {
 
     /// The model by which a device's user changes copies of rows that were read before.
     public enum Copies: String, Sendable, Hashable, CaseIterable {
-        /// It has `updatedAt`.
+        /// A model with `updatedAt`.
         case timed
-        /// It has `version`.
+        /// A model with `version`.
         case versioned
     }
 
@@ -36,11 +36,11 @@ public struct WorldPlan: Sendable, Hashable {
     public var seed: UInt64
     /// The kind of the server.
     public var server = Server.tideline
-    /// Whether each device syncs by itself, live if the server can; otherwise it syncs by hand.
+    /// Whether each device uses automatic sync, with live events if the server supports them.
     public var syncsItself: [Bool]
     /// The number of devices.
     public var devices: Int
-    /// The most rows that the devices share.
+    /// The maximum number of rows that the devices share.
     public var rows: Int
     /// The number of actions of each device's user.
     public var steps: Int
@@ -48,7 +48,7 @@ public struct WorldPlan: Sendable, Hashable {
     public var faults: NetworkFaults
     /// The conflict policy of each device.
     public var policies: [ConflictPolicy]
-    /// Whether each device pulls only the open rows and those of a high rank, instead of all rows.
+    /// Whether each device pulls only open rows and rows with a high rank, instead of all rows.
     public var pullsPart: [Bool]
     /// The disk of each device.
     public var disks: [Disk]
@@ -60,23 +60,22 @@ public struct WorldPlan: Sendable, Hashable {
     /// Whether users change several rows in one transaction.
     public var transacts = false
 
-    /// Whether the server cannot process one of the rows, until the end.
+    /// Whether the server cannot process one of the rows until the checks at the end.
     public var poisons = false
-    /// Whether a deploy rejects every write for a while.
+    /// Whether a faulty deployment rejects every write for a while.
     public var rejects = false
-    /// Whether devices with a file are restored to an older copy of it, as from a backup of a
-    /// phone.
+    /// Whether devices with a file are sometimes restored to an older copy of it, as from a backup of a phone.
     public var putsBack = false
-    /// Whether the last device begins with a copy of the first one's file, and both continue.
+    /// Whether the last device starts with a copy of the first one's file, while both remain in use.
     public var sharesCopy = false
 
     /// Whether the server is restored from an older backup while the devices work.
     public var restores = false
     /// The policy of each device's app for rows that a restored server lost.
     public var lostRows: [LostRowPolicy] = []
-    /// Whether the stores cannot be used now and then, as on a locked phone.
+    /// Whether the stores are temporarily unusable, as on a locked phone.
     public var locks = false
-    /// Whether requests have tokens, which expire, and which cannot be renewed now and then.
+    /// Whether requests have tokens, which expire and are sometimes not renewable.
     public var expires = false
 
     /// Creates a random plan from a seed.
@@ -91,7 +90,7 @@ public struct WorldPlan: Sendable, Hashable {
         let all: [ConflictPolicy] = [.fail, .serverWins, .clientWins]
         policies = (0..<devices).map { _ in all[Int.random(in: 0..<3, using: &generator)] }
         pullsPart = (0..<devices).map { _ in generator.chance(50) }
-        // Drawn separately, so that worlds with our server that sync by hand stay the same.
+        // Drawn from a separate generator, so that seeds with Tideline's server and manual sync stay the same.
         var kinds = SeededGenerator(seed: seed ^ 0x6B69_6E64)
         if kinds.chance(20) { server = kinds.chance(50) ? .node : .dotNet }
         let someSyncThemselves = kinds.chance(25)
@@ -106,16 +105,16 @@ public struct WorldPlan: Sendable, Hashable {
         drawOutages()
     }
 
-    /// Whether a device begins with a copy of another one's file, once there is one.
+    /// Whether a device starts later, with a copy of another one's file.
     package func startsLater(_ name: String) -> Bool {
         sharesCopy && devices > 1 && name == "d\(devices - 1)" && disks.first == .file
             && disks.last == .file
     }
 
-    /// Returns whether a device pulls a part of the rows only.
+    /// Returns whether a device pulls only a part of the rows.
     ///
-    /// A copy of a file is of the same app: a query that the app no longer pulls keeps its rows until it is
-    /// purged.
+    /// A device with a copied file runs the same app, because a query that the app no longer pulls keeps its rows until
+    /// it is purged.
     package func pullsPart(ofDevice index: Int) -> Bool {
         pullsPart[startsLater("d\(index)") ? 0 : index]
     }
@@ -125,12 +124,12 @@ public struct WorldPlan: Sendable, Hashable {
         var result: Set<Int> = [404, 409, 410, 412, 424]
         if poisons || rejects { result.insert(500) }
         if rejects { result.insert(403) }
-        // The server accepts documents of 63 levels.
+        // The server rejects documents of more than 63 levels.
         if nests { result.insert(400) }
         return result
     }
 
-    /// Faults that users of such systems have reported: gateways, deploys, backups.
+    /// Draws faults that users of such systems have reported: gateways, deployments, backups.
     private mutating func drawRealFaults() {
         var kinds = SeededGenerator(seed: seed ^ 0x7265_616C)
         if faults.cut > 0, kinds.chance(50) { faults.page = 6 }
@@ -148,7 +147,7 @@ public struct WorldPlan: Sendable, Hashable {
         }
     }
 
-    /// Faults of whole machines: a server that was restored, a phone that is locked.
+    /// Draws faults of whole machines: a restored server, a locked phone.
     private mutating func drawOutages() {
         var kinds = SeededGenerator(seed: seed ^ 0x6F75_7461)
         if server == .tideline, kinds.chance(15) { restores = true }
@@ -160,7 +159,7 @@ public struct WorldPlan: Sendable, Hashable {
         if kinds.chance(10) { faults.dropsPrefer = true }
     }
 
-    /// Draws the options that were added later; most worlds have few of them.
+    /// Draws the options that were added later; most simulations have few of them.
     private mutating func drawMore() {
         var kinds = SeededGenerator(seed: seed ^ 0x6D6F_7265)
         for device in disks.indices where kinds.chance(20) { disks[device] = .file }
@@ -168,7 +167,8 @@ public struct WorldPlan: Sendable, Hashable {
         if server == .tideline, kinds.chance(10) { nests = true }
         if kinds.chance(15) { faults.bytesMax = Int.random(in: 1500...4000, using: &kinds) }
         var groups = SeededGenerator(seed: seed ^ 0x6772_6F75)
-        // A copy may put a text back later, and a group cannot be made as small as a bad link wants.
+        // An edit of a copy may write an old text back, and a group cannot be split for a link that breaks at large
+        // bodies.
         transacts = groups.chance(40) && copies == nil && faults.bytesMax == nil && rows > 1
         guard faults.cut > 0, kinds.chance(30) else { return }
         faults.refuseOne = 4
@@ -178,14 +178,14 @@ public struct WorldPlan: Sendable, Hashable {
 }
 
 extension ConflictPolicy {
-    /// What ``merge`` does, as a handler of an app.
+    /// A conflict handler that does the same as ``merge``.
     static let joining = ConflictPolicy.custom { $0.merged().map(Resolution.write) ?? .fail }
 
-    /// Whether a conflict ends without old values being written back.
+    /// Whether conflicts are resolved without writing old values back.
     var yields: Bool { [.serverWins, .merge, .joining].contains(self) }
 }
 
-/// A broken guarantee in a world.
+/// A guarantee that a simulation found broken.
 public struct WorldViolation: Error, Sendable, CustomStringConvertible {
     /// The seed that reproduces it.
     public var seed: UInt64
@@ -193,9 +193,9 @@ public struct WorldViolation: Error, Sendable, CustomStringConvertible {
     public var guarantee: String
     /// The observed failure.
     public var detail: String
-    /// The world that it was seen in.
+    /// The plan of the simulation.
     public var plan: WorldPlan?
-    /// The events before the violation, line by line, if the world recorded its story.
+    /// The events before the violation, one line each, if they were recorded.
     public var story: [String] = []
 
     init(seed: UInt64, guarantee: String, detail: String) {
@@ -204,17 +204,17 @@ public struct WorldViolation: Error, Sendable, CustomStringConvertible {
         self.detail = detail
     }
 
-    /// Everything needed to reproduce it.
+    /// The violation, and everything that is needed to reproduce it.
     public var description: String {
         var text =
             "seed \(seed) breaks '\(guarantee)': \(detail). "
-            + "Run it alone: TIDELINE_SEED=\(seed) swift test --filter World"
+            + "Run it alone: TIDELINE_SEED=\(seed) swift test --filter SimulationTests"
         guard !story.isEmpty else { return text }
         if let plan {
-            text += "\nThe smallest world that breaks a guarantee: \(plan.devices) devices, "
+            text += "\nThe smallest simulation that breaks a guarantee: \(plan.devices) devices, "
             text += "\(plan.rows) rows, \(plan.steps) steps, server \(plan.server), "
             text +=
-                "syncing by themselves \(plan.syncsItself), disks \(plan.disks.map(\.rawValue)), "
+                "sync automatically \(plan.syncsItself), disks \(plan.disks.map(\.rawValue)), "
             text += "copies \(plan.copies?.rawValue ?? "none"), nests \(plan.nests), "
             text +=
                 "transacts \(plan.transacts), poisons \(plan.poisons), rejects \(plan.rejects), "
@@ -228,7 +228,7 @@ public struct WorldViolation: Error, Sendable, CustomStringConvertible {
     }
 }
 
-/// The result of a world, for comparing two runs of a seed.
+/// The result of a simulation, for comparing two runs of a seed.
 public struct WorldReport: Sendable, Hashable {
     /// The number of requests that reached the server.
     public var requests = 0
@@ -236,6 +236,6 @@ public struct WorldReport: Sendable, Hashable {
     public var edits = 0
     /// The number of atomic groups that the server applied.
     public var groups = 0
-    /// A digest of every request and answer, in order.
+    /// A digest of all requests and responses, in order.
     public var history: UInt64 = 0
 }

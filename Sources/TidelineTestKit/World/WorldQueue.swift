@@ -1,25 +1,25 @@
-// WorldQueue: finds the operations that may wait because they depend on a rejected one.
+// WorldQueue: finds the operations of a queue that no rejected operation blocks.
 
 package import Tideline
 
 package enum WorldQueue {
-    /// The operations that neither are parked nor depend on a parked one.
+    /// Returns the operations that neither are parked nor depend on a parked one.
     ///
-    /// An operation depends on those before it in its row and on the rest of its atomic group, and
-    /// on their dependencies: groups that share a row are sent one after the other (docs/SYNC.md).
-    package static func heldUp(_ operations: [PendingOperation]) -> [PendingOperation] {
-        var waiting = operations.filter(\.isParked)
+    /// An operation depends on the earlier operations of its row, on the rest of its atomic group, and on the
+    /// dependencies of all of these, because groups that share a row are sent one after the other (docs/SYNC.md).
+    package static func unblocked(_ operations: [PendingOperation]) -> [PendingOperation] {
+        var blocked = operations.filter(\.isParked)
         while true {
-            let first = Dictionary(waiting.map { ($0.itemID, $0.id) }, uniquingKeysWith: min)
-            let groups = Set(waiting.compactMap(\.groupID))
+            let first = Dictionary(blocked.map { ($0.itemID, $0.id) }, uniquingKeysWith: min)
+            let groups = Set(blocked.compactMap(\.groupID))
             let all = operations.filter { operation in
-                let isBehind = first[operation.itemID].map { $0 <= operation.id } ?? false
-                return isBehind || operation.groupID.map(groups.contains) ?? false
+                let isLater = first[operation.itemID].map { $0 <= operation.id } ?? false
+                return isLater || operation.groupID.map(groups.contains) ?? false
             }
-            guard all.count > waiting.count else { break }
-            waiting = all
+            guard all.count > blocked.count else { break }
+            blocked = all
         }
-        let ids = Set(waiting.map(\.id))
+        let ids = Set(blocked.map(\.id))
         return operations.filter { !ids.contains($0.id) }
     }
 }

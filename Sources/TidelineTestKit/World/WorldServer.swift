@@ -1,9 +1,10 @@
-// WorldServer: the server of a world: ours, or an imitation of one of the original ones.
+// WorldServer: the server of a simulation: Tideline's, or an imitation of an original one.
 
 import Tideline
 import TidelineCore
 import TidelineServerCore
 
+/// The server of a simulation: Tideline's, or an imitation of an original one.
 struct WorldServer: Sendable {
     let kind: WorldPlan.Server
     let transport: any Transport
@@ -12,7 +13,7 @@ struct WorldServer: Sendable {
     /// The database, if it can be restored from a backup.
     let database: WorldDatabase?
 
-    /// Whether it has what the original servers lack: repeats, changes, events.
+    /// Whether it is Tideline's, which supports repeats, deltas and events, unlike the original servers.
     var isOurs: Bool { kind == .tideline }
 
     init(

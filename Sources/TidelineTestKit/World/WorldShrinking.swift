@@ -1,14 +1,14 @@
-// WorldShrinking: finds the smallest world that still fails like a large one.
+// WorldShrinking: finds a smaller simulation that still fails.
 
 import Tideline
 
 extension World {
-    /// The most worlds that are tried on the way to the smallest.
+    /// The maximum number of smaller simulations that are tried.
     private static let shrinkRunsMax = 400
 
-    /// Runs the world; a violation is first shrunk, and then recorded as a story.
+    /// Runs the simulation; if it breaks a guarantee, shrinks it and records the events of the smallest one.
     ///
-    /// - Throws: ``WorldViolation`` of the smallest world that breaks any guarantee.
+    /// - Throws: ``WorldViolation`` of the smallest simulation that breaks any guarantee.
     public func runShrinking() throws -> WorldReport {
         do {
             return try run()
@@ -25,14 +25,16 @@ extension World {
                     return false
                 }
             }
-            _ = try World(smallest).run(telling: true)
+            _ = try World(smallest).run(recordsStory: true)
             last.guarantee = "determinism"
-            last.detail += ", and did not when the same world was run once more"
+            last.detail += ", but a second run of the same simulation did not break it"
             throw last
         }
     }
 
-    /// The smallest plan, step by step, for which `fails` still holds, and how many were tried.
+    /// Shrinks a plan step by step as long as `fails` returns true.
+    ///
+    /// - Returns: The smallest plan, and the number of plans that were tried.
     package static func shrunk(
         _ plan: WorldPlan,
         while fails: (WorldPlan) throws -> Bool
@@ -56,7 +58,7 @@ extension World {
 }
 
 extension WorldPlan {
-    /// Plans that are one step smaller, the boldest first.
+    /// Plans that are one step smaller, those with the largest step first.
     var smaller: [WorldPlan] {
         var result: [WorldPlan] = []
         func add(_ change: (inout WorldPlan) -> Void) {

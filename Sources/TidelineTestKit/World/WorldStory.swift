@@ -1,5 +1,5 @@
-// WorldStory: the events of a world, line by line in simulated time, for a developer who reads a
-// violation. Worlds record them only on request: most end well.
+// WorldStory: the events of a simulation in simulated time, one line each, for a developer who analyzes a violation.
+// They are recorded only on request, because most simulations end without a violation.
 
 import Foundation
 import Synchronization
@@ -17,43 +17,44 @@ final class WorldStory: Sendable {
 
     var lines: [String] { stored.withLock { $0 } }
 
-    func tell(_ who: String, _ what: String) {
+    /// Adds an event of a device, of the server or of the simulation.
+    func add(_ subject: String, _ event: String) {
         let milliseconds = (time.now - start) / 1000
         let seconds = "\(milliseconds / 1000).\(String(milliseconds % 1000 + 1000).dropFirst())"
-        let line = "\(seconds) s  \(who): \(what)"
+        let line = "\(seconds) s  \(subject): \(event)"
         stored.withLock { $0.append(line) }
     }
 }
 
-/// A device's network that adds each request and its answer to the story.
-struct ToldTransport: Transport {
+/// A device's network that adds each request and its response to the story.
+struct StoryTransport: Transport {
     let inner: any Transport
-    let who: String
+    let device: String
     let story: WorldStory?
 
     func send(_ request: TransportRequest) async throws -> TransportResponse {
-        tell(request)
+        add(request)
         do {
             let response = try await inner.send(request)
-            story?.tell(who, "gets \(response.status) " + Self.text(response.body))
+            story?.add(device, "gets \(response.status) " + Self.text(response.body))
             return response
         } catch {
-            story?.tell(who, "gets no answer")
+            story?.add(device, "gets no response")
             throw error
         }
     }
 
-    private func tell(_ request: TransportRequest) {
+    private func add(_ request: TransportRequest) {
         guard let story else { return }
-        var what = "\(request.method) \(request.url.path())"
-        if let query = request.url.query(percentEncoded: false) { what += "?\(query)" }
-        if let match = request.headers["If-Match"] { what += " If-Match: \(match)" }
-        if let body = request.body { what += " " + Self.text(body) }
-        story.tell(who, "sends " + what)
+        var event = "\(request.method) \(request.url.path())"
+        if let query = request.url.query(percentEncoded: false) { event += "?\(query)" }
+        if let match = request.headers["If-Match"] { event += " If-Match: \(match)" }
+        if let body = request.body { event += " " + Self.text(body) }
+        story.add(device, "sends " + event)
     }
 
     func stream(_ request: TransportRequest) async throws -> TransportStream {
-        story?.tell(who, "listens to events")
+        story?.add(device, "listens to events")
         return try await inner.stream(request)
     }
 

@@ -1,16 +1,16 @@
-// WorldTransactions: the transactions of users, and when the server first showed each one.
+// WorldTransactions: the transactions of users, and the requests that brought them to the server.
 
 import Synchronization
 
-/// The transactions of a world's users, and when the server first showed each one.
+/// The transactions of a simulation's users, and the requests that brought them to the server.
 ///
-/// Every row of a transaction has the same text, which no other edit has. Even if a row changes
-/// later, that text must not reach the server after another row of the transaction showed it.
+/// All rows of a transaction get the same text, which no other edit has. Even if a row changes later, that text must
+/// not reach the server in a later request than that of another row.
 package final class WorldTransactions: Sendable {
     private struct Entry {
         var device: String
         var rows: Set<String>
-        /// Whether the device's file was copied since: two devices may send the transaction.
+        /// Whether the device's file was copied later, so that two devices may send the transaction.
         var isCopied = false
         /// The request with which each row first had the text on the server.
         var shown: [String: Int] = [:]
@@ -24,7 +24,7 @@ package final class WorldTransactions: Sendable {
         entries.withLock { $0[text] = Entry(device: device, rows: Set(rows)) }
     }
 
-    /// The user discarded a change of a row, so its text may reach the server again in another way.
+    /// Notes that the user discarded a change of a row, whose text may now reach the server in another way.
     package func giveUp(_ id: String, by device: String) {
         entries.withLock { entries in
             for (text, entry) in entries where entry.device == device {
@@ -33,14 +33,14 @@ package final class WorldTransactions: Sendable {
         }
     }
 
-    /// The device was restored to an older file, so all its texts may reach the server again.
+    /// Notes that the device was restored to an older file, so that all its texts may reach the server again.
     package func giveUpAll(by device: String) {
         entries.withLock { entries in
             for (text, entry) in entries where entry.device == device { entries[text]?.rows = [] }
         }
     }
 
-    /// The device's file was copied, with the transactions that it has not sent.
+    /// Notes that the device's file was copied, with its unsent transactions.
     package func copied(from device: String) {
         entries.withLock { entries in
             for (text, entry) in entries where entry.device == device {
@@ -49,10 +49,10 @@ package final class WorldTransactions: Sendable {
         }
     }
 
-    /// The user of a device, or of the copy of its file, changed a row again.
+    /// Notes that the user of a device, or of the copy of its file, changed a row again.
     ///
-    /// The change goes into the unsent transaction on one of the two devices only, so from now on the
-    /// two send different transactions.
+    /// The change is added to the unsent transaction on only one of the two devices, which send different transactions
+    /// from then on.
     package func changed(_ id: String, copiedFrom device: String) {
         entries.withLock { entries in
             for (text, entry) in entries where entry.device == device && entry.isCopied {
@@ -61,9 +61,9 @@ package final class WorldTransactions: Sendable {
         }
     }
 
-    /// The server was restored in a network that delivers requests late.
+    /// Notes that the server was restored in a network that delivers requests late.
     ///
-    /// It no longer knows what it answered before. A request for a whole transaction may still arrive
+    /// The server no longer knows its earlier responses. A request for a whole transaction may still arrive
     /// after the device has sent the transaction without a row that had a conflict.
     package func serverRestored() {
         entries.withLock { entries in
@@ -82,15 +82,15 @@ package final class WorldTransactions: Sendable {
         }
     }
 
-    /// A transaction whose rows reached the server one after the other.
+    /// A description of a transaction whose rows reached the server in different requests; nil if there is none.
     package var half: String? {
         entries.withLock { entries in
             for (text, entry) in entries.sorted(by: { $0.key < $1.key }) {
                 let shown = entry.shown.filter { entry.rows.contains($0.key) }
                 guard Set(shown.values).count > 1 else { continue }
                 let rows = shown.sorted { $0.value < $1.value }.map(\.key)
-                return "\(entry.device) gave \(rows) the text \(text) in one transaction, "
-                    + "and the server had it in \(rows[0]) before"
+                return "\(entry.device) set the text \(text) of \(rows) in one transaction, "
+                    + "but the text of \(rows[0]) reached the server first"
             }
             return nil
         }

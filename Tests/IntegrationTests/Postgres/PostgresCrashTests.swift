@@ -105,7 +105,7 @@ extension ProcessTests {
                     #expect(answer.headers["Retry-After"] != nil)
                 }
             }
-            try await blocking { try cluster.startAgain() }
+            try await blocking { try cluster.restart() }
             for server in servers {
                 _ = try await eventually("the server's recovery") {
                     try await server.wire.send("GET", "/health/ready").status == 200 ? true : nil

@@ -76,7 +76,7 @@ extension ProcessTests {
                 let wire = server.wire
                 try standby.catchUp(with: primary)
                 for number in 0..<20 {
-                    if number == 10 { try standby.lag() }
+                    if number == 10 { try standby.pauseReplay() }
                     let note = "{\"id\":\"n\(number)\"}"
                     let made = try await wire.send("POST", "/tables/Note", note)
                     #expect(made.status == 201)

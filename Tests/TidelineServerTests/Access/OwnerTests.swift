@@ -282,10 +282,10 @@ import TidelineServerSQLite
         func comparable(_ answer: ServerResponse) -> [String] {
             answer.headers.filter { $0.name != "X-Request-ID" }.map { $0.name + ":" + $0.value }
         }
-        let place: Comment = "\(call)"
-        #expect(one.status == two.status, place)
-        #expect(one.body == two.body, place)
-        #expect(comparable(one) == comparable(two), place)
+        let context: Comment = "\(call)"
+        #expect(one.status == two.status, context)
+        #expect(one.body == two.body, context)
+        #expect(comparable(one) == comparable(two), context)
     }
 
     @Test(arguments: UInt64(1)...12)

@@ -162,9 +162,9 @@ import TidelineTokens
     @Test("a document is fetched within limits, and redirects to other servers are not followed")
     func bounds() async throws {
         let (small, large) = (Array("{}".utf8), [UInt8](repeating: 0x20, count: 5000))
-        func redirect(_ name: String, to place: String) -> Endpoint {
+        func redirect(_ name: String, to location: String) -> Endpoint {
             Endpoint("GET", "/api/\(name)") { _ in
-                ServerResponse(status: 302, headers: ["Location": place])
+                ServerResponse(status: 302, headers: ["Location": location])
             }
         }
         var configuration = ServerConfiguration()

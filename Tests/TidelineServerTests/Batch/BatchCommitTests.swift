@@ -11,8 +11,8 @@ import TidelineServerSQLite
     /// Counts the commits in a write-ahead log: frames that contain the size of the database after the commit.
     private static func commits(_ database: String) throws -> Int {
         let log = Array(try Data(contentsOf: URL(filePath: database + "-wal")))
-        func number(_ place: Int) -> Int {
-            log[place..<place + 4].reduce(0) { $0 << 8 | Int($1) }
+        func number(_ offset: Int) -> Int {
+            log[offset..<offset + 4].reduce(0) { $0 << 8 | Int($1) }
         }
         guard log.count > 32 else { return 0 }
         let frameBytes = 24 + number(8)
@@ -94,9 +94,9 @@ import TidelineServerSQLite
             }
             let door = try await Door(tables, path: directory + "/server.db")
             _ = await door.send("POST", "/tables/TodoItem", #"{"id":"taken"}"#)
-            let told = Mutex<[[TableStamp]]>([])
-            try await door.store.watch { news in told.withLock { $0.append(news) } }
-            told.withLock { $0 = [] }
+            let reported = Mutex<[[TableStamp]]>([])
+            try await door.store.watch { news in reported.withLock { $0.append(news) } }
+            reported.withLock { $0 = [] }
             let tracked: HTTPFields = ["Prefer": "odata.track-changes"]
             let list = await door.send("GET", "/tables/TodoItem", headers: tracked)
             let link = "/tables/TodoItem?" + (list.deltaLink ?? "")
@@ -107,7 +107,7 @@ import TidelineServerSQLite
             ]
             let answer = await door.batch(failing)
             #expect(answer.partStatuses == [424, 424, 409])
-            #expect(told.withLock { $0.isEmpty }, "an event of what was undone")
+            #expect(reported.withLock { $0.isEmpty }, "the rolled-back write was reported")
             let same = await door.send("GET", link)
             #expect(same.status == 200 && same.rows.isEmpty && same.deltaLink == list.deltaLink)
             // Other tables of the same transaction are reported, and only those.
@@ -116,11 +116,11 @@ import TidelineServerSQLite
                 headers: ["Prefer": "continue-on-error"]
             )
             #expect(mixed.partStatuses == [201, 424, 424, 409])
-            #expect(told.withLock { $0.map { $0.map(\.table) } } == [["other"]])
+            #expect(reported.withLock { $0.map { $0.map(\.table) } } == [["other"]])
             #expect(await door.send("GET", link).deltaLink == list.deltaLink)
             _ = await door.send("POST", "/tables/TodoItem", #"{"id":"b"}"#)
             #expect(await door.send("GET", link).ids == ["b"])
-            #expect(told.withLock { $0.last?.map(\.table) } == ["todoitem"])
+            #expect(reported.withLock { $0.last?.map(\.table) } == ["todoitem"])
             await door.store.stop()
         }
     }

@@ -53,10 +53,10 @@ extension ServerResponse {
 
     var partStatuses: [Int] { parts.compactMap { $0["status"] as? Int } }
 
-    func partBody(_ place: Int) -> [String: Any] { parts[place]["body"] as? [String: Any] ?? [:] }
+    func partBody(_ index: Int) -> [String: Any] { parts[index]["body"] as? [String: Any] ?? [:] }
 
-    func partHeaders(_ place: Int) -> [String: String] {
-        parts[place]["headers"] as? [String: String] ?? [:]
+    func partHeaders(_ index: Int) -> [String: String] {
+        parts[index]["headers"] as? [String: String] ?? [:]
     }
 
     /// The codes of the problems, nil for a response without one.

@@ -64,10 +64,10 @@ import TidelineTestKit
             cases.append(("cut by \(cut)", Array(whole.dropLast(cut))))
         }
         // The checksum precedes the length.
-        for place in [whole.count - 5, whole.count - 8, whole.count - 4, 0, 2, 3] {
+        for offset in [whole.count - 5, whole.count - 8, whole.count - 4, 0, 2, 3] {
             var bytes = whole
-            bytes[place] ^= 0x40
-            cases.append(("another byte at \(place)", bytes))
+            bytes[offset] ^= 0x40
+            cases.append(("another byte at \(offset)", bytes))
         }
         for (name, bytes) in cases {
             let answer = await Self.send(bytes, door)

@@ -13,7 +13,7 @@ struct DeltaPuller {
     /// The rows by id.
     private(set) var rows: [String: String] = [:]
     private(set) var link: String?
-    private(set) var told: [String] = []
+    private(set) var reported: [String] = []
     private(set) var requests = 0
 
     init(_ door: Door, headers: HTTPFields = [:]) {
@@ -32,7 +32,7 @@ struct DeltaPuller {
             rows = [:]
             fields.append("Prefer", "odata.track-changes")
         }
-        told = []
+        reported = []
         while true {
             let page = await door.send("GET", "/tables/TodoItem?" + target, headers: fields)
             requests += 1
@@ -52,10 +52,10 @@ struct DeltaPuller {
 
     private mutating func take(_ row: [String: Any]) throws {
         let id = try #require(row["id"] as? String)
-        told.append(id)
+        reported.append(id)
         if let removed = row["@removed"] as? [String: Any] {
             #expect(row.count == 2 && removed.count == 1)
-            told[told.count - 1] += " " + (removed["reason"] as? String ?? "?")
+            reported[reported.count - 1] += " " + (removed["reason"] as? String ?? "?")
             rows[id] = nil
         } else {
             #expect(row["deleted"] as? Bool != true)
@@ -136,18 +136,18 @@ extension ServerResponse {
         for id in ["a", "b", "c", "d"] { await Self.write(door, id) }
         var puller = DeltaPuller(door)
         try await puller.pull()
-        #expect(puller.told == ["a", "b", "c", "d"])
+        #expect(puller.reported == ["a", "b", "c", "d"])
         await Self.patch(door, "c", #""text":"new""#)
         _ = await door.send("DELETE", "/tables/TodoItem/a")
         await Self.write(door, "A")
         await Self.patch(door, "b", #""rank":1"#)
         await Self.patch(door, "c", #""rank":2"#)
         try await puller.pull()
-        #expect(puller.told == ["a deleted", "A", "b", "c"])
+        #expect(puller.reported == ["a deleted", "A", "b", "c"])
         #expect(puller.rows == (try await puller.fresh()))
         let link = puller.link
         try await puller.pull()
-        #expect(puller.told.isEmpty && puller.link == link)
+        #expect(puller.reported.isEmpty && puller.link == link)
     }
 
     @Test func rowsThatLeaveTheFilterAreRemoved() async throws {
@@ -157,19 +157,19 @@ extension ServerResponse {
         await Self.write(door, "done", #""complete":true"#)
         var puller = DeltaPuller(door)
         try await puller.pull(filter)
-        #expect(puller.told == ["a", "b", "c"])
+        #expect(puller.reported == ["a", "b", "c"])
         await Self.patch(door, "a", #""complete":true"#)
         await Self.patch(door, "done", #""text":"still""#)
         _ = await door.send("DELETE", "/tables/TodoItem/b")
         await Self.write(door, "e")
         try await puller.pull()
-        #expect(puller.told == ["a changed", "done changed", "b deleted", "e"])
+        #expect(puller.reported == ["a changed", "done changed", "b deleted", "e"])
         let page = await door.send("GET", "/tables/TodoItem?" + (puller.link ?? ""))
         #expect(page.status == 200)
         #expect(puller.rows == (try await puller.fresh(filter)))
         await Self.patch(door, "done", #""complete":false"#)
         try await puller.pull()
-        #expect(puller.told == ["done"])
+        #expect(puller.reported == ["done"])
     }
 
     @Test func aSelectionAppliesToChanges() async throws {
@@ -293,7 +293,7 @@ extension ServerResponse {
             #expect(await status(wrong).0 == 400, "\(wrong.prefix(60))")
         }
         for query in ["&$skip=1", "&$skiptoken=WyJhIl0", "&$filter=rank eq now()", "&$top=0"] {
-            // Also if there are no changes.
+            // Also without changes.
             let current = try #require(await door.send("GET", "/tables/TodoItem?" + link).deltaLink)
             let last = String(try #require(current.split(separator: "=").last))
             #expect(await status(last, query).0 == 400, "\(query)")
@@ -367,8 +367,8 @@ extension ServerResponse {
         try await door.purge()
         let expired = await door.send("GET", link)
         #expect(expired.status == 410 && expired.code == "deltaExpired")
-        let told = await door.send("GET", "/tables/TodoItem").headers["Tideline-Horizon"]
-        #expect(told != nil && expired.headers["Tideline-Horizon"] == told)
+        let reported = await door.send("GET", "/tables/TodoItem").headers["Tideline-Horizon"]
+        #expect(reported != nil && expired.headers["Tideline-Horizon"] == reported)
         for target in [
             "/tables/TodoItem", "/tables/TodoItem?$count=true",
             "/tables/TodoItem?" + (young.deltaLink ?? ""),

@@ -82,17 +82,17 @@ import TidelineServerSQLite
         #expect(try await Self.send(door, "bert", "DELETE", "/b").status == 204)
         try await anna.pull()
         try await bert.pull()
-        #expect(anna.told == ["a deleted"] && bert.told == ["b deleted"])
+        #expect(anna.reported == ["a deleted"] && bert.reported == ["b deleted"])
         // The id of a row that was removed permanently is free for other owners.
         guard !softDelete else { return }
         #expect(try await Self.send(door, "anna", "DELETE", "/c").status == 204)
         #expect(try await Self.send(door, "bert", "POST", "", #"{"id":"c"}"#).status == 201)
         try await anna.pull()
         try await bert.pull()
-        #expect(anna.told == ["c deleted"] && bert.told == ["c"])
+        #expect(anna.reported == ["c deleted"] && bert.reported == ["c"])
         #expect(try await Self.send(door, "bert", "DELETE", "/c").status == 204)
         try await anna.pull()
-        #expect(anna.told.isEmpty)
+        #expect(anna.reported.isEmpty)
     }
 
     @Test func linksOfOtherCallersAreRejected() async throws {
@@ -136,7 +136,7 @@ import TidelineServerSQLite
             #expect(fresh.ids.isEmpty)
             let next = "/tables/TodoItem?" + (try #require(fresh.deltaLink))
             await door.store.stop()
-            // The same code again has missed nothing.
+            // After a restart with the same code, no change is missing.
             door = try await open(isFiltered: true)
             #expect(await door.send("GET", next).status == 200)
             await door.store.stop()
@@ -174,17 +174,17 @@ import TidelineServerSQLite
         try await red.pull()
         try await blue.pull()
         try await root.pull()
-        #expect(Set(red.told) == ["a changed", "d changed", "b deleted"])
-        #expect(Set(blue.told) == ["a", "d changed", "c"])
+        #expect(Set(red.reported) == ["a changed", "d changed", "b deleted"])
+        #expect(Set(blue.reported) == ["a", "d changed", "c"])
         for puller in [red, blue, root] { #expect(puller.rows == (try await puller.fresh())) }
-        // Out of the filter and back in.
+        // The row leaves the filter and returns.
         try await move("a", "red")
         try await move("a", "blue")
         try await red.pull()
-        #expect(red.told == ["a changed"])
+        #expect(red.reported == ["a changed"])
         try await move("a", "red")
         try await red.pull()
-        #expect(red.told == ["a"])
+        #expect(red.reported == ["a"])
     }
 
     @Test func aFilterInCodeHasAFingerprint() async throws {
@@ -258,7 +258,7 @@ import TidelineServerSQLite
         _ = await door.send("DELETE", "/tables/TodoItem/b")
         try await door.purge()
         try await puller.pull()
-        #expect(puller.told == ["a deleted", "b deleted"])
+        #expect(puller.reported == ["a deleted", "b deleted"])
         clock.move(by: 86_400_000_000 + 60_000_000)
         try await door.purge()
         let expired = await door.send("GET", link)
@@ -296,7 +296,7 @@ import TidelineServerSQLite
         #expect(first.row["count"] is NSNull, "it does not look at all of them")
         let before = red.requests
         try await red.pull()
-        #expect(red.told == ["r1 deleted", "r3"])
+        #expect(red.reported == ["r1 deleted", "r3"])
         #expect((10...30).contains(red.requests - before), "\(red.requests - before) pages")
         let last = try await Self.send(door, "red", "GET", "?$count=true&" + (red.link ?? ""))
         #expect(last.row["count"] as? Int == 0 && last.row["nextLink"] is NSNull)
@@ -308,7 +308,7 @@ import TidelineServerSQLite
         var chance = SeededChance(seed)
         let isSoft = seed % 2 == 0
         let isOwned = seed % 3 == 0
-        // Also if each response checks next to nothing.
+        // Even if each response checks almost nothing.
         let scan = seed > 3 ? Int(seed) - 3 : ServerLimits().changeScan
         let door =
             try await isOwned
@@ -341,22 +341,22 @@ import TidelineServerSQLite
         }
         for _ in 0..<12 {
             for _ in 0..<chance.below(12) { try await write() }
-            for place in pullers.indices where chance.below(3) > 0 {
+            for index in pullers.indices where chance.below(3) > 0 {
                 var budget = 3
-                try await pullers[place].puller.pull(pullers[place].query) { _ in
+                try await pullers[index].puller.pull(pullers[index].query) { _ in
                     guard budget > 0 else { return }
                     budget -= 1
                     try await write()
                 }
             }
         }
-        for place in pullers.indices {
-            let query = pullers[place].query
-            try await pullers[place].puller.pull(query)
+        for index in pullers.indices {
+            let query = pullers[index].query
+            try await pullers[index].puller.pull(query)
             // Without the page limit, which would limit the list here.
             let whole = query.split(separator: "&").filter { !$0.hasPrefix("$top") }
-            let fresh = try await pullers[place].puller.fresh(whole.joined(separator: "&"))
-            #expect(pullers[place].puller.rows == fresh, "seed \(seed), \(query)")
+            let fresh = try await pullers[index].puller.fresh(whole.joined(separator: "&"))
+            #expect(pullers[index].puller.rows == fresh, "seed \(seed), \(query)")
         }
     }
 }

@@ -52,10 +52,10 @@ import TidelineServerSQLite
         #expect(ranges.count == max(1, min(16, whole.count)))
         var last = after
         var counts: [Int] = []
-        for (place, range) in ranges.enumerated() {
+        for (index, range) in ranges.enumerated() {
             #expect(range["after"] as? String == last)
             last = range["upTo"] as? String
-            if place == ranges.count - 1 { #expect(last == upTo) } else { #expect(last != nil) }
+            if index == ranges.count - 1 { #expect(last == upTo) } else { #expect(last != nil) }
             let part = expected(rows.filter { isIn($0, range["after"] as? String, last) })
             #expect(range["count"] as? Int == part.count)
             #expect(range["digest"] as? String == part.digest)

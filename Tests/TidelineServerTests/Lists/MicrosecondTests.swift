@@ -229,8 +229,8 @@ import TidelineTestKit
                     "GET",
                     "/tables/T?$orderby=\(order)&$skiptoken=\(token.text)"
                 )
-                let place = try #require(ids.firstIndex(of: "a"))
-                #expect(page.ids == Array(ids[place...]), "\(order)")
+                let index = try #require(ids.firstIndex(of: "a"))
+                #expect(page.ids == Array(ids[index...]), "\(order)")
             }
         }
     }

@@ -157,7 +157,7 @@ import TidelineServerCore
         #expect(ids == all.ids)
     }
 
-    /// If the row of a link changes or is deleted meanwhile, rows are at worst returned twice.
+    /// If the row of a link changes or is deleted in the meantime, rows are returned twice at worst.
     @Test(arguments: longOrders, ["PATCH", "DELETE"])
     func noRowIsLostWhenTheRowOfTheLinkChanges(_ order: String, _ method: String) async throws {
         let door = try await long()

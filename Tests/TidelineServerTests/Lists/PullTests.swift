@@ -180,8 +180,8 @@ private actor Writers {
                     rows += lost.rows.count
                     tombstones += lost.tombstones.count
                 }
-                let place = "\(algorithm) step \(step) pause \(pause) size \(size)"
-                print("\(place): \(rows) rows, \(tombstones) tombstones lost")
+                let settings = "\(algorithm) step \(step) pause \(pause) size \(size)"
+                print("\(settings): \(rows) rows, \(tombstones) tombstones lost")
             }
         }
     }

@@ -64,16 +64,16 @@ struct AdoptedDefaultTests {
     func inserts() async throws {
         let url = try adopted()
         // A server that starts later knows them, too.
-        for (place, start) in [7, 9].enumerated() {
+        for (index, start) in [7, 9].enumerated() {
             let door = try await Door([Self.task], onPostgres: true, database: url)
-            let made = await door.send("POST", "/tables/task", #"{"id":"a\#(place)"}"#)
+            let made = await door.send("POST", "/tables/task", #"{"id":"a\#(index)"}"#)
             #expect(made.status == 201, "\(made.text)")
             check(made.row, number: start)
-            check(await door.send("GET", "/tables/task/a\(place)").row, number: start)
+            check(await door.send("GET", "/tables/task/a\(index)").row, number: start)
             let batch = await door.send(
                 "POST",
                 "/$batch",
-                #"{"requests":[{"id":"1","method":"post","url":"tables/task","body":{"id":"b\#(place)"}}]}"#
+                #"{"requests":[{"id":"1","method":"post","url":"tables/task","body":{"id":"b\#(index)"}}]}"#
             )
             let answers = batch.row["responses"] as? [[String: Any]] ?? []
             check(answers.first?["body"] as? [String: Any] ?? [:], number: start + 1)

@@ -1,6 +1,6 @@
 // Goal: a reader that continues from its cursor misses no row, whatever overlaps and however many servers and external
 // writers write: with the times of delta links, with the time of the last row, and with classic `$skip`. Method: two
-// stores on one database and external writers, which wait between write and commit; readers page all the while. The
+// stores on one database and external writers, which wait between write and commit; readers page at the same time. The
 // seed decides who writes what and how long each writer waits. PostgreSQL's decoded write-ahead log is the reference:
 // it has the transactions in commit order.
 
@@ -20,7 +20,7 @@ struct CommitOrderTests {
         return 0..<(UInt64(text) ?? 2)
     }()
 
-    /// The clusters of the test with a standby, which pauses now and then.
+    /// The clusters of the test with a standby, which sometimes pauses its replay.
     private static let pair = Result {
         let primary = try PostgresCluster()
         return (primary: primary, standby: try PostgresCluster(standbyOf: primary))
@@ -46,9 +46,9 @@ struct CommitOrderTests {
                 let (moment, pause) = (random.next() % 200, 150 + random.next() % 200)
                 try await onThread {
                     Thread.sleep(forTimeInterval: Double(moment) / 1000)
-                    try standby.lag()
+                    try standby.pauseReplay()
                     Thread.sleep(forTimeInterval: Double(pause) / 1000)
-                    try standby.followAgain()
+                    try standby.resumeReplay()
                 }
             }
         }
@@ -74,7 +74,7 @@ struct CommitOrderTests {
             do {
                 outcome = try await Overlap(seed: seed, isNaive: true).run()
             } catch let error as ServerError where error.code == ServerError.epochChanged.code {
-                // A reader's cursor was ahead of the clock, and the reader was told so before it missed a row.
+                // A reader's cursor was ahead of the clock, which was reported before the reader missed a row.
                 continue
             }
             let isMissed = outcome.missed.values.contains { !$0.isEmpty }
@@ -225,8 +225,8 @@ private struct Overlap {
                 last = max(last, end)
                 stamps = []
             } else if line.hasPrefix("table public.\"TodoItem\":"),
-                let place = line.range(of: " version[bigint]:"),
-                let stamp = Int64(line[place.upperBound...].prefix { $0.isNumber }), stamp > 0
+                let prefix = line.range(of: " version[bigint]:"),
+                let stamp = Int64(line[prefix.upperBound...].prefix { $0.isNumber }), stamp > 0
             {
                 stamps.append(stamp)
             }
@@ -273,11 +273,11 @@ private struct Overlap {
             """
         for write in 0..<Self.writes / 2 {
             var ids: [String: String] = [:]
-            for place in 0...random.next() % 3 {
+            for index in 0...random.next() % 3 {
                 let isNew = random.next() % 3 != 0
                 let owner = owner(&random)
                 let shared = "shared-\(owner)-\(random.next() % 5)"
-                ids[isNew ? "f\(number)-\(write)-\(place)" : shared] = owner
+                ids[isNew ? "f\(number)-\(write)-\(index)" : shared] = owner
             }
             // All transactions use one order: they wait for each other, but without a deadlock.
             try retrying(connection) {

@@ -60,7 +60,7 @@ struct DatabaseCopyTests {
         )
     }
 
-    /// What a device has stored about the database.
+    /// The data that a device has stored about the database.
     private struct Device {
         /// Delta links, some from before there were rows.
         var links: [String] = []
@@ -261,11 +261,11 @@ struct DatabaseCopyTests {
         device.named[name] = made.text
         let gone = await door.send("POST", "/tables/Gone", #"{"id":"\#(name)"}"#)
         #expect(gone.status == 201)
-        for (place, link) in device.links.enumerated() {
-            let id = place % 2 == 0 ? made.row["id"] as? String ?? "" : name
+        for (index, link) in device.links.enumerated() {
+            let id = index % 2 == 0 ? made.row["id"] as? String ?? "" : name
             let ids = await Self.pages(link, door).ids
             #expect(ids.count(where: { $0 == id }) == 1)
-            #expect(place % 2 == 1 || ids.contains("x0"))
+            #expect(index % 2 == 1 || ids.contains("x0"))
         }
         try await Self.link(to: "Thing", door, &device)
         try await Self.link(to: "Gone", door, &device)
@@ -327,7 +327,7 @@ struct DatabaseCopyTests {
             }
             let back = ServerConfiguration.Database.sqlite(path: directory + "/back.db")
             #expect(throws: DatabaseError.self) { try ServerDatabase.copy(from: target, to: back) }
-            // Rows that were written to the source meanwhile are not in the copy.
+            // Rows that were written to the source during the copy are not in the copy.
             let other = try await Door([Door.todo], path: file)
             #expect(await other.send("POST", "/tables/TodoItem", #"{"id":"b"}"#).status == 201)
             await other.store.stop()

@@ -36,7 +36,7 @@ struct HistoryTests {
         for _ in 0..<2 {
             try await onThread {
                 try cluster.crash()
-                try cluster.startAgain(promoted: true)
+                try cluster.restart(promoted: true)
             }
             epochs.append(try await Self.epoch(url))
             #expect(try await Self.epoch(url) == epochs.last)

@@ -22,9 +22,9 @@ struct LiveHintTests {
         let url: String
         let listener: PostgresTableStore
         let writer: PostgresTableStore
-        private let told = Told()
+        private let reported = ReportedStamp()
 
-        private final class Told: Sendable {
+        private final class ReportedStamp: Sendable {
             let stamp = Mutex<Int64>(0)
         }
 
@@ -35,9 +35,9 @@ struct LiveHintTests {
             listener = try await OwnedTable.store(address, Door.todo) { options in
                 if let pause { options.lookPause = pause }
             }
-            try await listener.watch { [told] stamps in
+            try await listener.watch { [reported] stamps in
                 for stamp in stamps where stamp.table == "todoitem" {
-                    told.stamp.withLock { $0 = max($0, stamp.stamp) }
+                    reported.stamp.withLock { $0 = max($0, stamp.stamp) }
                 }
             }
         }
@@ -48,7 +48,7 @@ struct LiveHintTests {
             try await PostgresWrites.soon {
                 count += 1
                 _ = try await OwnedTable.put("begin\(count)", of: "", writer, Door.todo)
-                return told.stamp.withLock { $0 > 0 }
+                return reported.stamp.withLock { $0 > 0 }
             }
         }
 
@@ -56,7 +56,7 @@ struct LiveHintTests {
         func write(_ id: String) async throws {
             let made = try await OwnedTable.put(id, of: "", writer, Door.todo)
             let stamp = try #require(made.row?.state.version)
-            try await PostgresWrites.soon { told.stamp.withLock { $0 >= stamp } }
+            try await PostgresWrites.soon { reported.stamp.withLock { $0 >= stamp } }
         }
 
         func stop() async {
@@ -70,7 +70,7 @@ struct LiveHintTests {
         let pair = try await Pair(looksEvery: 90_000)
         try await pair.begin()
         for number in 0..<3 {
-            // After a late notification the server polls once more, and then waits.
+            // After a late notification the server polls one more time, and then waits.
             try await Task.sleep(for: .milliseconds(300))
             try await pair.write("\(number)")
         }
@@ -100,10 +100,10 @@ struct LiveHintTests {
     /// Their last statement reads the history.
     @Test func changesAreSeenWithoutNotifications() async throws {
         let pair = try await Pair()
-        let beside = try PostgresConnection(PostgresAddress(pair.url))
+        let external = try PostgresConnection(PostgresAddress(pair.url))
         for number in 0..<5 {
             try await PostgresWrites.soon {
-                let ended = try beside.run(
+                let ended = try external.run(
                     """
                     SELECT count(*) FROM (
                         SELECT pg_terminate_backend(pid) FROM pg_stat_activity

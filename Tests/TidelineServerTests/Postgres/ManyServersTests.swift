@@ -94,8 +94,8 @@ struct ManyServersTests {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<4 {
                 group.addTask {
-                    for place in 0..<10 {
-                        let body = #"{"c\#(number)_\#(place)":\#(place + 1)}"#
+                    for index in 0..<10 {
+                        let body = #"{"c\#(number)_\#(index)":\#(index + 1)}"#
                         var status = 503
                         try await until {
                             let door = doors[number % 2]
@@ -111,8 +111,8 @@ struct ManyServersTests {
         for door in doors {
             let row = await door.send("GET", "/tables/Fresh/a").row
             for number in 0..<4 {
-                for place in 0..<10 {
-                    #expect(row["c\(number)_\(place)"] as? Double == Double(place + 1))
+                for index in 0..<10 {
+                    #expect(row["c\(number)_\(index)"] as? Double == Double(index + 1))
                 }
             }
         }

@@ -142,7 +142,7 @@ enum OwnedTable {
 
     // MARK: - One transaction
 
-    /// Two batches that wait in order behind another one, and so are executed in one transaction.
+    /// Two batches that wait in order for another one, and so are executed in one transaction.
     static func together(
         _ url: String,
         _ store: PostgresTableStore,

@@ -124,11 +124,11 @@ struct OwnerClockRemovalTests {
         let url = try Self.database()
         let (rows, epoch) = (try Self.rows(url), try Self.value("epoch", url))
         let tour = try Self.value("triggers.tour", url)
-        let told = LockedLines()
+        let reported = LockedLines()
         let log = ServerLog(
             level: .info,
             now: { 0 },
-            sink: { told.add(String(decoding: $0, as: UTF8.self)) }
+            sink: { reported.add(String(decoding: $0, as: UTF8.self)) }
         )
         let store = try await Self.store(url, log: log)
         #expect(try Self.rows(url) == rows)
@@ -145,7 +145,7 @@ struct OwnerClockRemovalTests {
         {
             #expect(!state.contains { $0.contains(word) })
         }
-        let lines = told.lines.filter { $0.contains("had a clock for each owner") }
+        let lines = reported.lines.filter { $0.contains("had a clock for each owner") }
         #expect(lines.count == 2)
         await store.stop()
     }

@@ -54,8 +54,8 @@ struct PoolerTests {
             }
             try await group.waitForAll()
         }
-        let beside = try PostgresConnection(PostgresAddress(pooled))
-        try beside.run(#"INSERT INTO "TodoItem" ("id", "text") VALUES ('beside', 'psql')"#)
+        let external = try PostgresConnection(PostgresAddress(pooled))
+        try external.run(#"INSERT INTO "TodoItem" ("id", "text") VALUES ('beside', 'psql')"#)
         for door in doors {
             let list = await door.send("GET", "/tables/TodoItem?$top=100&$orderby=updatedAt")
             #expect(list.rows.count == 91 && list.ids.last == "beside")

@@ -61,12 +61,12 @@ struct PostgresConnectionTests {
     }
 
     @Test(.timeLimit(.minutes(10))) func aPipelineFailsWhenItsServerStops() throws {
-        for place in 0...2 {
+        for index in 0...2 {
             let connection = try connection()
             var statements = [PostgresStatement("BEGIN"), PostgresStatement("SELECT 1")]
             statements.insert(
                 PostgresStatement("SELECT pg_terminate_backend(pg_backend_pid())"),
-                at: place
+                at: index
             )
             let error = #expect(throws: PostgresError.self) { try connection.pipeline(statements) }
             #expect(error?.isConnectionLost == true)

@@ -218,7 +218,7 @@ struct PostgresFailureTests {
         for count in 0..<20 { try await writes.insert("r\(count)") }
         try await onThread {
             try cluster.crash()
-            try cluster.startAgain()
+            try cluster.restart()
         }
         for count in 0..<20 {
             #expect(try await writes.answer { try await writes.row("r\(count)") } != nil)
@@ -241,14 +241,14 @@ struct PostgresFailureTests {
         let epoch = try await writes.answer { try await writes.store.epoch() }
         try await onThread {
             try cluster.crash()
-            try cluster.setAside()
-            try cluster.startAgain()
+            try cluster.copyData()
+            try cluster.restart()
         }
         try await writes.insertSoon("b")
         try await onThread {
             try cluster.crash()
-            if isBehind { try cluster.putBack() }
-            try cluster.startAgain(promoted: true)
+            if isBehind { try cluster.restoreData() }
+            try cluster.restart(promoted: true)
         }
         try await other.insertSoon("c")
         try await writes.insertSoon("d")

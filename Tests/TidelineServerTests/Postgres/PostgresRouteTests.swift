@@ -85,12 +85,12 @@ struct PostgresRouteTests {
     @Test func listsAreTheSame() async throws {
         let doors = try await Self.doors()
         for (number, filter) in Self.filters.enumerated() {
-            for (place, order) in Self.orders.enumerated() {
+            for (index, order) in Self.orders.enumerated() {
                 var options = [order, "$top=\(20 + 90 * (number % 2))"]
                 if !filter.isEmpty { options.append("$filter=\(filter)") }
-                if (number + place) % 3 == 0 { options.append("$count=true") }
-                if (number + place) % 4 == 1 { options.append("$select=id,price,hour,version") }
-                if (number + place) % 5 == 2 { options.append("$skip=3") }
+                if (number + index) % 3 == 0 { options.append("$count=true") }
+                if (number + index) % 4 == 1 { options.append("$select=id,price,hour,version") }
+                if (number + index) % 5 == 2 { options.append("$skip=3") }
                 let query = options.filter { !$0.isEmpty }.joined(separator: "&")
                 try await expectSamePages("/tables/Part?" + query, doors)
             }

@@ -56,7 +56,9 @@ struct PostgresStoreTests {
         let outcome = try await insert("a", into: one)
         let stamp = try #require(outcome.row?.state.version)
         // The stream ends when the timestamp arrives, however long that takes.
-        for await told in stamps where told == TableStamp(table: "todoitem", stamp: stamp) { break }
+        for await reported in stamps where reported == TableStamp(table: "todoitem", stamp: stamp) {
+            break
+        }
         let row = try await other.read("a", view: nil, in: Self.table)
         #expect(row?.state.version == stamp)
         #expect(try await insert("a", into: other).decision == .exists)

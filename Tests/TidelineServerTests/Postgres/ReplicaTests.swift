@@ -27,7 +27,7 @@ struct ReplicaTests {
         /// A separate database on the clusters of this suite, which stop responding and crash in some tests.
         init() throws {
             (primary, standby) = try Self.pair.get()
-            try standby.followAgain()
+            try standby.resumeReplay()
             url = try primary.database()
         }
 
@@ -125,7 +125,7 @@ struct ReplicaTests {
         let other = try await scene.writes()
         try await writes.insert("first")
         try await scene.caughtUp()
-        try await onThread { try scene.standby.lag() }
+        try await onThread { try scene.standby.pauseReplay() }
         var last: Int64 = 0
         for number in 0..<5 {
             try await writes.insert("r\(number)")
@@ -141,7 +141,7 @@ struct ReplicaTests {
         #expect(scene.log.has("it is behind"))
         // When the standby has caught up, it is read again.
         let answered = scene.answered
-        try await onThread { try scene.standby.followAgain() }
+        try await onThread { try scene.standby.resumeReplay() }
         try await PostgresWrites.soon {
             _ = try await list(writes.store)
             return scene.answered > answered
@@ -159,11 +159,11 @@ struct ReplicaTests {
         let made = options
         let writes = try await PostgresWrites(scene.url) { $0 = made }
         try await scene.caughtUp()
-        try await onThread { try scene.standby.lag() }
+        try await onThread { try scene.standby.pauseReplay() }
         try await writes.insert("a")
         async let page = list(writes.store)
         try await Task.sleep(for: .milliseconds(20))
-        try await onThread { try scene.standby.followAgain() }
+        try await onThread { try scene.standby.resumeReplay() }
         let text = try await page.text
         #expect(text.contains("\"a\""))
         #expect(scene.answered == 1 && scene.behind == 0 && scene.failed == 0)
@@ -180,7 +180,7 @@ struct ReplicaTests {
         try await onThread { try scene.standby.crash() }
         for _ in 0..<10 { #expect(try await list(writes.store).text.contains("\"a\"")) }
         #expect(scene.failed > 0 && scene.answered == 1)
-        try await onThread { try scene.standby.startAgain() }
+        try await onThread { try scene.standby.restart() }
         try await PostgresWrites.soon {
             _ = try await list(writes.store)
             return scene.answered > 1
@@ -200,14 +200,14 @@ struct ReplicaTests {
         try await scene.caughtUp()
         #expect(try await list(writes.store).text.contains("\"a\""))
         #expect(scene.answered == 1)
-        try await onThread { try scene.standby.standStill(true) }
+        try await onThread { try scene.standby.setPaused(true) }
         let start = ContinuousClock.now
         #expect(try await list(writes.store).text.contains("\"a\""))
         #expect(scene.failed == 1 && ContinuousClock.now - start < .seconds(4))
         let next = ContinuousClock.now
         for _ in 0..<10 { #expect(try await list(writes.store).text.contains("\"a\"")) }
         #expect(ContinuousClock.now - next < .seconds(2))
-        try await onThread { try scene.standby.standStill(false) }
+        try await onThread { try scene.standby.setPaused(false) }
         try await PostgresWrites.soon {
             _ = try await list(writes.store)
             return scene.answered > 1
@@ -252,12 +252,12 @@ struct ReplicaTests {
         try await scene.caughtUp()
         let before = try await list(writes.store).clock.epoch
         #expect(scene.answered == 1)
-        try await onThread { try scene.standby.lag() }
+        try await onThread { try scene.standby.pauseReplay() }
         let renewed = try PostgresCare(url: scene.url).renewEpoch()
         #expect(renewed != before)
         #expect(try await list(writes.store).clock.epoch == renewed)
         #expect(scene.log.has("it has another epoch"))
-        try await onThread { try scene.standby.followAgain() }
+        try await onThread { try scene.standby.resumeReplay() }
         await writes.store.stop()
     }
 
@@ -267,7 +267,7 @@ struct ReplicaTests {
         let writes = try await scene.writes()
         try await writes.insert("a")
         try await scene.caughtUp()
-        try await onThread { try scene.standby.lag() }
+        try await onThread { try scene.standby.pauseReplay() }
         var definition = Door.todo
         definition.schema.columns.append(ColumnDefinition("later", .string))
         let options = scene.options()
@@ -278,7 +278,7 @@ struct ReplicaTests {
             #expect(try await list(store, table).text.contains("\"later\":null"))
             try await Task.sleep(for: .milliseconds(600))
         }
-        try await onThread { try scene.standby.followAgain() }
+        try await onThread { try scene.standby.resumeReplay() }
         try await scene.caughtUp()
         let answered = scene.answered
         try await PostgresWrites.soon {

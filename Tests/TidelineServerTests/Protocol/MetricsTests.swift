@@ -48,8 +48,8 @@ import TidelineTestKit
                 #expect(await door.send("POST", "/$batch", body).status == 200)
             }
             try await door.purge()
-            let told = await value("tideline_ledger_entries", of: door).flatMap { Int($0) } ?? 0
-            #expect(onPostgres ? told == 2400 : (2200...2600).contains(told), "\(told)")
+            let reported = await value("tideline_ledger_entries", of: door).flatMap { Int($0) } ?? 0
+            #expect(onPostgres ? reported == 2400 : (2200...2600).contains(reported), "\(reported)")
             if path != nil { await door.store.stop() }
         }
     }
@@ -161,14 +161,14 @@ import TidelineTestKit
         use.descriptorsMax = 4
         use.diskFreeBytes = 5
         use.diskBytes = 6
-        let told = text(use)
+        let reported = text(use)
         for line in [
             "process_resident_memory_bytes 1", "process_cpu_seconds_total 2.5",
             "process_open_fds 3", "process_max_fds 4", "tideline_disk_free_bytes 5",
             "tideline_disk_bytes 6", "tideline_connections_max 11", "tideline_listeners_max 12",
             "tideline_ledger_bytes_max 13",
         ] {
-            #expect(told.contains("\n\(line)\n"), "\(line)")
+            #expect(reported.contains("\n\(line)\n"), "\(line)")
         }
         let now = ProcessUse.now(disk: "/")
         #expect((now.memoryBytes ?? 0) > 1 << 20 && (now.descriptors ?? 0) > 2)

@@ -30,15 +30,15 @@ struct Difference: Sendable {
     static let empty1 = "77d9b430-e481-45d5-897f-a07d6ab7cd5c"
     static let empty2 = "1d13bbdf-dfcc-45e3-8315-97d2134dca8f"
 
-    private static let byID = "rows without $orderby, and ties, come by id"
-    private static let callersFault = "what the caller sent is wrong: 400, not 500"
-    private static let authentication = "the table needs authentication, tested elsewhere"
+    private static let byID = "rows without $orderby, and rows with equal keys, are ordered by id"
+    private static let callersFault = "the request is invalid: 400, not 500"
+    private static let authentication = "the table requires authentication, which other tests cover"
 
     /// Calls that are not replayed.
     static let skipped: [Int: String] = [
         108: authentication, 109: authentication, 110: authentication, 111: authentication,
         112: authentication, 113: authentication, 114: authentication,
-        115: "CORS is tested elsewhere",
+        115: "other tests cover CORS",
         118: "push notifications belong to the hosting platform",
     ]
 
@@ -46,12 +46,15 @@ struct Difference: Sendable {
         .merging(changes) { one, _ in one }.merging(others) { one, _ in one }
 
     private static let inserts: [Int: Difference] = [
-        3: Difference(409, "the stored row, not the one sent: a client takes it for the server's"),
+        3: Difference(
+            409,
+            "the stored row, not the sent one, because a client treats it as the server's row"
+        ),
         8: Difference(400, callersFault),
         11: Difference(400, callersFault),
         13: Difference(
             400,
-            "a number is no string; the original changes it in silence",
+            "a number is not a string; the original silently converts it",
             repair: Repair(
                 method: "POST",
                 target: "/tables/TodoItem",
@@ -59,11 +62,11 @@ struct Difference: Sendable {
             )
         ),
         15: Difference(400, callersFault),
-        16: Difference(415, "the original takes it for no body at all"),
+        16: Difference(415, "the original treats it as a missing body"),
     ]
 
     private static let lists: [Int: Difference] = [
-        17: Difference(200, "without a version the caller is of the other generation"),
+        17: Difference(200, "a request without a version is of the other generation"),
         18: Difference(200, "3.x is the other generation"),
         19: Difference(200, byID, ids: [empty2]),
         22: Difference(304, "RFC 9110; no classic client sends If-None-Match"),
@@ -72,7 +75,7 @@ struct Difference: Sendable {
         30: Difference(200, "the original swaps the arguments", ids: [milk]),
         31: Difference(200, "the original calls a function of SQL Server", ids: [milk]),
         34: Difference(200, byID, ids: [empty2, milk]),
-        36: Difference(400, "the column holds text: dates need a declared column"),
+        36: Difference(400, "the column has text; dates require a declared column"),
         37: Difference(400, callersFault),
         38: Difference(400, callersFault),
         40: Difference(
@@ -80,12 +83,12 @@ struct Difference: Sendable {
             byID,
             ids: ["t6", "t1", milk, "o'brien-é", "t3", empty2, empty1, "t5", "t2v"]
         ),
-        44: Difference(200, "no rows were asked for", ids: []),
-        45: Difference(400, "the caller's mistake is told"),
-        46: Difference(400, "the caller's mistake is told"),
+        44: Difference(200, "no rows were requested", ids: []),
+        45: Difference(400, callersFault),
+        46: Difference(400, callersFault),
         47: Difference(200, byID, ids: [milk]),
         49: Difference(200, byID, ids: [empty2]),
-        82: Difference(200, "__includeDeleted holds for one row too, as in the .NET server"),
+        82: Difference(200, "__includeDeleted applies to a single row, too, as in the .NET server"),
         85: Difference(
             200,
             "false is false",
@@ -98,14 +101,14 @@ struct Difference: Sendable {
     private static let changes: [Int: Difference] = [
         62: Difference(
             200,
-            "* is any stored row, as RFC 9110 and the .NET server have it",
+            "* matches any stored row, as in RFC 9110 and in the .NET server",
             repair: Repair(
                 method: "PATCH",
                 target: "/tables/TodoItem/t1",
                 body: #"{"text":"Second"}"#
             )
         ),
-        70: Difference(200, "nothing to change is no mistake: the row is touched"),
+        70: Difference(200, "a body without changes is valid: the row gets a new version"),
         73: Difference(
             200,
             "PUT replaces, as in the .NET server",
@@ -115,17 +118,20 @@ struct Difference: Sendable {
                 body: #"{"text":null,"complete":false,"note":"added"}"#
             )
         ),
-        76: Difference(204, "all clients read 204; 200 with the row is this server's alone"),
+        76: Difference(
+            204,
+            "all clients accept 204; only the Node server responds 200 with the row"
+        ),
         80: Difference(204, "as 76"),
         86: Difference(409, "the stored row, as in 3"),
         91: Difference(204, "as 76"),
         94: Difference(204, "as 76"),
-        97: Difference(405, "no delete of many rows by a filter"),
+        97: Difference(405, "this server does not delete rows by a filter"),
     ]
 
     private static let others: [Int: Difference] = [
-        99: Difference(201, "ids are text; there are no counted ids"),
-        100: Difference(404, "ids are text; there are no counted ids"),
+        99: Difference(201, "ids are text; the server does not number them"),
+        100: Difference(404, "ids are text; the server does not number them"),
         102: Difference(400, callersFault),
         103: Difference(400, callersFault),
         117: Difference(200, "the original fails"),

@@ -67,20 +67,20 @@ private struct Replay {
     mutating func run(_ call: RecordedCall) async throws {
         let answer = await send(call)
         let difference = Difference.all[call.number]
-        let place: Comment = "call \(call.number), \(call.title): \(answer.text)"
-        #expect(answer.status == difference?.status ?? call.status, place)
-        #expect(answer.headers["Cache-Control"] == "no-store", place)
+        let context: Comment = "call \(call.number), \(call.title): \(answer.text)"
+        #expect(answer.status == difference?.status ?? call.status, context)
+        #expect(answer.headers["Cache-Control"] == "no-store", context)
         if let difference {
-            if let ids = difference.ids { #expect(answer.ids == ids, place) }
+            if let ids = difference.ids { #expect(answer.ids == ids, context) }
         } else {
-            compare(call, answer, place)
+            compare(call, answer, context)
         }
-        if answer.status >= 400, answer.row["id"] == nil { #expect(!answer.error.isEmpty, place) }
+        if answer.status >= 400, answer.row["id"] == nil { #expect(!answer.error.isEmpty, context) }
         learn(call, answer)
         if let repair = difference?.repair {
             let id = repair.target.split(separator: "/").last.map(String.init) ?? ""
             let repaired = await dynamic.send(repair.method, repair.target, repair.body)
-            #expect(repaired.status < 300, place)
+            #expect(repaired.status < 300, context)
             if let head = heads[id] {
                 versions[Version(id: id, recorded: head)] = repaired.row["version"] as? String
             }
@@ -130,10 +130,10 @@ private struct Replay {
         versions[Version(id: id, recorded: version)] = own
     }
 
-    private func compare(_ call: RecordedCall, _ answer: ServerResponse, _ place: Comment) {
-        #expect((answer.headers["ETag"] != nil) == (call.answerHeaders["ETag"] != nil), place)
+    private func compare(_ call: RecordedCall, _ answer: ServerResponse, _ context: Comment) {
+        #expect((answer.headers["ETag"] != nil) == (call.answerHeaders["ETag"] != nil), context)
         if let tag = answer.headers["ETag"] {
-            #expect(tag == "\"\(answer.row["version"] as? String ?? "")\"", place)
+            #expect(tag == "\"\(answer.row["version"] as? String ?? "")\"", context)
         }
         guard let recorded = call.answerBody else { return }
         if call.status >= 400, answer.row["id"] == nil { return }
@@ -141,9 +141,9 @@ private struct Replay {
         let expected = ComparableJSON.text(recorded, ignoring: ignored)
         let actual = ComparableJSON.text(answer.text, ignoring: ignored)
         if recorded.hasPrefix("["), !call.target.contains("$orderby") {
-            #expect(sorted(expected) == sorted(actual), place)
+            #expect(sorted(expected) == sorted(actual), context)
         } else {
-            #expect(expected == actual, place)
+            #expect(expected == actual, context)
         }
     }
 

@@ -45,9 +45,9 @@ import TidelineServerSQLite
             }
             #expect(try Self.bases(path) == 3)
             // Each merge creates one more version.
-            for (place, status) in [(0, 412), (1, 412), (2, 200), (2, 412), (4, 200)] {
-                let answer = await Self.patch(door, #"{"rank":\#(place)}"#, tags[place])
-                #expect(answer.status == status, "version \(place)")
+            for (index, status) in [(0, 412), (1, 412), (2, 200), (2, 412), (4, 200)] {
+                let answer = await Self.patch(door, #"{"rank":\#(index)}"#, tags[index])
+                #expect(answer.status == status, "version \(index)")
                 if status == 200 {
                     _ = await Self.patch(door, #"{"rank":null}"#)
                 }

@@ -24,8 +24,8 @@ import TidelineServerCore
         let ours = Set(mine.indices.filter { mine[$0] != nil && mine[$0] != base[$0] })
         let others = Set(theirs.indices.filter { theirs[$0] != base[$0] })
         guard ours.intersection(others).allSatisfy({ mine[$0] == theirs[$0] }) else { return nil }
-        return theirs.indices.map { place in
-            ours.contains(place) ? mine[place] ?? theirs[place] : theirs[place]
+        return theirs.indices.map { index in
+            ours.contains(index) ? mine[index] ?? theirs[index] : theirs[index]
         }
     }
 
@@ -47,8 +47,8 @@ import TidelineServerCore
             let isPut = dice.roll(3) == 0
             var mine: [Int?] = begun.values.map { isPut || dice.roll(3) == 0 ? $0 : nil }
             for _ in 0..<dice.roll(3) { mine[dice.roll(Self.columns)] = dice.roll(3) }
-            let members = mine.enumerated().compactMap { place, value in
-                value.map { #""c\#(place)":\#($0)"# }
+            let members = mine.enumerated().compactMap { index, value in
+                value.map { #""c\#(index)":\#($0)"# }
             }
             let answer = await door.send(
                 isPut ? "PUT" : "PATCH",
@@ -61,11 +61,11 @@ import TidelineServerCore
             let age = history.count - 1 - (history.firstIndex { $0.tag == begun.tag } ?? 0)
             let expected = age > 6 ? nil : Self.merged(mine, begun.values, last.values)
             let values = (0..<Self.columns).map { answer.row["c\($0)"] as? Int ?? -1 }
-            let place = "seed \(seed), step \(step): \(answer.text)"
-            #expect(answer.status == (expected == nil ? 412 : 200), "\(place)")
-            #expect(values == expected ?? last.values, "\(place)")
+            let context = "seed \(seed), step \(step): \(answer.text)"
+            #expect(answer.status == (expected == nil ? 412 : 200), "\(context)")
+            #expect(values == expected ?? last.values, "\(context)")
             let tag = answer.headers["ETag"] ?? ""
-            if age > 0, values == last.values { #expect(tag == last.tag, "\(place)") }
+            if age > 0, values == last.values { #expect(tag == last.tag, "\(context)") }
             if tag != last.tag { history.append(Version(tag: tag, values: values)) }
         }
     }

@@ -43,8 +43,8 @@ import TidelineTestKit
         _ send: (String) async -> [ServerResponse]
     ) async -> [[String]] {
         var all: [[String]] = []
-        for (place, length) in lengths.enumerated() {
-            let id = "row\(place)"
+        for (index, length) in lengths.enumerated() {
+            let id = "row\(index)"
             let body = #"{"id":"\#(id)","text":"\#(Self.text(length))"}"#
             #expect(await door.send("POST", "/tables/T", body).status == 201)
             all.append(
@@ -131,10 +131,10 @@ import TidelineTestKit
     @Test("a replayed response has the same size and age for every stored row", arguments: stores)
     func replays(onPostgres: Bool) async throws {
         let door = try await door(onPostgres: onPostgres)
-        for (place, length) in [10, 5000].enumerated() {
-            let (id, clock) = ("row\(place)", Timestamp(microseconds: 1_800_000_000_000_000))
+        for (index, length) in [10, 5000].enumerated() {
+            let (id, clock) = ("row\(index)", Timestamp(microseconds: 1_800_000_000_000_000))
             let keys: HTTPFields = [
-                "Repeatability-Request-ID": "key\(place)",
+                "Repeatability-Request-ID": "key\(index)",
                 "Repeatability-First-Sent": HTTPDate.text(microseconds: clock.microseconds),
             ]
             let body = #"{"id":"\#(id)","text":"\#(Self.text(length))"}"#

@@ -255,10 +255,10 @@ import TidelineTestKit
     func auditingCanBeEnabledLater(_ onPostgres: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let url = try onPostgres ? PostgresCluster.shared().database() : ""
-            let place = (path: directory + "/a.db", url: url)
+            let location = (path: directory + "/a.db", url: url)
             var plain = AuditedServer.tables
             for index in plain.indices { plain[index].audit = false }
-            try await AuditedServer.with(onPostgres, plain, place: place) { server in
+            try await AuditedServer.with(onPostgres, plain, location: location) { server in
                 #expect(try await server.send("POST", "/tables/Hard", #"{"id":"a"}"#).status == 201)
                 #expect(try server.shown().isEmpty)
                 // The state that servers without auditing create.
@@ -268,13 +268,13 @@ import TidelineTestKit
                 )
                 #expect(try server.shown().isEmpty)
             }
-            try await AuditedServer.with(onPostgres, place: place) { server in
+            try await AuditedServer.with(onPostgres, location: location) { server in
                 let changed = try await server.send("PATCH", "/tables/Hard/a", #"{"text":"x"}"#)
                 #expect(changed.status == 200)
                 #expect(try server.shown() == ["Hard a update anna text"])
             }
             // Without the option no entry is added, and existing ones stay.
-            try await AuditedServer.with(onPostgres, plain, place: place) { server in
+            try await AuditedServer.with(onPostgres, plain, location: location) { server in
                 let deleted = try await server.send("DELETE", "/tables/Hard/a")
                 #expect(deleted.status == 204)
                 #expect(try server.shown() == ["Hard a update anna text"])

@@ -39,13 +39,13 @@ struct AuditedServer {
         dynamic: Bool = false,
         hooks: [String: TableHooks] = [:],
         dashboard: Dashboard? = nil,
-        place: (path: String, url: String)? = nil,
+        location: (path: String, url: String)? = nil,
         _ body: (AuditedServer) async throws -> Void
     ) async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock()
-            let path = onPostgres ? nil : place?.path ?? directory + "/a.db"
-            let url = try onPostgres ? place?.url ?? PostgresCluster.shared().database() : ""
+            let path = onPostgres ? nil : location?.path ?? directory + "/a.db"
+            let url = try onPostgres ? location?.url ?? PostgresCluster.shared().database() : ""
             let door = try await Door(
                 tables,
                 path: path,

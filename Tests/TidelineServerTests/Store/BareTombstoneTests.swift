@@ -28,7 +28,8 @@ import TidelineTestKit
 
     static let stores = PostgresCluster.reasonToSkip == nil ? [false, true] : [false]
 
-    private struct Place {
+    /// A SQLite file, or a PostgreSQL database if it has an address.
+    private struct TestDatabase {
         var path: String
         var url: String?
 
@@ -66,9 +67,14 @@ import TidelineTestKit
         }
     }
 
-    private func withPlace(_ onPostgres: Bool, _ body: (Place) async throws -> Void) async throws {
+    private func withDatabase(
+        _ onPostgres: Bool,
+        _ body: (TestDatabase) async throws -> Void
+    ) async throws {
         let url = onPostgres ? try PostgresCluster.shared().database() : nil
-        try await withTemporaryDirectory { try await body(Place(path: $0 + "/a.db", url: url)) }
+        try await withTemporaryDirectory {
+            try await body(TestDatabase(path: $0 + "/a.db", url: url))
+        }
     }
 
     private func check(_ row: [String: Any], _ id: String) {
@@ -81,8 +87,8 @@ import TidelineTestKit
 
     @Test("each way to delete erases the values, and leaves no copy of them", arguments: stores)
     func deletes(onPostgres: Bool) async throws {
-        try await withPlace(onPostgres) { place in
-            let door = try await place.door([Self.table])
+        try await withDatabase(onPostgres) { database in
+            let door = try await database.door([Self.table])
             let keys: HTTPFields = [
                 "Repeatability-Request-ID": "one",
                 "Repeatability-First-Sent": HTTPDate.text(microseconds: 1_800_000_000_000_000),
@@ -119,16 +125,16 @@ import TidelineTestKit
             let back = await door.send("PATCH", "/tables/T/b", #"{"deleted":false,"rank":3}"#)
             #expect(back.row["rank"] as? Int == 3 && back.row["text"] is NSNull)
             await door.store.stop()
-            #expect(try await !place.dump().contains("secret"))
+            #expect(try await !database.dump().contains("secret"))
         }
     }
 
     @Test("tombstones from before the option lose their values at startup", arguments: stores)
     func older(onPostgres: Bool) async throws {
-        try await withPlace(onPostgres) { place in
+        try await withDatabase(onPostgres) { database in
             var full = Self.table
             full.tombstones = .full
-            let before = try await place.door([full])
+            let before = try await database.door([full])
             for id in ["a", "b"] {
                 _ = await before.send("POST", "/tables/T", Self.row.replacing("ID", with: id))
             }
@@ -137,7 +143,7 @@ import TidelineTestKit
             let kept = await before.send("GET", "/tables/T/a?__includeDeleted=true").row
             #expect(kept["text"] as? String == "secret")
             await before.store.stop()
-            let door = try await place.door([Self.table])
+            let door = try await database.door([Self.table])
             let row = await door.send("GET", "/tables/T/a?__includeDeleted=true").row
             check(row, "a")
             #expect(row["version"] as? String == kept["version"] as? String)
@@ -148,15 +154,15 @@ import TidelineTestKit
 
     @Test("an owner receives the tombstone, and export shows no values", arguments: stores)
     func owners(onPostgres: Bool) async throws {
-        try await withPlace(onPostgres) { place in
+        try await withDatabase(onPostgres) { database in
             var table = Self.table
             table.owner = "userId"
             table.completeOwner()
             let door = try await Door(
                 [table],
-                path: onPostgres ? nil : place.path,
+                path: onPostgres ? nil : database.path,
                 onPostgres: onPostgres,
-                database: place.url,
+                database: database.url,
                 authenticator: try Tokens.authenticator()
             )
             let anna = try Tokens.headers("anna")
@@ -172,7 +178,7 @@ import TidelineTestKit
             await door.store.stop()
             var configuration = ServerConfiguration()
             configuration.database =
-                place.url.map { .postgres(url: $0) } ?? .sqlite(path: place.path)
+                database.url.map { .postgres(url: $0) } ?? .sqlite(path: database.path)
             configuration.tables = [table]
             var lines: [String] = []
             _ = try ServerDatabase(configuration).export(user: "anna") { lines.append($0) }
@@ -186,12 +192,12 @@ import TidelineTestKit
         .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed")
     )
     func externalWriters() async throws {
-        try await withPlace(true) { place in
-            let door = try await place.door([Self.table])
+        try await withDatabase(true) { database in
+            let door = try await database.door([Self.table])
             for id in ["a", "b"] {
                 _ = await door.send("POST", "/tables/T", Self.row.replacing("ID", with: id))
             }
-            let psql = try PostgresConnection(PostgresAddress(place.url ?? ""))
+            let psql = try PostgresConnection(PostgresAddress(database.url ?? ""))
             try psql.execute(
                 """
                 DELETE FROM "T" WHERE id = 'a';

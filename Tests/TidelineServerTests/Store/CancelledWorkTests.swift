@@ -35,8 +35,8 @@ import TidelineServerSQLite
         }
     }
 
-    /// A large row is read on a reader, where it does not delay other connections of the loop, and where no read is
-    /// started for a cancelled caller; a small row is read directly.
+    /// A large row is read on a reader, so that it delays no other connection of the loop, and never for a cancelled
+    /// caller; a small row is read directly.
     @Test func largeRowsAreNotReadOnTheLoop() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door(path: directory + "/a.db")

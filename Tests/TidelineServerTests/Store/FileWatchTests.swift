@@ -109,8 +109,8 @@ import TidelineServerSQLite
             #expect(refused.row["code"] as? String == slip.code)
             #expect(!refused.error.contains(path))
             #expect(await door.send("GET", "/health/ready").status == 503)
-            let told = lines.withLock { $0 }
-            #expect(told.contains(slip.code) && told.contains(path))
+            let reported = lines.withLock { $0 }
+            #expect(reported.contains(slip.code) && reported.contains(path))
             await door.store.stop()
         }
     }

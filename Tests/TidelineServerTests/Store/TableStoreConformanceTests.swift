@@ -66,10 +66,10 @@ import TidelineTestKit
 
     @Test(arguments: Backend.present, TableStoreConformance.all)
     func conforms(backend: Backend, check: TableStoreConformance.Check) async throws {
-        let place = backend.isOnPostgres ? await DatabasePlaces.shared.take() : nil
+        let slot = backend.isOnPostgres ? await DatabaseSlots.shared.take() : nil
         try await withTemporaryDirectory { directory in
             try await check.run(backend.stores(in: directory))
         }
-        withExtendedLifetime(place) {}
+        withExtendedLifetime(slot) {}
     }
 }

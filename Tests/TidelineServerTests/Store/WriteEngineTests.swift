@@ -37,7 +37,7 @@ import TidelineTestKit
         }
         try await until { isBusy.isSet }
         var tasks: [Task<[GroupOutcome], any Error>] = []
-        for (place, id) in ids.enumerated() {
+        for (index, id) in ids.enumerated() {
             tasks.append(
                 Task {
                     let write = WriteBatch.Write(WriteOperation(.insert, id: id), in: table)
@@ -47,7 +47,7 @@ import TidelineTestKit
                     )
                 }
             )
-            try await until { engine.queue.length == place + 1 }
+            try await until { engine.queue.length == index + 1 }
         }
         try await body()
         mayGoOn.signal()
@@ -93,7 +93,7 @@ import TidelineTestKit
         #expect(error.status == 503)
     }
 
-    /// The batches behind a full transaction are committed by the next one, also if others were rejected before.
+    /// The batches after a full transaction are committed by the next one, even if earlier ones were rejected.
     @Test func theRestOfAFullTransactionIsCommittedByTheNext() async throws {
         let engine = engine()
         let ids = ["a", "broken 1", "full", "b", "c", "broken 2"]

@@ -46,20 +46,20 @@ final class Flag: Sendable {
 /// A database that was created for the store is reused by later tests.
 private final class StoreLife: Sendable {
     private let store: any TableStore
-    private let place: DatabasePlaces.Place
+    private let slot: DatabaseSlots.Slot
     private let ownDatabase: String?
 
-    init(_ store: any TableStore, _ place: DatabasePlaces.Place, ownDatabase: String?) {
+    init(_ store: any TableStore, _ slot: DatabaseSlots.Slot, ownDatabase: String?) {
         self.store = store
-        self.place = place
+        self.slot = slot
         self.ownDatabase = ownDatabase
     }
 
     deinit {
-        Task { [store, place, ownDatabase] in
+        Task { [store, slot, ownDatabase] in
             await store.stop()
             if let ownDatabase { try? PostgresCluster.shared().recycle(ownDatabase) }
-            withExtendedLifetime(place) {}
+            withExtendedLifetime(slot) {}
         }
     }
 }
@@ -169,7 +169,7 @@ struct Door: Sendable {
         if let readers { options.readers = readers }
         if let purgeInterval { options.purgeInterval = purgeInterval }
         let usesDatabase = onPostgres && path == nil
-        let place = usesDatabase ? await DatabasePlaces.shared.take() : nil
+        let slot = usesDatabase ? await DatabaseSlots.shared.take() : nil
         let ownDatabase =
             usesDatabase && database == nil ? try PostgresCluster.shared().emptyDatabase() : nil
         let made = try Self.store(
@@ -180,7 +180,7 @@ struct Door: Sendable {
             briefLock: briefLock
         )
         store = relay?(made) ?? made
-        life = place.map { [store] in StoreLife(store, $0, ownDatabase: ownDatabase) }
+        life = slot.map { [store] in StoreLife(store, $0, ownDatabase: ownDatabase) }
         var settings = ServerSettings(tables: tables, dynamicSchema: dynamic)
         settings.limits = limits
         settings.hooks = hooks

@@ -1,4 +1,4 @@
-// LockedStore: a store that cannot be used for a while, like a protected file on a locked phone.
+// LockedStore: a store that is temporarily unusable, like a protected file on a locked phone.
 
 import Foundation
 import Synchronization
@@ -10,7 +10,7 @@ final class LockedStore: LocalStore {
     /// The number of failed transactions.
     private let failures = Mutex(0)
 
-    /// `isLocked`: whether transactions fail at this moment.
+    /// Wraps a store; `isLocked` says whether transactions currently fail.
     init(_ inner: any LocalStore, isLocked: @escaping @Sendable () -> Bool) {
         self.inner = inner
         self.isLocked = isLocked
@@ -18,7 +18,7 @@ final class LockedStore: LocalStore {
 
     private func check() throws { if isLocked() { throw POSIXError(.EPERM) } }
 
-    /// Checks whether a transaction fails at its start; every second one fails at its end, and is
+    /// Throws if a transaction fails at its start; every second one fails at its end instead, and is
     /// rolled back.
     private func checkBegin() throws {
         guard isLocked() else { return }

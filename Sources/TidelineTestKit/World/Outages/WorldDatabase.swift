@@ -1,4 +1,4 @@
-// WorldDatabase: a server of a world whose database is in a file, so that an older backup can be restored.
+// WorldDatabase: the server of a simulation with a database file, which can be restored from a backup.
 
 import Foundation
 import Synchronization
@@ -8,16 +8,16 @@ import TidelineServerCore
 import TidelineServerSQLite
 
 final class WorldDatabase: Transport {
-    /// Starts a server on tables.
+    /// Starts a server with a table store.
     typealias Start = @Sendable (any TableStore) async throws -> InProcessServer
 
     private struct State {
         var transport: InProcessTransport
         var file: String
         var backup: String?
-        /// How many files there are.
+        /// The number of files.
         var count = 0
-        /// The streams of events, which end with the server.
+        /// The event streams, which end with the server.
         var streams: [Int: AsyncThrowingStream<[UInt8], any Error>.Continuation] = [:]
         var lastStream = 0
     }

@@ -1,10 +1,10 @@
-// WorldSignIn: the account of a simulated device, whose tokens expire and cannot be renewed for a while.
+// WorldSignIn: the account of a simulated device, whose tokens expire and are sometimes not renewable.
 
 import Foundation
 import Synchronization
 import Tideline
 
-/// Tokens that say when they expire, as a JSON Web Token does.
+/// Tokens that contain their expiration time, as a JSON Web Token does.
 final class WorldSignIn: Authentication {
     private struct State {
         var generator: SeededGenerator
@@ -20,10 +20,10 @@ final class WorldSignIn: Authentication {
         state = Mutex(State(generator: SeededGenerator(seed: seed ^ 0x746F_6B65)))
     }
 
-    /// All devices are those of one user.
+    /// The account of all devices, which belong to one user.
     let accountID: String? = "user"
 
-    /// Whether the server of the tokens cannot be reached.
+    /// Makes the token server unreachable, or reachable again.
     func setFailing(_ isFailing: Bool) { state.withLock { $0.isFailing = isFailing } }
 
     func token(refreshing: Bool) async throws -> String {
@@ -39,7 +39,7 @@ final class WorldSignIn: Authentication {
         }
     }
 
-    /// Whether a request has a token that has expired.
+    /// Whether a request has an expired token.
     static func isExpired(_ request: TransportRequest, at now: Int64) -> Bool {
         guard let field = request.headers["Authorization"],
             let start = field.firstRange(of: "expires-"),
@@ -48,7 +48,7 @@ final class WorldSignIn: Authentication {
         return expires <= now
     }
 
-    /// The server's response to such a request.
+    /// The server's response to a request with an expired token.
     static let rejection = TransportResponse(
         status: 401,
         headers: [

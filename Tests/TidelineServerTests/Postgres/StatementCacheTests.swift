@@ -11,7 +11,7 @@ import TidelineServerPostgres
 import TidelineTestKit
 
 @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
-struct KeptStatementTests {
+struct StatementCacheTests {
     private func connection(
         _ url: String? = nil,
         for age: Duration = .seconds(3600)
@@ -114,8 +114,8 @@ struct KeptStatementTests {
         let writes = try await PostgresWrites(try PostgresCluster.shared().database())
         for number in 0..<8 { try await writes.insert("a\(number)") }
         for number in 0..<8 { #expect(try await writes.row("a\(number)") != nil) }
-        let beside = try PostgresConnection(PostgresAddress(writes.url))
-        try beside.execute("ALTER TABLE \"TodoItem\" ALTER COLUMN \"text\" TYPE varchar(99)")
+        let external = try PostgresConnection(PostgresAddress(writes.url))
+        try external.execute("ALTER TABLE \"TodoItem\" ALTER COLUMN \"text\" TYPE varchar(99)")
         for number in 0..<8 { #expect(try await writes.row("a\(number)") != nil) }
         for number in 0..<8 {
             #expect(try await writes.insert("b\(number)").decision == .insert)
@@ -140,10 +140,10 @@ struct KeptStatementTests {
         let cluster = try PostgresCluster.shared()
         let pooler = try PostgresPooler(of: cluster)
         let url = pooler.url(of: try cluster.database())
-        let told = Told()
+        let log = LogLines()
         let writes = try await PostgresWrites(url) { options in
             options.trustsPoolers = true
-            options.log = ServerLog(level: .warning, now: { 0 }) { told.add($0) }
+            options.log = ServerLog(level: .warning, now: { 0 }) { log.add($0) }
         }
         let others = try (0..<2).map { _ in try PostgresConnection(PostgresAddress(url)) }
         for round in 0..<30 {
@@ -155,12 +155,12 @@ struct KeptStatementTests {
             #expect(try await writes.row("b\(round)") != nil)
         }
         for other in others { #expect(other.settle()) }
-        #expect(told.lines.filter { $0.contains("statements are not kept") }.count == 1)
-        #expect(told.lines.count == 1, "\(told.lines)")
+        #expect(log.lines.filter { $0.contains("statements are not kept") }.count == 1)
+        #expect(log.lines.count == 1, "\(log.lines)")
         await writes.store.stop()
     }
 
-    private final class Told: Sendable {
+    private final class LogLines: Sendable {
         private let all = Mutex<[String]>([])
 
         func add(_ line: [UInt8]) {

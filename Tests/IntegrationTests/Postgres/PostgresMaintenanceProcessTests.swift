@@ -9,7 +9,7 @@ import TidelineTestKit
 
 extension ProcessTests {
     @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
-    struct PostgresCareProcessTests {
+    struct PostgresMaintenanceProcessTests {
         @Test func commandsAcceptPostgres() async throws {
             try await withWorkspace { workspace in
                 let url = try PostgresCluster.shared().database()

@@ -58,10 +58,11 @@ struct CountedPullTests {
                 #expect(await other.send("PATCH", target, #"{"text":"moved"}"#).status == 200)
             case .deletedByTheOther:
                 #expect(await other.send("DELETE", target).status == 204)
-            case .updatedByPsql: beside("UPDATE \"TodoItem\" SET \"text\" = 'moved'", page - 2, url)
-            case .deletedByPsql: beside("DELETE FROM \"TodoItem\"", page - 2, url)
+            case .updatedByPsql:
+                writeExternally("UPDATE \"TodoItem\" SET \"text\" = 'moved'", page - 2, url)
+            case .deletedByPsql: writeExternally("DELETE FROM \"TodoItem\"", page - 2, url)
             }
-            if isForgotten { beside("DELETE FROM tideline.departures", nil, url) }
+            if isForgotten { writeExternally("DELETE FROM tideline.departures", nil, url) }
         }
         #expect(pages.withLock { $0 } > moves)
         try await device.pull()
@@ -75,10 +76,10 @@ struct CountedPullTests {
         return (device.rows, table)
     }
 
-    private static func beside(_ script: String, _ number: Int?, _ url: String) {
+    private static func writeExternally(_ script: String, _ number: Int?, _ url: String) {
         #expect(throws: Never.self) {
-            let place = number.map { " WHERE \"id\" = '\(id($0))'" } ?? ""
-            try PostgresConnection(PostgresAddress(url)).execute(script + place)
+            let condition = number.map { " WHERE \"id\" = '\(id($0))'" } ?? ""
+            try PostgresConnection(PostgresAddress(url)).execute(script + condition)
         }
     }
 

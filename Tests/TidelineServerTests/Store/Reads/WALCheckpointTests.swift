@@ -5,7 +5,7 @@ import Testing
 import TidelineServerCore
 import TidelineServerSQLite
 
-@Suite struct LogKeeperTests {
+@Suite struct WALCheckpointTests {
     /// 300 pages of 1000 bytes: copied from 100 on, long reads wait from 150 on.
     private final class Keeper {
         private var keeper = LogKeeper(bytesMax: 300_000, pageBytes: 976)
@@ -104,7 +104,7 @@ import TidelineServerSQLite
         #expect(keeper.longReadBegins())
     }
 
-    /// A long read that started meanwhile was in the way, not another program.
+    /// A long read that started in the meantime blocked the checkpoint, not another program.
     @Test func aReadThatStartedMeanwhileIsNotAnotherProgram() {
         let keeper = Keeper(pages: 120)
         #expect(keeper.next() == .copy)

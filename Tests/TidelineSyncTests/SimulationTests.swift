@@ -6,7 +6,7 @@ import Testing
 import Tideline
 import TidelineTestKit
 
-@Suite struct WorldTests {
+@Suite struct SimulationTests {
     /// The seeds of a run: a single one if TIDELINE_SEED names it.
     static let seeds: [UInt64] = {
         if let text = ProcessInfo.processInfo.environment["TIDELINE_SEED"], let seed = UInt64(text)
@@ -108,8 +108,8 @@ import TidelineTestKit
             operation(4, "c", "three"), operation(5, "d", "three"), operation(6, "d", nil),
             operation(7, "e", "four"), operation(8, "a", "four"),
         ]
-        #expect(WorldQueue.heldUp(queue).map(\.id) == [1, 7, 8])
-        #expect(WorldQueue.heldUp(Array(queue.dropFirst().prefix(5))).isEmpty)
+        #expect(WorldQueue.unblocked(queue).map(\.id) == [1, 7, 8])
+        #expect(WorldQueue.unblocked(Array(queue.dropFirst().prefix(5))).isEmpty)
     }
 
     /// The device that starts with a copy of another device's file pulls the same queries.

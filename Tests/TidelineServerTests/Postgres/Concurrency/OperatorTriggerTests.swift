@@ -11,7 +11,7 @@ import TidelineServerPostgres
 import TidelineTestKit
 
 @Suite(.serialized, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is missing"))
-struct OthersTriggerTests {
+struct OperatorTriggerTests {
     private static let note = TableDefinition(
         "Note",
         columns: [
@@ -21,15 +21,16 @@ struct OthersTriggerTests {
         ]
     )
 
-    private struct Place {
+    /// Two servers on one database, and a connection of another program.
+    private struct SharedDatabase {
         let url: String
         let doors: [Door]
         let psql: PostgresConnection
 
         init(softDelete: Bool = true) async throws {
             url = try PostgresCluster.shared().database()
-            var tables = [Door.todo, OthersTriggerTests.note]
-            for place in tables.indices { tables[place].softDelete = softDelete }
+            var tables = [Door.todo, OperatorTriggerTests.note]
+            for index in tables.indices { tables[index].softDelete = softDelete }
             var doors: [Door] = []
             let clock = TestClock()
             for _ in 0..<2 {
@@ -86,8 +87,8 @@ struct OthersTriggerTests {
 
     /// A constraint that is checked by the COMMIT rejects only the row that violates it.
     @Test func aDeferredConstraintRejectsNoOtherWrite() async throws {
-        let place = try await Place()
-        try place.psql.execute(
+        let shared = try await SharedDatabase()
+        try shared.psql.execute(
             """
             CREATE TABLE allowed (word text COLLATE "C" PRIMARY KEY);
             INSERT INTO allowed VALUES ('good');
@@ -95,7 +96,7 @@ struct OthersTriggerTests {
             DEFERRABLE INITIALLY DEFERRED
             """
         )
-        let doors = place.doors
+        let doors = shared.doors
         let statuses = await withTaskGroup(of: (String, Int).self) { group in
             for number in 0..<60 {
                 group.addTask {
@@ -115,24 +116,24 @@ struct OthersTriggerTests {
         }
         #expect(Set(statuses["note"] ?? []) == [201] && Set(statuses["good"] ?? []) == [201])
         #expect(Set(statuses["bad"] ?? []) == [400])
-        let count = try place.psql.run("SELECT count(*) FROM \"TodoItem\"").integer(0, 0)
+        let count = try shared.psql.run("SELECT count(*) FROM \"TodoItem\"").integer(0, 0)
         #expect(count == 20)
     }
 
     /// A row that a trigger or a rule suppresses was not written, and is not reported as written.
     @Test(arguments: ["trigger", "rule"])
     func aSuppressedWriteIsRejected(by kind: String) async throws {
-        let place = try await Place(softDelete: false)
-        #expect(await place.post("TodoItem", #"{"id":"a","text":"was"}"#).status == 201)
-        let other = await place.doors[1].send("POST", "/tables/TodoItem", #"{"id":"b"}"#)
+        let shared = try await SharedDatabase(softDelete: false)
+        #expect(await shared.post("TodoItem", #"{"id":"a","text":"was"}"#).status == 201)
+        let other = await shared.doors[1].send("POST", "/tables/TodoItem", #"{"id":"b"}"#)
         #expect(other.status == 201)
         if kind == "trigger" {
             let body = "IF NEW.\"text\" = 'no' THEN RETURN NULL; END IF; RETURN NEW;"
-            try place.trigger("BEFORE INSERT OR UPDATE", on: "TodoItem", body)
+            try shared.trigger("BEFORE INSERT OR UPDATE", on: "TodoItem", body)
             let gone = "IF OLD.\"text\" = 'was' THEN RETURN NULL; END IF; RETURN OLD;"
-            try place.trigger("BEFORE DELETE", on: "TodoItem", gone)
+            try shared.trigger("BEFORE DELETE", on: "TodoItem", gone)
         } else {
-            try place.psql.execute(
+            try shared.psql.execute(
                 """
                 CREATE RULE i AS ON INSERT TO "TodoItem" WHERE NEW."text" = 'no' DO INSTEAD NOTHING;
                 CREATE RULE u AS ON UPDATE TO "TodoItem" WHERE NEW."text" = 'no' DO INSTEAD NOTHING;
@@ -140,8 +141,8 @@ struct OthersTriggerTests {
                 """
             )
         }
-        let before = await place.doors[0].send("GET", "/tables/TodoItem/a").text
-        let door = place.doors[0]
+        let before = await shared.doors[0].send("GET", "/tables/TodoItem/a").text
+        let door = shared.doors[0]
         let refused = await withTaskGroup(of: (String, Int).self) { group in
             for (name, method, id, body) in [
                 ("insert", "POST", "", #"{"id":"c","text":"no"}"#),
@@ -160,45 +161,45 @@ struct OthersTriggerTests {
             "insert": 400, "update": 400, "delete": 400, "other insert": 201, "other update": 200,
         ]
         #expect(refused == wanted)
-        #expect(await place.doors[0].send("GET", "/tables/TodoItem/c").status == 404)
-        #expect(await place.doors[0].send("GET", "/tables/TodoItem/a").text == before)
+        #expect(await shared.doors[0].send("GET", "/tables/TodoItem/c").status == 404)
+        #expect(await shared.doors[0].send("GET", "/tables/TodoItem/a").text == before)
     }
 
     /// The response to a write has the values that were sent; the writer pulls the ones that the trigger made of them.
     @Test func rowsThatATriggerChangesArePulled() async throws {
-        let place = try await Place()
-        let link = try await place.link("TodoItem")
-        try place.trigger(
+        let shared = try await SharedDatabase()
+        let link = try await shared.link("TodoItem")
+        try shared.trigger(
             "BEFORE INSERT OR UPDATE",
             on: "TodoItem",
             "NEW.\"text\" := upper(NEW.\"text\"); RETURN NEW;"
         )
-        let made = await place.post("TodoItem", #"{"id":"a","text":"milk"}"#)
+        let made = await shared.post("TodoItem", #"{"id":"a","text":"milk"}"#)
         #expect(made.status == 201 && made.row["text"] as? String == "milk")
         let first = try #require(RowVersion.stamp(made.row["version"] as? String ?? ""))
-        let pulled = try #require(try await place.changes(link)["a"] ?? nil)
+        let pulled = try #require(try await shared.changes(link)["a"] ?? nil)
         #expect(pulled["text"] as? String == "MILK")
         let second = try #require(RowVersion.stamp(pulled["version"] as? String ?? ""))
         #expect(second > first)
-        let behind = try await place.link("TodoItem")
+        let behind = try await shared.link("TodoItem")
         // A row that the trigger leaves unchanged gets no further timestamp.
-        let patched = await place.doors[0].send(
+        let patched = await shared.doors[0].send(
             "PATCH",
             "/tables/TodoItem/a",
             #"{"text":"OAT"}"#,
             headers: ["If-Match": "\"\(RowVersion.text(second))\""]
         )
         #expect(patched.status == 200)
-        let after = try #require(try await place.changes(behind)["a"] ?? nil)
+        let after = try #require(try await shared.changes(behind)["a"] ?? nil)
         #expect(after["version"] as? String == patched.row["version"] as? String)
     }
 
     /// A trigger writes to another table of the server after a device's write.
     @Test func triggerWritesToOtherTablesAreReported() async throws {
-        let place = try await Place()
-        #expect(await place.post("Note", #"{"id":"n","count":0}"#).status == 201)
-        let link = try await place.link("Note")
-        try place.trigger(
+        let shared = try await SharedDatabase()
+        #expect(await shared.post("Note", #"{"id":"n","count":0}"#).status == 201)
+        let link = try await shared.link("Note")
+        try shared.trigger(
             "AFTER INSERT",
             on: "TodoItem",
             """
@@ -208,35 +209,35 @@ struct OthersTriggerTests {
             """
         )
         let version = { (id: String) in
-            try place.psql.run("SELECT \"version\" FROM \"Note\" WHERE \"id\" = '\(id)'").integer(
+            try shared.psql.run("SELECT \"version\" FROM \"Note\" WHERE \"id\" = '\(id)'").integer(
                 0,
                 0
             )
         }
         let before = try version("n")
         for number in 0..<3 {
-            #expect(await place.post("TodoItem", "{\"id\":\"r\(number)\"}").status == 201)
+            #expect(await shared.post("TodoItem", "{\"id\":\"r\(number)\"}").status == 201)
         }
         #expect(try version("n") > before)
-        let told = try await place.changes(link)
-        #expect(Set(told.keys) == ["n", "n-r0", "n-r1", "n-r2"])
-        #expect((told["n"] ?? nil)?["count"] as? Int == 3)
+        let reported = try await shared.changes(link)
+        #expect(Set(reported.keys) == ["n", "n-r0", "n-r1", "n-r2"])
+        #expect((reported["n"] ?? nil)?["count"] as? Int == 3)
         let zero = "SELECT count(*) FROM \"Note\" WHERE \"version\" = 0"
-        #expect(try place.psql.run(zero).integer(0, 0) == 0)
+        #expect(try shared.psql.run(zero).integer(0, 0) == 0)
     }
 
     /// Writes of other callers to the same rows that a trigger changes, in the same transactions.
     @Test(arguments: [false, true])
     func noChangeByATriggerIsReverted(inOneBatch: Bool) async throws {
-        let place = try await Place()
-        #expect(await place.post("Note", #"{"id":"n","count":0}"#).status == 201)
-        let link = try await place.link("Note")
-        try place.trigger(
+        let shared = try await SharedDatabase()
+        #expect(await shared.post("Note", #"{"id":"n","count":0}"#).status == 201)
+        let link = try await shared.link("Note")
+        try shared.trigger(
             "AFTER INSERT",
             on: "TodoItem",
             "UPDATE \"Note\" SET \"count\" = \"count\" + 1 WHERE \"id\" = 'n'; RETURN NULL;"
         )
-        let door = place.doors[0]
+        let door = shared.doors[0]
         if inOneBatch {
             let parts = (0..<20).map { number in
                 """
@@ -266,32 +267,32 @@ struct OthersTriggerTests {
                 for await status in group { #expect([200, 201].contains(status)) }
             }
         }
-        let told = try #require(try await place.changes(link)["n"] ?? nil)
-        #expect(told["count"] as? Int == 20)
-        let stored = try place.psql.run("SELECT \"count\", \"version\" FROM \"Note\"")
+        let reported = try #require(try await shared.changes(link)["n"] ?? nil)
+        #expect(reported["count"] as? Int == 20)
+        let stored = try shared.psql.run("SELECT \"count\", \"version\" FROM \"Note\"")
         #expect(stored.integer(0, 0) == 20)
-        #expect(told["version"] as? String == RowVersion.text(stored.integer(0, 1)))
+        #expect(reported["version"] as? String == RowVersion.text(stored.integer(0, 1)))
     }
 
     /// An operator's foreign keys change further rows.
     @Test(arguments: ["CASCADE", "SET NULL"])
     func changesByForeignKeysAreReported(action: String) async throws {
-        let place = try await Place(softDelete: false)
-        try place.psql.execute(
+        let shared = try await SharedDatabase(softDelete: false)
+        try shared.psql.execute(
             """
             ALTER TABLE "Note" ADD FOREIGN KEY ("item") REFERENCES "TodoItem" ("id")
             ON DELETE \(action)
             """
         )
-        #expect(await place.post("TodoItem", #"{"id":"a"}"#).status == 201)
+        #expect(await shared.post("TodoItem", #"{"id":"a"}"#).status == 201)
         for id in ["x", "y"] {
-            #expect(await place.post("Note", "{\"id\":\"\(id)\",\"item\":\"a\"}").status == 201)
+            #expect(await shared.post("Note", "{\"id\":\"\(id)\",\"item\":\"a\"}").status == 201)
         }
-        let link = try await place.link("Note")
-        #expect(await place.doors[0].send("DELETE", "/tables/TodoItem/a").status == 204)
-        let told = try await place.changes(link)
-        #expect(Set(told.keys) == ["x", "y"])
-        for (_, row) in told {
+        let link = try await shared.link("Note")
+        #expect(await shared.doors[0].send("DELETE", "/tables/TodoItem/a").status == 204)
+        let reported = try await shared.changes(link)
+        #expect(Set(reported.keys) == ["x", "y"])
+        for (_, row) in reported {
             #expect((row == nil) == (action == "CASCADE"))
             if let row { #expect(row["item"] is NSNull) }
         }
@@ -323,20 +324,20 @@ struct OthersTriggerTests {
         } else {
             try psql.execute("DELETE FROM \"TodoItem\"")
         }
-        let told = await door.send("GET", "/tables/Note?" + link).rows
-        #expect(told.map { $0["id"] as? String } == ["n"])
-        #expect((told.first?["@removed"] as? [String: Any])?["reason"] as? String == "deleted")
+        let reported = await door.send("GET", "/tables/Note?" + link).rows
+        #expect(reported.map { $0["id"] as? String } == ["n"])
+        #expect((reported.first?["@removed"] as? [String: Any])?["reason"] as? String == "deleted")
     }
 
     /// A common mistake in a trigger: it names a table that was dropped.
     @Test func aBrokenTriggerRejectsNoOtherWrite() async throws {
-        let place = try await Place()
-        try place.trigger(
+        let shared = try await SharedDatabase()
+        try shared.trigger(
             "AFTER INSERT",
             on: "TodoItem",
             "IF NEW.\"text\" = 'bad' THEN INSERT INTO nowhere VALUES (1); END IF; RETURN NULL;"
         )
-        let doors = place.doors
+        let doors = shared.doors
         let statuses = await withTaskGroup(of: (String, Int).self) { group in
             for number in 0..<30 {
                 group.addTask {
@@ -367,45 +368,45 @@ struct OthersTriggerTests {
             """
         )
         _ = try await OwnedTable.put("a", of: "ann", by: .merge, store, table)
-        let told = try await OwnedTable.changes(of: "ann", after: stamp, store, table).text
-        #expect(told.contains("@removed") && told.contains("\"a\""), "\(told)")
+        let reported = try await OwnedTable.changes(of: "ann", after: stamp, store, table).text
+        #expect(reported.contains("@removed") && reported.contains("\"a\""), "\(reported)")
         await store.stop()
     }
 
     /// A trigger that sets no timestamp itself writes while rows of its table get their timestamps.
     @Test func triggerWritesDuringTimestampingAreReported() async throws {
-        let place = try await Place()
-        #expect(await place.post("Note", #"{"id":"n","count":0}"#).status == 201)
-        let link = try await place.link("Note")
-        try place.trigger(
+        let shared = try await SharedDatabase()
+        #expect(await shared.post("Note", #"{"id":"n","count":0}"#).status == 201)
+        let link = try await shared.link("Note")
+        try shared.trigger(
             "AFTER INSERT OR UPDATE",
             on: "TodoItem",
             "UPDATE \"Note\" SET \"item\" = NEW.\"text\" WHERE \"id\" = 'n'; RETURN NULL;"
         )
-        try place.psql.execute(
+        try shared.psql.execute(
             "INSERT INTO \"TodoItem\" (\"id\", \"text\", \"complete\") VALUES ('f', 'by psql', false)"
         )
-        #expect((try await place.changes(link)["n"] ?? nil)?["item"] as? String == "by psql")
+        #expect((try await shared.changes(link)["n"] ?? nil)?["item"] as? String == "by psql")
     }
 
     @Test func aRejectionByATriggerIsNotAServerError() async throws {
-        let place = try await Place()
-        try place.trigger(
+        let shared = try await SharedDatabase()
+        try shared.trigger(
             "BEFORE INSERT",
             on: "TodoItem",
             "IF NEW.\"text\" = 'no' THEN RAISE EXCEPTION 'not that: %', NEW.\"text\"; END IF; RETURN NEW;"
         )
-        let door = place.doors[0]
+        let door = shared.doors[0]
         async let other = door.send("POST", "/tables/Note", #"{"id":"n"}"#)
-        let refused = await place.post("TodoItem", #"{"id":"a","text":"no"}"#)
+        let refused = await shared.post("TodoItem", #"{"id":"a","text":"no"}"#)
         #expect(refused.status == 400 && !refused.text.contains("not that"))
         #expect(await other.status == 201)
     }
 
     /// Rows of one group that need each other, whatever the tables are called and whatever is done to the rows.
     @Test func aGroupIsWrittenInItsOrder() async throws {
-        let place = try await Place(softDelete: false)
-        try place.psql.execute(
+        let shared = try await SharedDatabase(softDelete: false)
+        try shared.psql.execute(
             """
             ALTER TABLE "Note" ADD FOREIGN KEY ("item") REFERENCES "TodoItem" ("id");
             CREATE UNIQUE INDEX ON "TodoItem" ("text")
@@ -420,7 +421,7 @@ struct OthersTriggerTests {
                     """
             }
             let body = "{\"requests\":[\(parts.joined(separator: ","))]}"
-            let answer = await place.doors[0].send("POST", "/$batch", body)
+            let answer = await shared.doors[0].send("POST", "/$batch", body)
             let responses = answer.row["responses"] as? [[String: Any]] ?? []
             return responses.compactMap { $0["status"] as? Int }
         }
@@ -438,7 +439,7 @@ struct OthersTriggerTests {
         #expect(swapped == [200, 201])
         let gone = await group([("DELETE", "Note/c", nil), ("DELETE", "TodoItem/p", nil)])
         #expect(gone == [204, 204])
-        let left = try place.psql.run("SELECT string_agg(\"id\", ' ') FROM \"TodoItem\"")
+        let left = try shared.psql.run("SELECT string_agg(\"id\", ' ') FROM \"TodoItem\"")
         #expect(left.text(0, 0) == "q")
     }
 
@@ -492,9 +493,9 @@ struct OthersTriggerTests {
         let link = try #require(first.row["@odata.deltaLink"] as? String)
         clock.move(by: 3 * 86_400_000_000)
         try await door.purge()
-        let told = await door.send("GET", "/tables/Note?" + link)
-        #expect(told.rows.map { $0["id"] as? String } == ["n"])
-        #expect(told.rows.first?["item"] is NSNull)
+        let reported = await door.send("GET", "/tables/Note?" + link)
+        #expect(reported.rows.map { $0["id"] as? String } == ["n"])
+        #expect(reported.rows.first?["item"] is NSNull)
     }
 
     // MARK: - External writers
@@ -502,11 +503,11 @@ struct OthersTriggerTests {
     /// Privileges on the table are sufficient, and the search path of the role does not matter.
     @Test(arguments: [true, false])
     func writesOfARoleWithPrivilegesOnTheTableAreReported(softDelete: Bool) async throws {
-        let place = try await Place(softDelete: softDelete)
-        #expect(await place.post("TodoItem", #"{"id":"a"}"#).status == 201)
-        let link = try await place.link("TodoItem")
+        let shared = try await SharedDatabase(softDelete: softDelete)
+        #expect(await shared.post("TodoItem", #"{"id":"a"}"#).status == 201)
+        let link = try await shared.link("TodoItem")
         let role = "clerk_\(UInt32.random(in: 0...UInt32.max))"
-        try place.psql.execute(
+        try shared.psql.execute(
             """
             CREATE ROLE \(role);
             GRANT SELECT, INSERT, UPDATE, DELETE ON "TodoItem" TO \(role);
@@ -517,24 +518,24 @@ struct OthersTriggerTests {
             SET search_path = elsewhere
             """
         )
-        try place.psql.execute(
+        try shared.psql.execute(
             "CREATE TEMPORARY TABLE \"TodoItem\" (\"id\" text, \"version\" bigint)"
         )
-        try place.psql.execute(
+        try shared.psql.execute(
             """
             INSERT INTO public."TodoItem" ("id", "text", "complete") VALUES ('f', 'by a clerk', FALSE);
             UPDATE public."TodoItem" SET "text" = 'twice' WHERE "id" = 'f';
             DELETE FROM public."TodoItem" WHERE "id" = 'a'
             """
         )
-        let told = try await place.changes(link)
-        #expect((told["f"] ?? nil)?["text"] as? String == "twice")
-        let gone = try #require(told["a"])
+        let reported = try await shared.changes(link)
+        #expect((reported["f"] ?? nil)?["text"] as? String == "twice")
+        let gone = try #require(reported["a"])
         #expect(gone == nil)
-        try place.psql.execute("RESET ROLE")
+        try shared.psql.execute("RESET ROLE")
         let zero = "SELECT count(*) FROM public.\"TodoItem\" WHERE \"version\" = 0"
-        #expect(try place.psql.run(zero).integer(0, 0) == 0)
-        try place.psql.execute("DROP OWNED BY \(role); DROP ROLE \(role)")
+        #expect(try shared.psql.run(zero).integer(0, 0) == 0)
+        try shared.psql.execute("DROP OWNED BY \(role); DROP ROLE \(role)")
     }
 
     /// Values without a representation in JSON.
@@ -544,27 +545,27 @@ struct OthersTriggerTests {
         ("day", "'-infinity'"), ("day", "'0044-03-15 BC'"), ("createdAt", "'infinity'"),
     ])
     func valuesThatCannotBeSentAreRejected(column: String, value: String) async throws {
-        let place = try await Place()
+        let shared = try await SharedDatabase()
         let error = #expect(throws: PostgresError.self) {
-            try place.psql.execute(
+            try shared.psql.execute(
                 "INSERT INTO \"Note\" (\"id\", \"\(column)\") VALUES ('x', \(value))"
             )
         }
         #expect(error?.category == "22")
-        #expect(await place.doors[0].send("GET", "/tables/Note").row["items"] as? [String] == [])
+        #expect(await shared.doors[0].send("GET", "/tables/Note").row["items"] as? [String] == [])
     }
 
     /// A nightly job that empties a table and fills it again.
     @Test func aRowThatIsInsertedAgainIsTheSameRow() async throws {
-        let place = try await Place()
+        let shared = try await SharedDatabase()
         for id in ["a", "b"] {
             #expect(
-                await place.post("TodoItem", "{\"id\":\"\(id)\",\"text\":\"old\"}").status == 201
+                await shared.post("TodoItem", "{\"id\":\"\(id)\",\"text\":\"old\"}").status == 201
             )
         }
-        let link = try await place.link("TodoItem")
+        let link = try await shared.link("TodoItem")
         for turn in 1...2 {
-            try place.psql.execute(
+            try shared.psql.execute(
                 """
                 BEGIN;
                 DELETE FROM "TodoItem";
@@ -572,16 +573,18 @@ struct OthersTriggerTests {
                 COMMIT
                 """
             )
-            let told = try await place.changes(link)
-            #expect((told["a"] ?? nil)?["text"] as? String == "turn \(turn)")
-            let gone = try #require(told["b"])
+            let reported = try await shared.changes(link)
+            #expect((reported["a"] ?? nil)?["text"] as? String == "turn \(turn)")
+            let gone = try #require(reported["b"])
             #expect(gone == nil)
         }
         // Also in a separate transaction, after the tombstone.
-        try place.psql.execute("INSERT INTO \"TodoItem\" (\"id\", \"complete\") VALUES ('b', TRUE)")
-        #expect((try await place.changes(link)["b"] ?? nil)?["complete"] as? Bool == true)
+        try shared.psql.execute(
+            "INSERT INTO \"TodoItem\" (\"id\", \"complete\") VALUES ('b', TRUE)"
+        )
+        #expect((try await shared.changes(link)["b"] ?? nil)?["complete"] as? Bool == true)
         let error = #expect(throws: PostgresError.self) {
-            try place.psql.execute(
+            try shared.psql.execute(
                 "INSERT INTO \"TodoItem\" (\"id\", \"complete\") VALUES ('b', TRUE)"
             )
         }
@@ -590,21 +593,21 @@ struct OthersTriggerTests {
 
     /// A value that an earlier version accepted prevents neither a change to another column nor a delete.
     @Test func valuesFromEarlierVersionsAreIgnored() async throws {
-        let place = try await Place()
-        #expect(await place.post("Note", #"{"id":"n"}"#).status == 201)
-        try place.psql.execute(
+        let shared = try await SharedDatabase()
+        #expect(await shared.post("Note", #"{"id":"n"}"#).status == 201)
+        try shared.psql.execute(
             """
             BEGIN; SET LOCAL tideline.own = 'on'; UPDATE "Note" SET "weight" = 'NaN'; COMMIT;
             UPDATE "Note" SET "item" = 'other'; DELETE FROM "Note"
             """
         )
-        #expect(try place.psql.run("SELECT \"deleted\" FROM \"Note\"").boolean(0, 0))
+        #expect(try shared.psql.run("SELECT \"deleted\" FROM \"Note\"").boolean(0, 0))
     }
 
     /// Two jobs that write to the same tables in different orders wait for each other without a deadlock.
     @Test func jobsThatWriteInDifferentOrdersBothCommit() async throws {
-        let place = try await Place()
-        let url = place.url
+        let shared = try await SharedDatabase()
+        let url = shared.url
         try await withThrowingTaskGroup(of: Void.self) { group in
             for job in 0..<2 {
                 group.addTask {
@@ -629,7 +632,7 @@ struct OthersTriggerTests {
             }
             try await group.waitForAll()
         }
-        let count = try place.psql.run("SELECT count(*) FROM \"Note\" WHERE \"version\" > 0")
+        let count = try shared.psql.run("SELECT count(*) FROM \"Note\" WHERE \"version\" > 0")
         #expect(count.integer(0, 0) == 80)
     }
 
@@ -670,21 +673,21 @@ struct OthersTriggerTests {
 
     /// A row that was to be inserted again, and was not: its delete is still reported.
     @Test func aRowThatIsNotInsertedAgainIsReportedAsDeleted() async throws {
-        let place = try await Place()
-        try place.psql.execute("CREATE UNIQUE INDEX ON \"TodoItem\" (\"text\")")
+        let shared = try await SharedDatabase()
+        try shared.psql.execute("CREATE UNIQUE INDEX ON \"TodoItem\" (\"text\")")
         for (id, text) in [("a", "one"), ("b", "two")] {
             let body = "{\"id\":\"\(id)\",\"text\":\"\(text)\"}"
-            #expect(await place.post("TodoItem", body).status == 201)
+            #expect(await shared.post("TodoItem", body).status == 201)
         }
-        let link = try await place.link("TodoItem")
-        #expect(await place.doors[0].send("DELETE", "/tables/TodoItem/a").status == 204)
-        try place.psql.execute(
+        let link = try await shared.link("TodoItem")
+        #expect(await shared.doors[0].send("DELETE", "/tables/TodoItem/a").status == 204)
+        try shared.psql.execute(
             """
             INSERT INTO "TodoItem" ("id", "text", "complete") VALUES ('a', 'two', FALSE)
             ON CONFLICT ("text") DO NOTHING
             """
         )
-        let gone = try #require(try await place.changes(link)["a"])
+        let gone = try #require(try await shared.changes(link)["a"])
         #expect(gone == nil)
     }
 }

@@ -1,19 +1,19 @@
-// DatabasePlaces: limits how many servers on the shared cluster tests have at a time.
+// DatabaseSlots: limits how many servers tests run on the shared cluster at a time.
 //
-// Tests run all at once, and each server on PostgreSQL has its own connections: without a limit the
-// cluster runs out of them as soon as tests wait for each other's processor time.
+// Tests run in parallel, and each server on PostgreSQL has its own connections. Without a limit, the cluster runs out
+// of connections as soon as tests wait for processor time.
 
 import Synchronization
 
-/// The places of all tests of this process.
-package final class DatabasePlaces: Sendable {
-    /// A place, returned when its last reference is gone.
-    package final class Place: Sendable {
-        private let places: DatabasePlaces
+/// The slots of all tests in this process.
+package final class DatabaseSlots: Sendable {
+    /// A slot, which is returned when its last reference is gone.
+    package final class Slot: Sendable {
+        private let slots: DatabaseSlots
 
-        fileprivate init(_ places: DatabasePlaces) { self.places = places }
+        fileprivate init(_ slots: DatabaseSlots) { self.slots = slots }
 
-        deinit { places.giveBack() }
+        deinit { slots.release() }
     }
 
     private struct State {
@@ -24,18 +24,19 @@ package final class DatabasePlaces: Sendable {
         var waiting: [(ticket: Int, turn: CheckedContinuation<Void, Never>)] = []
     }
 
-    package static let shared = DatabasePlaces(30)
+    package static let shared = DatabaseSlots(30)
 
-    /// Tests that have a place and need another one must not wait forever: if no test has continued
-    /// for this long, one of them does.
+    /// The time after which one waiting test continues without a free slot, if no test has continued in the meantime.
+    ///
+    /// Tests that have a slot and need another one would otherwise wait for each other forever.
     private static let patience = Duration.seconds(20)
 
     private let state: Mutex<State>
 
     package init(_ count: Int) { state = Mutex(State(free: count)) }
 
-    /// Waits for a place.
-    package func take() async -> Place {
+    /// Waits for a slot.
+    package func take() async -> Slot {
         let ticket = state.withLock { state in
             state.tickets += 1
             return state.tickets
@@ -44,7 +45,7 @@ package final class DatabasePlaces: Sendable {
             while true {
                 let moves = state.withLock { $0.moves }
                 try await Task.sleep(for: Self.patience)
-                goOn(ticket, since: moves)
+                resumeWithoutFreeSlot(ticket, since: moves)
             }
         }
         await withCheckedContinuation { turn in
@@ -60,23 +61,23 @@ package final class DatabasePlaces: Sendable {
             if isFree { turn.resume() }
         }
         impatience.cancel()
-        return Place(self)
+        return Slot(self)
     }
 
-    /// One more than there are.
-    private func goOn(_ ticket: Int, since moves: Int) {
+    /// Gives a slot beyond the limit to a waiting test, unless another test has continued since `moves` was read.
+    private func resumeWithoutFreeSlot(_ ticket: Int, since moves: Int) {
         let turn = state.withLock { state -> CheckedContinuation<Void, Never>? in
             guard state.moves == moves,
-                let place = state.waiting.firstIndex(where: { $0.ticket == ticket })
+                let index = state.waiting.firstIndex(where: { $0.ticket == ticket })
             else { return nil }
             state.free -= 1
             state.moves += 1
-            return state.waiting.remove(at: place).turn
+            return state.waiting.remove(at: index).turn
         }
         turn?.resume()
     }
 
-    private func giveBack() {
+    private func release() {
         let turn = state.withLock { state -> CheckedContinuation<Void, Never>? in
             state.moves += 1
             guard state.free >= 0, !state.waiting.isEmpty else {

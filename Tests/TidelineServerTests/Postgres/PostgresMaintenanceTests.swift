@@ -10,7 +10,7 @@ import TidelineServerCore
 import TidelineTestKit
 
 @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
-struct PostgresCareTests {
+struct PostgresMaintenanceTests {
     private static let task = TableDefinition(
         "task",
         columns: [

@@ -8,7 +8,7 @@ import TidelineServerPostgres
 import TidelineTestKit
 
 @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
-struct PostgresWorldTests {
+struct PostgresSimulationTests {
     static let seeds: Range<UInt64> = {
         let text = ProcessInfo.processInfo.environment["TIDELINE_SEEDS"] ?? ""
         return 0..<(UInt64(text) ?? 6)

@@ -206,7 +206,7 @@ struct TransactionFailureTests {
     }
 
     /// If transactions use the isolation level repeatable read, which the operator may configure, a row that was
-    /// changed meanwhile fails with 40001.
+    /// changed in the meantime fails with 40001.
     @Test func aRowThatWasChangedMeanwhileIsRetried() async throws {
         let cluster = try PostgresCluster.shared()
         let (first, url, psql) = try await Self.begin()
@@ -228,7 +228,7 @@ struct TransactionFailureTests {
         #expect(await door.send("GET", "/tables/TodoItem/a").row["rank"] as? Double == 7)
     }
 
-    /// If two servers insert a row at once, one of them responds that it exists.
+    /// If two servers insert the same row concurrently, one of them responds that it exists.
     @Test func oneOfTwoConcurrentInsertsIsRejected() async throws {
         let url = try PostgresCluster.shared().database()
         let doors = [

@@ -6,10 +6,10 @@ import Testing
 import Tideline
 import TidelineCore
 
-@Suite struct AccountWorldTests {
+@Suite struct AccountSimulationTests {
     @Test func noAccountSendsAnotherAccountsData() async throws {
         // Runs a single seed if TIDELINE_SEED names one.
-        let seeds = WorldTests.seeds.count == 1 ? WorldTests.seeds : Array(0..<Self.count)
+        let seeds = SimulationTests.seeds.count == 1 ? SimulationTests.seeds : Array(0..<Self.count)
         let reports = try await Self.run(seeds.map { AccountWorld(seed: $0) })
         for (seed, report) in zip(seeds, reports) {
             #expect(report.foreign == [], "seed \(seed)")

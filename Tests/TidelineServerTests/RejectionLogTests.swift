@@ -1,9 +1,9 @@
-// RefusalNotesTests: rejected callers are named in one line a minute.
+// RejectionLogTests: rejected callers are named in one line a minute.
 
 import Testing
 import TidelineServerCore
 
-@Suite struct RefusalNotesTests {
+@Suite struct RejectionLogTests {
     private static let second: Int64 = 1_000_000
 
     @Test(

@@ -7,7 +7,7 @@ import TidelineSQLite
 import TidelineServerCore
 import TidelineServerSQLite
 
-@Suite struct StampTests {
+@Suite struct CommitTimestampTests {
     @Test func updatedAtGrowsWhenTheClockStepsBack() async throws {
         let clock = TestClock()
         let door = try await Door(clock: clock)

@@ -1,4 +1,4 @@
-// AnswerMemoryTests: the memory that responses reserve together, and callers that do not read.
+// ResponseMemoryTests: the memory that responses reserve together, and callers that do not read.
 
 import Foundation
 import Testing
@@ -7,7 +7,7 @@ import TidelineHTTP
 import TidelineServerCore
 import TidelineTestKit
 
-struct AnswerMemoryTests {
+struct ResponseMemoryTests {
     @Test func reservationsAreCountedAndReleased() {
         let memory = AnswerMemory(bytesMax: 1000)
         var first = memory.roomNow(for: 600)

@@ -1,4 +1,4 @@
-// PageRoomTests: the memory that is reserved for a page while it waits for its turn.
+// PageReservationTests: the memory that is reserved for a page while it waits for its turn.
 
 import Foundation
 import Synchronization
@@ -8,7 +8,7 @@ import TidelineServerCore
 import TidelineServerSQLite
 import TidelineTestKit
 
-@Suite struct PageRoomTests {
+@Suite struct PageReservationTests {
     /// The memory for responses as the hook that follows a read sees it.
     private final class Meter: Sendable {
         let held = Mutex<[Int]>([])

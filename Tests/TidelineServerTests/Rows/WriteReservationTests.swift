@@ -1,5 +1,5 @@
-// WriteRoomTests: the rows in responses to writes, and the memory for responses: a write whose response does not fit
-// into the memory is not executed until it does.
+// WriteReservationTests: the rows in responses to writes, and the memory for responses. A write whose response does not
+// fit into the memory is not executed until it does.
 
 import Foundation
 import Synchronization
@@ -9,7 +9,7 @@ import TidelineServerCore
 import TidelineServerSQLite
 import TidelineTestKit
 
-@Suite struct WriteRoomTests {
+@Suite struct WriteReservationTests {
     private static let text = String(repeating: "x", count: 100_000)
 
     /// A large row `a` and a small one `b`.
@@ -78,7 +78,7 @@ import TidelineTestKit
         )
         try await until { traffic.writeAnswers.waiting != 0 }
         #expect(traffic.answersHeld == 1 << 30)
-        // Nothing is written yet, and other callers write and read meanwhile.
+        // Nothing is written yet, but other callers can write and read.
         #expect(await Self.rank(door, "a") == 0)
         #expect(await door.send("GET", "/tables/TodoItem?$select=id").ids == ["a", "b"])
         #expect(await door.send("PATCH", "/tables/TodoItem/b", #"{"rank":7}"#).status == 200)
@@ -185,7 +185,7 @@ import TidelineTestKit
                     await door.send("PATCH", "/tables/TodoItem/a", #"{"rank":\#(number)}"#).status
                 }
             }
-            // Alone: a transaction takes all writes that wait when it begins.
+            // It is sent alone, because a transaction takes all writes that wait when it begins.
             let first = write(0)
             try await until { commits.current != 0 }
             let others = (1...200).map(write)

@@ -83,7 +83,7 @@ final class WireTap: Sendable {
                 close(server)
                 continue
             }
-            let place = trips.withLock { trips in
+            let index = trips.withLock { trips in
                 trips.append([])
                 return trips.count - 1
             }
@@ -91,7 +91,7 @@ final class WireTap: Sendable {
                 var reader = TripReader()
                 Self.pass(from: client, to: server) { bytes in
                     let found = reader.take(bytes)
-                    if !found.isEmpty { trips.withLock { $0[place] += found } }
+                    if !found.isEmpty { trips.withLock { $0[index] += found } }
                 }
             }
             Thread.detachNewThread { Self.pass(from: server, to: client) { _ in } }

@@ -6,7 +6,7 @@ import Tideline
 import TidelineSQLite
 
 extension ProcessTests {
-    struct CareTests {
+    struct MaintenanceTests {
         private static func tideline(
             _ workspace: Workspace,
             _ words: String...

@@ -1,6 +1,6 @@
 // Goal: every device sees the writes of an external writer (psql, a job); its open transaction delays no server, and
-// changes that no device could be told of are rejected. Method: two servers on one database and a connection of another
-// program; devices of all generations at both.
+// changes that could not be reported to devices are rejected. Method: two servers on one database and a connection of
+// another program; devices of all generations at both.
 
 import Foundation
 import Testing
@@ -11,9 +11,9 @@ import TidelineServerPostgres
 import TidelineTestKit
 
 @Suite(.serialized, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is missing"))
-struct ForeignWriterTests {
+struct ExternalWriterTests {
     /// Two servers with the rows 'a' to 'c', and another program that writes to their database.
-    private struct Beside {
+    private struct SharedDatabase {
         let doors: [Door]
         let url: String
         let psql: PostgresConnection
@@ -69,34 +69,34 @@ struct ForeignWriterTests {
         "BEGIN; INSERT INTO tideline.moved VALUES ('x', 1); TRUNCATE \"TodoItem\"; COMMIT",
     ])
     func truncateIsRejected(script: String) async throws {
-        let beside = try await Beside()
-        let before = try beside.rows()
-        let words = Self.words(of: script, in: beside.url)
+        let shared = try await SharedDatabase()
+        let before = try shared.rows()
+        let words = Self.words(of: script, in: shared.url)
         #expect(words.contains("TRUNCATE would be told to no device; use DELETE"), "\(words)")
-        let after = try beside.rows()
+        let after = try shared.rows()
         #expect(after.mapValues(\.version) == before.mapValues(\.version))
         #expect(after.count == 3 && after.values.allSatisfy { !$0.isDeleted })
-        #expect(await beside.doors[1].send("GET", "/tables/TodoItem").ids == ["a", "b", "c"])
+        #expect(await shared.doors[1].send("GET", "/tables/TodoItem").ids == ["a", "b", "c"])
     }
 
     @Test(arguments: [true, false])
     func aChangeOfAnIDIsRejected(softDelete: Bool) async throws {
         var table = Door.todo
         table.softDelete = softDelete
-        let beside = try await Beside(table)
-        let before = try beside.rows().mapValues(\.version)
+        let shared = try await SharedDatabase(table)
+        let before = try shared.rows().mapValues(\.version)
         let words = Self.words(
             of: "UPDATE \"TodoItem\" SET \"id\" = 'z', \"text\" = 'moved' WHERE \"id\" = 'a'",
-            in: beside.url
+            in: shared.url
         )
         #expect(words.contains("the id of a row is not changed"), "\(words)")
         #expect(words.contains("delete the row and insert another"), "\(words)")
-        #expect(try beside.rows().mapValues(\.version) == before)
+        #expect(try shared.rows().mapValues(\.version) == before)
         // A statement that sets the id to its current value is like any other update.
-        try beside.psql.execute(
+        try shared.psql.execute(
             "UPDATE \"TodoItem\" SET \"id\" = 'a', \"text\" = 'same' WHERE \"id\" = 'a'"
         )
-        let row = try #require(try beside.rows()["a"])
+        let row = try #require(try shared.rows()["a"])
         #expect(row.text == "same" && row.version > before.values.max() ?? .max)
     }
 
@@ -127,13 +127,13 @@ struct ForeignWriterTests {
     func aDeleteReachesTheDeltaOfADevice(softDelete: Bool) async throws {
         var table = Door.todo
         table.softDelete = softDelete
-        let beside = try await Beside(table)
+        let shared = try await SharedDatabase(table)
         var links: [String] = []
-        for door in beside.doors { links.append(try await Self.link(of: door)) }
-        let before = try #require(try beside.rows()["b"])
-        let last = try #require(try beside.rows()["c"]).version
-        try beside.psql.execute("DELETE FROM \"TodoItem\" WHERE \"id\" = 'b'")
-        let row = try beside.rows()["b"]
+        for door in shared.doors { links.append(try await Self.link(of: door)) }
+        let before = try #require(try shared.rows()["b"])
+        let last = try #require(try shared.rows()["c"]).version
+        try shared.psql.execute("DELETE FROM \"TodoItem\" WHERE \"id\" = 'b'")
+        let row = try shared.rows()["b"]
         if softDelete {
             let row = try #require(row)
             #expect(row.isDeleted && row.version > last && row.version > before.version)
@@ -141,7 +141,7 @@ struct ForeignWriterTests {
         } else {
             #expect(row == nil)
         }
-        for (door, link) in zip(beside.doors, links) {
+        for (door, link) in zip(shared.doors, links) {
             #expect(try await Self.changes(link, at: door) == ["-b"])
             #expect(await door.send("GET", "/tables/TodoItem").ids == ["a", "c"])
             let status = await door.send("GET", "/tables/TodoItem/b").status
@@ -149,10 +149,10 @@ struct ForeignWriterTests {
         }
         // A second delete finds no row; inserting the row again restores it.
         if !softDelete {
-            try beside.psql.execute(
+            try shared.psql.execute(
                 "INSERT INTO \"TodoItem\" (\"id\", \"complete\") VALUES ('b', FALSE)"
             )
-            for (door, link) in zip(beside.doors, links) {
+            for (door, link) in zip(shared.doors, links) {
                 #expect(try await Self.changes(link, at: door).contains("b"))
             }
         }
@@ -160,16 +160,16 @@ struct ForeignWriterTests {
 
     @Test(arguments: Device.Algorithm.allCases)
     func aDeleteReachesThePullsOfOriginalClients(algorithm: Device.Algorithm) async throws {
-        let beside = try await Beside()
-        var devices = beside.doors.map { Device(algorithm, $0, size: 2) }
-        for place in devices.indices {
-            try await devices[place].pull()
-            #expect(Set(devices[place].rows.keys) == ["a", "b", "c"])
+        let shared = try await SharedDatabase()
+        var devices = shared.doors.map { Device(algorithm, $0, size: 2) }
+        for index in devices.indices {
+            try await devices[index].pull()
+            #expect(Set(devices[index].rows.keys) == ["a", "b", "c"])
         }
-        try beside.psql.execute("DELETE FROM \"TodoItem\" WHERE \"id\" IN ('a', 'b')")
-        for place in devices.indices {
-            try await devices[place].pull()
-            #expect(Set(devices[place].rows.keys) == ["c"])
+        try shared.psql.execute("DELETE FROM \"TodoItem\" WHERE \"id\" IN ('a', 'b')")
+        for index in devices.indices {
+            try await devices[index].pull()
+            #expect(Set(devices[index].rows.keys) == ["c"])
         }
     }
 
@@ -177,12 +177,12 @@ struct ForeignWriterTests {
 
     /// A server waits for an uncommitted transaction neither with its writes nor with its reads.
     @Test func anOpenTransactionDelaysNoServer() async throws {
-        let beside = try await Beside()
+        let shared = try await SharedDatabase()
         var links: [String] = []
-        for door in beside.doors { links.append(try await Self.link(of: door)) }
-        var devices = beside.doors.map { Device(.javaScript, $0, size: 2) }
-        for place in devices.indices { try await devices[place].pull() }
-        try beside.psql.execute(
+        for door in shared.doors { links.append(try await Self.link(of: door)) }
+        var devices = shared.doors.map { Device(.javaScript, $0, size: 2) }
+        for index in devices.indices { try await devices[index].pull() }
+        try shared.psql.execute(
             """
             BEGIN; SET LOCAL idle_in_transaction_session_timeout = '60s';
             INSERT INTO "TodoItem" ("id", "text", "complete")
@@ -192,45 +192,45 @@ struct ForeignWriterTests {
             """
         )
         for number in 0..<20 {
-            try await beside.insert("s\(number)", at: beside.doors[number % 2])
+            try await shared.insert("s\(number)", at: shared.doors[number % 2])
         }
-        #expect(beside.psql.isInTransaction)
+        #expect(shared.psql.isInTransaction)
         // No device sees uncommitted rows; all devices continue after the committed ones.
-        for (place, door) in beside.doors.enumerated() {
-            let told = try await Self.changes(links[place], at: door)
-            #expect(Set(told) == Set((0..<20).map { "s\($0)" }))
-            links[place] = try await Self.link(of: door)
-            try await devices[place].pull()
-            #expect(devices[place].rows.count == 23)
+        for (index, door) in shared.doors.enumerated() {
+            let reported = try await Self.changes(links[index], at: door)
+            #expect(Set(reported) == Set((0..<20).map { "s\($0)" }))
+            links[index] = try await Self.link(of: door)
+            try await devices[index].pull()
+            #expect(devices[index].rows.count == 23)
         }
         // The transaction still holds the row that it wrote: a write to it is rejected, and both servers continue.
-        let refused = await beside.doors[0].send(
+        let refused = await shared.doors[0].send(
             "PATCH",
             "/tables/TodoItem/a",
             #"{"text":"by a server"}"#
         )
         #expect(refused.status == 503 && refused.headers["Retry-After"] != nil)
         for number in 20..<24 {
-            try await beside.insert("s\(number)", at: beside.doors[number % 2])
+            try await shared.insert("s\(number)", at: shared.doors[number % 2])
         }
-        #expect(beside.psql.isInTransaction)
-        try beside.psql.execute("COMMIT")
-        let truth = try beside.rows()
+        #expect(shared.psql.isInTransaction)
+        try shared.psql.execute("COMMIT")
+        let truth = try shared.rows()
         #expect(truth.count == 3 + 24 + 200)
         let own = Set((1...200).map { "f\($0)" })
         let late = try #require(truth.filter { own.contains($0.key) }.map(\.value.version).min())
         let early = try #require(truth.filter { $0.key.hasPrefix("s") }.map(\.value.version).max())
         #expect(late > early, "its stamps are those of its commit")
-        for (place, door) in beside.doors.enumerated() {
-            let told = try await Self.allChanges(links[place], at: door)
-            #expect(Set(told) == own.union(["a", "-b"]).union((20..<24).map { "s\($0)" }))
-            try await devices[place].pull()
+        for (index, door) in shared.doors.enumerated() {
+            let reported = try await Self.allChanges(links[index], at: door)
+            #expect(Set(reported) == own.union(["a", "-b"]).union((20..<24).map { "s\($0)" }))
+            try await devices[index].pull()
             let live = truth.filter { !$0.value.isDeleted }.mapValues {
                 RowVersion.text($0.version)
             }
-            #expect(devices[place].rows == live)
+            #expect(devices[index].rows == live)
         }
-        let answer = await beside.doors[0].send(
+        let answer = await shared.doors[0].send(
             "PATCH",
             "/tables/TodoItem/a",
             #"{"text":"by a server"}"#
@@ -239,14 +239,14 @@ struct ForeignWriterTests {
     }
 
     private static func allChanges(_ link: String, at door: Door) async throws -> [String] {
-        var told: [String] = []
+        var reported: [String] = []
         var target: String? = link
         while let current = target {
-            told += try await changes(current, at: door)
+            reported += try await changes(current, at: door)
             let next = await door.send("GET", current).row["nextLink"] as? String
             target = next.map { "/tables/TodoItem?" + $0 }
         }
-        return told
+        return reported
     }
 
     /// If they differed, an upgrade would lock every table to create its triggers again.

@@ -1,4 +1,4 @@
-// BatchRoomTests: the response memory that batches reserve, and the callers that wait for them.
+// BatchReservationTests: the response memory that batches reserve, and the callers that wait for them.
 
 import Foundation
 import Testing
@@ -6,7 +6,7 @@ import TidelineCore
 import TidelineServerCore
 import TidelineTestKit
 
-@Suite struct BatchRoomTests {
+@Suite struct BatchReservationTests {
     private static let list = "tables/TodoItem?$top=10"
 
     /// Ten rows of 60 kB, and a page of them that was read once, so that its size is known.
@@ -25,7 +25,7 @@ import TidelineTestKit
     }
 
     /// Batches that read reserve memory for what they have read, and none for the rest; writes and pages of other
-    /// callers get their reservations meanwhile.
+    /// callers get their reservations in the meantime.
     @Test(.timeLimit(.minutes(10)))
     func noCallerWaitsForBatchesThatRead() async throws {
         let traffic = ServerTraffic(answersBytesMax: 8 << 20)

@@ -1,23 +1,24 @@
-// WorldJudge: the end of a world: all devices sync without faults, and the guarantees are checked.
+// InvariantChecker: the end of a simulation: all devices sync without faults, and the guarantees are checked.
 
 import Tideline
 import TidelineCore
 
-struct WorldJudge {
+/// Compares the server and the devices of a simulation with the guarantees.
+struct InvariantChecker {
     let plan: WorldPlan
     let devices: [WorldDevice]
     let recorder: ServerRecorder
     let server: WorldServer
     let time: VirtualTime
 
-    /// How many rounds of push and pull every device gets until all queues must be empty.
+    /// The number of rounds of push and pull after which all queues must be empty.
     private static let roundsMax = 12
 
     private func violation(_ guarantee: String, _ detail: String) -> WorldViolation {
         WorldViolation(seed: plan.seed, guarantee: guarantee, detail: detail)
     }
 
-    /// With a row that the server cannot process and no other fault, every pull succeeds.
+    /// Checks that every pull succeeds if a row that the server cannot process is the only fault.
     func checkPoisoned() async throws {
         guard plan.poisons else { return }
         defer { server.faults.poison(nil) }
@@ -27,25 +28,25 @@ struct WorldJudge {
                 guard let failure = try await device.pullFailure() else { continue }
                 throw violation(
                     "a poisoned operation delays only what depends on it",
-                    "\(device.name) cannot pull beside a row that the server cannot process: "
+                    "\(device.name) cannot pull while the server cannot process one row: "
                         + failure
                 )
             }
         }
     }
 
-    /// Syncs all devices until nothing is pending (guarantee 4); devices that sync by themselves
-    /// get time.
-    func settle() async throws {
+    /// Syncs all devices until nothing is pending (guarantee 4); devices with automatic sync get
+    /// time for it.
+    func syncAll() async throws {
         for _ in 0..<Self.roundsMax {
-            for device in devices where device.syncsItself { try await device.settleErrors() }
+            for device in devices where device.syncsItself { try await device.resolveErrors() }
             for device in devices where !device.syncsItself {
                 try await device.start()
                 try await device.sync()
-                try await checkHeldUp(device)
-                try await device.settleErrors()
+                try await checkUnblocked(device)
+                try await device.resolveErrors()
             }
-            try await waitForOthers()
+            try await waitForAutomaticSync()
             var pending = 0
             for device in devices {
                 let context = try device.client().syncContext
@@ -59,43 +60,44 @@ struct WorldJudge {
 
     private func fetchLast() async throws {
         for device in devices where !device.syncsItself { try await device.sync() }
-        try await waitForOthers()
+        try await waitForAutomaticSync()
         guard !server.isOurs else { return }
         // The original servers do not report which rows left a query: a purge removes them.
-        for device in devices where device.pullsPart { try await device.pullAnew() }
+        for device in devices where device.pullsPart { try await device.purgeAndPull() }
     }
 
-    /// Waits long enough for every device that syncs by itself to do so more than once.
-    private func waitForOthers() async throws {
+    /// Waits until every device with automatic sync has had time to sync more than once.
+    private func waitForAutomaticSync() async throws {
         guard devices.contains(where: \.syncsItself) else { return }
         try await time.sleep(.seconds(150))
     }
 
-    /// Guarantee 9: without faults, operations that a push leaves were rejected, or belong to a
-    /// rejected row.
-    private func checkHeldUp(_ device: WorldDevice) async throws {
+    /// Checks guarantee 9: without faults, a push leaves only operations that were rejected or that
+    /// depend on a rejected one.
+    private func checkUnblocked(_ device: WorldDevice) async throws {
         if plan.restores {
             // The pull may have queued lost rows, which are sent by the next push.
             _ = try? await device.client().syncContext.push()
         }
         // At a server without batches, a push retries an operation only once after it was combined with a later one of
         // its row. The next push sends the rest of the chain.
-        var heldUp = try await device.heldUp()
-        for _ in 0..<(server.isOurs ? 0 : Self.pushesForAChain) where !heldUp.isEmpty {
+        var unsent = try await device.unblockedRows()
+        for _ in 0..<(server.isOurs ? 0 : Self.pushesForAChain) where !unsent.isEmpty {
             _ = try? await device.client().syncContext.push()
-            heldUp = try await device.heldUp()
+            unsent = try await device.unblockedRows()
         }
-        guard !heldUp.isEmpty else { return }
+        guard !unsent.isEmpty else { return }
         throw violation(
             "a poisoned operation delays only what depends on it",
-            "\(device.name) still has operations of \(heldUp) after a push"
+            "\(device.name) still has operations of \(unsent) after a push"
         )
     }
 
     /// The most pushes that a chain of transactions may need at a server without batches.
     private static let pushesForAChain = 8
 
-    func judge() async throws -> WorldReport {
+    /// Checks the guarantees about the rows of all devices and of the server.
+    func checkGuarantees() async throws -> WorldReport {
         let client = SyncClient(endpoint: World.endpoint, transport: server.transport)
         let truth = try await client.table(WorldItem.self).read(sortedBy: [.ascending(\.id)])
         let rows = try truth.map { try Row($0) }
@@ -107,22 +109,22 @@ struct WorldJudge {
             guard lost.isEmpty else {
                 throw violation(
                     "lost rows are kept",
-                    "\(device.name) had \(lost.sorted()), which the restored server lost, and neither "
-                        + "the server nor the user heard of it"
+                    "\(device.name) had \(lost.sorted()), which the restored server lost, but "
+                        + "it did not send them again or report them to its user"
                 )
             }
             if let parked = device.wronglyParked {
                 throw violation("only the server rejects", "\(device.name): \(parked)")
             }
         }
-        if let putBack = recorder.putBack {
-            throw violation("no acknowledged write is lost", putBack)
+        if let writtenBack = recorder.writtenBack {
+            throw violation("no acknowledged write is lost", writtenBack)
         }
         if let doubled = recorder.doubled {
-            throw violation("at most once", "took effect twice: \(doubled)")
+            throw violation("at most once", "a request took effect twice: \(doubled)")
         }
         if let half = recorder.transactions.half ?? recorder.torn {
-            throw violation("nobody sees half a transaction", half)
+            throw violation("no device sees half a transaction", half)
         }
         let (requests, groups, history) = recorder.report
         return WorldReport(
@@ -133,15 +135,15 @@ struct WorldJudge {
         )
     }
 
-    /// Guarantees 3, 5 and 6: all cursors are at the head by now.
+    /// Checks guarantees 3, 5 and 6, after every device has pulled all changes.
     private func checkConvergence(_ device: WorldDevice, _ rows: [Row]) async throws {
         let local = try await device.rows().map { row in
             try Row(try row.decode(WorldItem.self))
         }
         let wanted = rows.filter(device.pulls)
         guard local != wanted else { return }
-        // A row that is here but matches none of its queries: guarantee 6. One that is missing is
-        // older than the cursor and was never applied: guarantee 5.
+        // A row on the device that matches none of its queries breaks guarantee 6. A missing row, which is older than
+        // the cursor and was never applied, breaks guarantee 5.
         let isStale = local.contains { row in !wanted.contains { $0.id == row.id } }
         let isMissing = wanted.contains { row in !local.contains { $0.id == row.id } }
         throw violation(
@@ -150,15 +152,15 @@ struct WorldJudge {
         )
     }
 
-    /// Guarantees 1 and 7: the last value that each user wrote to a row reached the server, unless
-    /// its conflict was resolved with the server's row, by the policy or by the app.
+    /// Checks guarantees 1 and 7: the last value that each user wrote to a row reached the server, unless
+    /// the policy or the app resolved its conflict with the server's row.
     private func checkLoss(_ device: WorldDevice) throws {
         guard device.policy != .serverWins else { return }
         func lost(_ what: String, _ id: String) -> WorldViolation {
             violation(
                 device.inFlight.contains(id)
                     ? "in-flight edits survive" : "no acknowledged write is lost",
-                "\(device.name) \(what) \(id), and the server never heard of it"
+                "\(device.name) \(what) \(id), which never reached the server"
             )
         }
         for (id, edit) in device.lastEdits {
