@@ -51,7 +51,7 @@ struct CodeRuleTests {
             "Names the temporary directory of a PostgreSQL cluster, and waits until it responds.",
         "Sources/TidelineTestKit/Postgres/PostgresPooler.swift":
             "Names the temporary directory of a pooler, and waits until it listens.",
-        "Sources/TidelineTestKit/Postgres/DatabasePlaces.swift":
+        "Sources/TidelineTestKit/Postgres/DatabaseSlots.swift":
             "Lets one test continue if all wait for each other.",
         "Sources/TidelineTestKit/Waiting.swift":
             "Waits for a limited time until other tasks have made progress.",

@@ -1,4 +1,4 @@
-// CareTests: maintenance of database files: restore, purge-tombstones, inspect.
+// MaintenanceTests: maintenance of database files: restore, purge-tombstones, inspect.
 
 import Foundation
 import Testing

@@ -89,7 +89,9 @@ import TidelineCore
         for status in 100..<600 {
             for body in Body.allCases {
                 for kind in OperationKind.allCases {
-                    guard case .decided(.accepted) = Self.outcome(status, body, kind) else { continue }
+                    guard case .decided(.accepted) = Self.outcome(status, body, kind) else {
+                        continue
+                    }
                     let isGone =
                         kind == .delete
                         && (status == 410 || status == 404 && body != .none && body != .foreign)
@@ -126,18 +128,30 @@ import TidelineCore
         (.written, PushAnswer(status: 200, item: old), .conflict(.row(old), wasRead: true)),
         (.written, PushAnswer(status: 200, item: tombstone), .accepted(ServerState(tombstone))),
         (.written, PushAnswer(status: 404), .look(.gone)),
-        (.written, PushAnswer(status: 404, lacksRow: true), .conflict(.deleted(version: nil), wasRead: true)),
+        (
+            .written, PushAnswer(status: 404, lacksRow: true),
+            .conflict(.deleted(version: nil), wasRead: true)
+        ),
         (.row, PushAnswer(status: 404, message: "x"), .look(.gone)),
         (.row, PushAnswer(status: 200, item: row), .conflict(.row(row), wasRead: true)),
-        (.row, PushAnswer(status: 410, item: tombstone), .conflict(ServerState(tombstone), wasRead: true)),
+        (
+            .row, PushAnswer(status: 410, item: tombstone),
+            .conflict(ServerState(tombstone), wasRead: true)
+        ),
         (.row, PushAnswer(status: 410), .conflict(.deleted(version: nil), wasRead: true)),
         (.row, PushAnswer(status: 404, hasForeignBody: true), .retry),
         (.row, PushAnswer(status: 404, message: "x", lacksTable: true), .retry),
         (.row, PushAnswer(status: 503), .retry),
         (.row, PushAnswer(status: 200), .retry),
         (.row, PushAnswer(status: 401), .unauthorized),
-        (.gone, PushAnswer(status: 404, isPage: true), .conflict(.deleted(version: nil), wasRead: true)),
-        (.gone, PushAnswer(status: 200, item: row, isPage: true), .conflict(.row(row), wasRead: true)),
+        (
+            .gone, PushAnswer(status: 404, isPage: true),
+            .conflict(.deleted(version: nil), wasRead: true)
+        ),
+        (
+            .gone, PushAnswer(status: 200, item: row, isPage: true),
+            .conflict(.row(row), wasRead: true)
+        ),
         (.gone, PushAnswer(status: 200, item: old, isPage: true), .retry),
         (.gone, PushAnswer(status: 404), .retry),
         (.gone, PushAnswer(status: 403), .rejected),

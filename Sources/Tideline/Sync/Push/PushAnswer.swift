@@ -191,7 +191,8 @@ package enum PushLook: Sendable, Hashable {
             if self == .gone, isOld, item[SystemColumn.deleted] != true { return .retry }
             // Without versions a row that was inserted is the one that is there.
             let isWritten = !isOld || item.version == nil && operation.kind == .insert
-            return self == .written && isWritten ? .accepted(state) : .conflict(state, wasRead: true)
+            return self == .written && isWritten
+                ? .accepted(state) : .conflict(state, wasRead: true)
         }
         if self == .gone || self == .unclear,
             answer.lacksTable || answer.status == 403 && answer.isProven
