@@ -10,6 +10,13 @@ DATABASE ?= sqlite:tideline.db
 # The limit in seconds for `make test` on two cores, including the build.
 TEST_LIMIT ?= 2700
 
+# Whether `make test` runs all tests: also lock contention, process kills, all combinations of databases, and many more
+# seeds. CI sets it.
+ALL ?=
+ifeq ($(ALL),yes)
+export TIDELINE_TESTS := all
+endif
+
 # The limit for `make check`, which builds three times: in debug mode, in release mode to count allocations, and for the
 # thread sanitizer.
 CHECK_LIMIT ?= 4200
@@ -55,7 +62,7 @@ report = --event-stream-output-path $(RESULTS)-$(1).events --xunit-output $(RESU
 
 help:
 	@echo 'make run         build the server and start it on tideline.db (ARGS=... is passed on)'
-	@echo 'make test        build and run all tests'
+	@echo 'make test        build and run the tests; with the slow ones: ALL=yes'
 	@echo 'make check       format, imports, warnings as errors, rules, documentation, Apple branches, allocations, dashboard, thread sanitizer'
 	@echo 'make nightly     address sanitizer, 30,000 simulations, SQLCipher, PostgreSQL 18, failover, chaos'
 	@echo 'make cipher      the tests of stores on SQLCipher: encrypted files, and an old SQLite'
@@ -107,11 +114,13 @@ check:
 	    'thread: tests' 'scripts/sanitize thread'
 
 # The checks that take too long for each change.
+nightly: export TIDELINE_TESTS = all
 nightly:
 	@scripts/bootstrap check
 	@scripts/timed --keep-going \
 	    'address: build, self-test' 'scripts/sanitize --self-test address' \
 	    'address: tests' 'scripts/sanitize address' \
+	    'thread: tests' 'scripts/sanitize thread' \
 	    'simulation' '$(MAKE) simulation SEEDS=30000' \
 	    'SQLCipher' '$(MAKE) cipher' \
 	    'PostgreSQL 18' '$(MAKE) postgres18' \

@@ -266,7 +266,7 @@ private func endlessWaits(_ file: SourceFile) -> [Finding] {
     let sleeps = ["Task.sleep", "Thread.sleep", "usleep("]
     let ends = [" < ", "isCancelled"]
     let lines = file.lines
-    return lines.indices.compactMap { index in
+    return lines.indices.compactMap { index -> Finding? in
         let line = lines[index].drop(while: \.isWhitespace)
         guard line.hasPrefix("while "), !ends.contains(where: line.contains) else { return nil }
         let body = line.hasSuffix("{") && index + 1 < lines.count ? lines[index + 1] : String(line)

@@ -93,7 +93,7 @@ struct RoundTripTests {
         await withTaskGroup(of: Void.self) { group in
             for _ in 0..<8 {
                 group.addTask {
-                    for _ in 0..<50 {
+                    for _ in 0..<10 {
                         let error = refusal(of: token, by: verifier)
                         #expect(error == nil)
                     }

@@ -12,7 +12,7 @@ import TidelineServerCore
 import TidelineTestKit
 
 extension ProcessTests {
-    @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+    @Suite(.slow, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
     struct OverlapProcessTests {
         @Test func noReaderMissesARow() async throws {
             let outcome = try await Overlap(seed: 1, isNaive: false).run()

@@ -10,7 +10,7 @@ import TidelinePostgres
 import TidelineTestKit
 
 extension ProcessTests {
-    @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+    @Suite(.slow, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
     struct PostgresCrashTests {
         private static let writers = 6
         private static let crashes = 3

@@ -8,7 +8,7 @@ import TidelinePostgres
 import TidelineTestKit
 
 extension ProcessTests {
-    @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+    @Suite(.slow, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
     struct PostgresMaintenanceProcessTests {
         @Test func commandsAcceptPostgres() async throws {
             try await withWorkspace { workspace in

@@ -9,7 +9,7 @@ import TidelinePostgres
 import TidelineTestKit
 
 extension ProcessTests {
-    @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+    @Suite(.slow, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
     struct PostgresRestoreTests {
         private static let tracking: HTTPFields = ["Prefer": "odata.track-changes"]
 

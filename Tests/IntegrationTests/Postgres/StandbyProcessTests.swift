@@ -8,7 +8,7 @@ import TidelinePostgres
 import TidelineTestKit
 
 extension ProcessTests {
-    @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+    @Suite(.slow, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
     struct StandbyProcessTests {
         @Test func aStandbyIsNotServed() async throws {
             let primary = try PostgresCluster()

@@ -8,7 +8,7 @@ import TidelinePostgres
 import TidelineTestKit
 
 extension ProcessTests {
-    struct ClientKillTests {
+    @Suite(.slow) struct ClientKillTests {
         private static let killsWanted = 15
 
         /// Each kill is at another server, if there are two.

@@ -5,7 +5,7 @@ import Foundation
 import Testing
 
 extension ProcessTests {
-    struct CrashAtomicityTests {
+    @Suite(.slow) struct CrashAtomicityTests {
         @Test func rowAndOperationAreAtomic() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)

@@ -3,7 +3,7 @@
 import Foundation
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct FirstSyncMemoryTests {
+@Suite(.slow, .timeLimit(.minutes(5))) struct FirstSyncMemoryTests {
     /// Runs a first sync; `bound` is the maximum memory of the process in kilobytes.
     @Test(
         "the memory of a first sync is bounded, for many tables and for large ones",

@@ -8,7 +8,7 @@ import Tideline
 import TidelineTestKit
 
 extension ProcessTests {
-    struct ServerAuditKillTests {
+    @Suite(.slow) struct ServerAuditKillTests {
         private static let writers = 6
 
         /// How many writes were answered.

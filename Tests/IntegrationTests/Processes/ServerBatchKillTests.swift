@@ -8,7 +8,7 @@ import Tideline
 import TidelineTestKit
 
 extension ProcessTests {
-    struct ServerBatchKillTests {
+    @Suite(.slow) struct ServerBatchKillTests {
         private static let writers = 6
 
         /// The responses by the ids of the batches; nil for a batch without one.

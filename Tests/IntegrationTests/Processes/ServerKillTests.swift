@@ -7,7 +7,7 @@ import Testing
 import Tideline
 
 extension ProcessTests {
-    struct ServerKillTests {
+    @Suite(.slow) struct ServerKillTests {
         private static let rounds = 4
         private static let writers = 16
 

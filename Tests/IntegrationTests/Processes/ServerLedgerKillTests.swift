@@ -7,7 +7,7 @@ import Testing
 import Tideline
 
 extension ProcessTests {
-    struct ServerLedgerKillTests {
+    @Suite(.slow) struct ServerLedgerKillTests {
         private static let writers = 8
 
         /// The responses by the ids of the requests; nil for a request without one.

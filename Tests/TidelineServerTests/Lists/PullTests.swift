@@ -4,6 +4,7 @@ import Foundation
 import Testing
 import TidelineCore
 import TidelineServerCore
+import TidelineTestKit
 
 /// Small random numbers from a seed (SplitMix64).
 struct Dice {
@@ -105,7 +106,7 @@ private actor Writers {
     /// Without a pause other writers write in the millisecond in which a page is served.
     @Test(arguments: Device.Algorithm.allCases, [(1, 1000), (1, 0), (200, 0), (1000, 1000)])
     func noRowIsLost(_ algorithm: Device.Algorithm, _ times: (Int, Int)) async throws {
-        for seed in 1...10 {
+        for seed in TestScope.first(1, of: 1...10) {
             let lost = try await Self.lost(
                 algorithm,
                 seed: UInt64(seed),
@@ -123,7 +124,7 @@ private actor Writers {
     /// A page may end within a millisecond, and rows that the client has read may leave that millisecond.
     @Test(arguments: Device.Algorithm.allCases, [(1, 1000), (1, 0), (200, 1000)])
     func noRowIsLostBySmallPages(_ algorithm: Device.Algorithm, _ times: (Int, Int)) async throws {
-        for seed in 1...10 {
+        for seed in TestScope.first(1, of: 1...10) {
             let lost = try await Self.lost(
                 algorithm,
                 seed: UInt64(seed),

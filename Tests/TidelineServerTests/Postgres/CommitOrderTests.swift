@@ -13,7 +13,7 @@ import TidelineServerCore
 import TidelineServerPostgres
 import TidelineTestKit
 
-@Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+@Suite(.slow, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
 struct CommitOrderTests {
     static let seeds: Range<UInt64> = {
         let text = ProcessInfo.processInfo.environment["TIDELINE_SEEDS"] ?? ""

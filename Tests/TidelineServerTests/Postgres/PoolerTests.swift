@@ -9,6 +9,7 @@ import TidelineServerPostgres
 import TidelineTestKit
 
 @Suite(
+    .slow,
     .enabled(
         if: PostgresPooler.reasonToSkip == nil,
         Comment(rawValue: PostgresPooler.reasonToSkip ?? "")

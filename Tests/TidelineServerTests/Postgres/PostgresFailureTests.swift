@@ -9,7 +9,7 @@ import TidelineServerCore
 import TidelineServerPostgres
 import TidelineTestKit
 
-@Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+@Suite(.slow, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
 struct PostgresFailureTests {
     private func refusal(_ body: () async throws -> Void) async -> ServerError? {
         await #expect(throws: ServerError.self) { try await body() }

@@ -8,7 +8,7 @@ import TidelineServerCore
 import TidelineServerPostgres
 import TidelineTestKit
 
-@Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+@Suite(.slow, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
 struct RowLockTests {
     /// Another transaction that holds the row `ann`.
     private static let hold = "SELECT 1 FROM \"TodoItem\" WHERE \"id\" = 'ann' FOR UPDATE"

@@ -9,7 +9,7 @@ import TidelineServerCore
 import TidelineServerPostgres
 import TidelineTestKit
 
-@Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+@Suite(.slow, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
 struct SchemaLockTests {
     /// A table before and after a change that finds no row to change.
     private static let changes: [(before: TableDefinition, after: TableDefinition)] = [

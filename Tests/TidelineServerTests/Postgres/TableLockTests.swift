@@ -9,7 +9,7 @@ import TidelineServerCore
 import TidelineServerPostgres
 import TidelineTestKit
 
-@Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+@Suite(.slow, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
 struct TableLockTests {
     private static let todo = OwnedTable.definition()
     private static let notes = OwnedTable.definition { $0.schema.name = "Notes" }

@@ -11,7 +11,8 @@ import TidelineServerSQLite
 import TidelineTestKit
 
 struct AuditedServer {
-    static let backends = PostgresCluster.reasonToSkip == nil ? [false, true] : [false]
+    static let backends =
+        PostgresCluster.reasonToSkip == nil ? TestScope.first(1, of: [false, true]) : [false]
 
     /// Two tables with auditing, and one without.
     static var tables: [TableDefinition] {

@@ -17,9 +17,13 @@ import TidelineTestKit
         /// Pages are read from a standby.
         case replica
 
-        /// PostgreSQL only if it is installed.
+        /// PostgreSQL only if it is installed, and with two servers or a standby only in a run of all tests.
         static let present = allCases.filter {
-            $0 == .file || $0 == .memory || PostgresCluster.reasonToSkip == nil
+            switch $0 {
+            case .file, .memory: true
+            case .postgres: PostgresCluster.reasonToSkip == nil
+            case .twoServers, .replica: PostgresCluster.reasonToSkip == nil && TestScope.coversAll
+            }
         }
 
         var isOnPostgres: Bool { self != .file && self != .memory }

@@ -7,7 +7,7 @@ import Tideline
 import TidelineCore
 import TidelineTestKit
 
-@Suite(.timeLimit(.minutes(10)), .serialized) struct SuspensionTests {
+@Suite(.slow, .timeLimit(.minutes(10)), .serialized) struct SuspensionTests {
     /// A transport whose calls never end, whatever happens to their tasks.
     private final class DeafTransport: Transport {
         private let count = Mutex(0)

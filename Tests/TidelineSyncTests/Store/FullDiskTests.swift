@@ -10,7 +10,7 @@ import TidelineTestKit
 import Glibc
 #endif
 
-@Suite(.enabled(if: SmallDisk.mayMount, "mounting a small disk needs rights"))
+@Suite(.slow, .enabled(if: SmallDisk.mayMount, "mounting a small disk needs rights"))
 struct FullDiskTests {
     /// Inserts rows until the disk is full; returns their number.
     private func fill(

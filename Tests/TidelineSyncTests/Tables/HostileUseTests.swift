@@ -218,7 +218,7 @@ import TidelineTestKit
     // MARK: - Invalid limits
 
     /// Each limit with each unusual value: nothing traps, and nothing hangs.
-    @Test(arguments: [-1, 0, 1, Int.max - 1, .max])
+    @Test(.slow, arguments: [-1, 0, 1, Int.max - 1, .max])
     func unusualLimitsDoNotTrap(value: Int) async throws {
         for limit in SyncLimits.rowLimits + SyncLimits.countLimits {
             var limits = SyncLimits()
@@ -231,7 +231,10 @@ import TidelineTestKit
         }
     }
 
-    @Test(arguments: [Duration.seconds(Int64.min), .seconds(-1), .zero, .seconds(Int64.max)])
+    @Test(
+        .slow,
+        arguments: [Duration.seconds(Int64.min), .seconds(-1), .zero, .seconds(Int64.max)]
+    )
     func unusualTimesDoNotTrap(value: Duration) async throws {
         for limit in SyncLimits.timeLimits {
             var limits = SyncLimits()

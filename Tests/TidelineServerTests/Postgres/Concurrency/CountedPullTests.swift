@@ -10,7 +10,11 @@ import TidelinePostgres
 import TidelineServerCore
 import TidelineTestKit
 
-@Suite(.serialized, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is missing"))
+@Suite(
+    .slow,
+    .serialized,
+    .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is missing")
+)
 struct CountedPullTests {
     /// An operation that moves a row out of its millisecond.
     enum Move: String, CaseIterable, Sendable {

@@ -11,7 +11,7 @@ import TidelineServerCore
 import TidelineServerSQLite
 import TidelineTestKit
 
-@Suite struct ReadTurnsTests {
+@Suite(.slow) struct ReadTurnsTests {
     private typealias Turns = ReadTurns<String>
 
     private static func take(_ turns: inout Turns, _ reader: Turns.Reader) -> String? {

@@ -1,0 +1,11 @@
+// SlowTests: the trait of tests that `make test` skips and `make test ALL=yes` runs.
+
+import Testing
+import TidelineTestKit
+
+extension Trait where Self == ConditionTrait {
+    /// A test that takes seconds, or starts many processes, and that quicker tests mostly cover.
+    static var slow: Self {
+        .enabled(if: TestScope.coversAll, "A slow test: 'make test ALL=yes' runs it.")
+    }
+}
