@@ -269,7 +269,7 @@ private func endlessWaits(_ file: SourceFile) -> [Finding] {
     return lines.indices.compactMap { index -> Finding? in
         let line = lines[index].drop(while: \.isWhitespace)
         guard line.hasPrefix("while "), !ends.contains(where: line.contains) else { return nil }
-        let body = line.hasSuffix("{") && index + 1 < lines.count ? lines[index + 1] : String(line)
+        let body = line.hasSuffix("{") && index + 1 < lines.count ? lines[index + 1] : line
         guard sleeps.contains(where: body.contains) else { return nil }
         let message = "A wait without a limit. Use `until` or `blockingUntil` of TidelineTestKit."
         return Finding(path: file.path, line: index + 1, message: message)
