@@ -11,7 +11,7 @@ extension ProcessTests {
             return (try? JSONSerialization.jsonObject(with: data)) as? [String: Any] ?? [:]
         }
 
-        @Test func aServerIsLoaded() async throws {
+        @Test(.slow) func aServerIsLoaded() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let kept = try await server.wire.send("POST", "/tables/Note", #"{"id":"kept"}"#)

@@ -5,7 +5,7 @@ import TidelinePostgres
 import TidelineTestKit
 
 extension ProcessTests {
-    @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+    @Suite(.slow, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
     struct IdleServerTests {
         /// The times of the servers' last queries to the database, in seconds since 1970.
         private static let lastQuery = """

@@ -6,7 +6,7 @@ import Testing
 import Tideline
 
 extension ProcessTests {
-    struct NetworkTests {
+    @Suite(.slow) struct NetworkTests {
         /// Runs `body` with a device that reaches the server through a proxy.
         private func withProxy(
             _ manners: SlowProxy.Manners,

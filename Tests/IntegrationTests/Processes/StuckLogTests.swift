@@ -4,7 +4,7 @@ import Foundation
 import Testing
 import Tideline
 
-@Suite struct StuckLogTests {
+@Suite(.slow) struct StuckLogTests {
     @Test func requestsAreServed() async throws {
         try await withWorkspace { workspace in
             let pipe = workspace.path("log")
