@@ -89,7 +89,7 @@ extension ProcessTests {
                 #expect(conflicts.contains("  update not sent\n"))
                 #expect(conflicts.contains("todo conflicts take-theirs \(id) --discard"))
                 let kept = try await todo.fails("conflicts", "keep-mine", id, code: 1)
-                #expect(kept.contains("mine"))
+                #expect(kept.contains("no item to keep"))
                 Self.expectCommands(kept)
                 try await todo("conflicts", "take-theirs", id, "--discard")
                 #expect(try await todo("conflicts") == "no conflicts\n")

@@ -202,8 +202,8 @@ extension ProcessTests {
             (["conflicts", "keep"], "not 'keep'"), (["conflicts", "keep-mine"], "needs the ID"),
             (["conflicts", "take-theirs", "--discard"], "needs the ID"),
             (["add"], "add needs a text"), (["add", " "], "the text is empty"),
-            (["--store"], "--store needs a value"), (["-x", "list"], "no option '-x'"),
-            (["list", "-a"], "list does not take '-a'"), (["lsit"], "no command 'lsit'"),
+            (["--store"], "--store needs a value"), (["-x", "list"], "unknown option '-x'"),
+            (["list", "-a"], "list does not take '-a'"), (["lsit"], "unknown command 'lsit'"),
         ])
         func invalidArguments(words: [String], message: String) async throws {
             try await withWorkspace { workspace in
