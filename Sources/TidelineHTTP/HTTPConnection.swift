@@ -51,8 +51,84 @@ final class HTTPConnection: @unchecked Sendable {
         var left: Int { head.count + body.count - sent }
     }
 
-    /// The number of bytes of the answer that the system has not taken.
-    var bytesLeft: Int { output?.left ?? 0 }
+    /// The current request.
+    struct Request {
+        var parser: RequestParser
+        /// Its ID; empty until it has one.
+        var id = ""
+        /// The address that it comes from if a proxy sends it; empty until it is complete.
+        var caller = ""
+
+        init(_ limits: HTTPLimits) {
+            parser = RequestParser(
+                headBytesMax: limits.headerBytesMax,
+                headFieldsMax: limits.headerFieldsMax,
+                bodyBytesMax: limits.bodyBytesMax
+            )
+        }
+    }
+
+    struct Deadlines {
+        /// When the current phase times out.
+        var current: ContinuousClock.Instant
+        /// The deadline for the complete request, and later for sending the complete answer.
+        var whole: ContinuousClock.Instant
+        /// Whether they count for a request that has begun.
+        var areOfRequest = true
+        /// When the connection last became idle.
+        var idleSince: ContinuousClock.Instant
+    }
+
+    /// The bytes that arrive.
+    struct Input {
+        /// Whether the loop continues with the connection without an event of its socket.
+        var isPostponed = false
+        /// Whether a read may return bytes; the system reports when that becomes true.
+        var mayRead = false
+        /// Whether the peer has sent its last byte, which a short read does not reveal.
+        var isEnding = false
+        /// Whether the server has tested if a peer that has sent its last byte still reads.
+        var wasAsked = false
+        /// Bytes that were read together with a request; those from `unreadStart` on come after it.
+        var unread: [UInt8] = []
+        var unreadStart = 0
+        /// The number of bytes that arrived after the last answer.
+        var dropped = 0
+    }
+
+    /// The handler of the current request.
+    struct Handler {
+        var task: Task<Void, Never>?
+        /// When it got the request.
+        var since = ContinuousClock.now
+        /// Counts answers, so that a handler that timed out cannot answer a later request.
+        var turn: UInt64 = 0
+    }
+
+    /// What the connection takes of the limits for each caller.
+    struct Counts {
+        /// The address that the connection counts for; empty for a trusted proxy.
+        var address = ""
+        /// The bytes of the current request, and of those received after it, as the worker has counted them.
+        var bytes = 0
+        /// The caller that these bytes count for; empty for none.
+        var caller = ""
+    }
+
+    /// A stream of events.
+    struct Stream {
+        var listener: EventListener
+        /// The caller that the stream counts for.
+        var caller: String
+        /// Whether the loop will send events without an event of the socket.
+        var isDue = false
+
+        /// Flags the changed tables that the listener watches; returns false if there are none.
+        mutating func hear(_ changed: [Bool]) -> Bool {
+            listener.mark(changed)
+            return listener.isPending
+        }
+    }
 
     let socket: Int32
     /// The IP address of the peer.
@@ -61,62 +137,23 @@ final class HTTPConnection: @unchecked Sendable {
     var tls: TLSSession?
 
     var phase: Phase
-    var parser: RequestParser
-    /// The ID of the current request; empty until it has one.
-    var id = ""
-    /// The address that the current request comes from if a proxy sends it; empty until it is
-    /// complete.
-    var caller = ""
-    /// When the current phase times out.
-    var deadline: ContinuousClock.Instant
-    /// The deadline for the complete request, and later for sending the complete answer.
-    var wholeDeadline: ContinuousClock.Instant
-    /// Whether the deadlines count for a request that has begun.
-    var isTimed = true
-
-    /// Whether the loop continues with the connection without an event of its socket.
-    var isPostponed = false
-    /// Whether a read may return bytes; the system reports when that becomes true.
-    var mayRead = false
-    /// Whether the peer has sent its last byte, which a short read does not reveal.
-    var isEnding = false
-    /// When the handler got the request.
-    var handlingSince = ContinuousClock.now
+    var request: Request
+    var deadlines: Deadlines
+    var input = Input()
+    var handler = Handler()
+    var counts = Counts()
     /// Whether the peer has disconnected.
     var isGone = false
-    /// When the connection last became idle.
-    var idleSince: ContinuousClock.Instant
     /// Why requests on the connection are rejected, except health checks.
     var excess: Excess?
-    /// The caller that its stream counts for.
-    var listensFor = ""
-    /// The address that the connection counts for; empty for a trusted proxy.
-    var countedFor = ""
-    /// Whether the server has tested if a peer that has sent its last byte still reads.
-    var wasAsked = false
-    /// The bytes of the current request, and of those received after it, as the worker has counted
-    /// them.
-    var heldBytes = 0
-    /// The caller that these bytes count for; empty for none.
-    var heldFor = ""
-    /// Bytes that were read together with a request; those from `unreadStart` on come after it.
-    var unread: [UInt8] = []
-    var unreadStart = 0
-
-    /// The number of bytes that arrived after the last answer.
-    var dropped = 0
-
     var output: Output?
-    /// The listener of a stream.
-    var listener: EventListener?
-    /// Whether the loop will send events to the stream without an event of its socket.
-    var isDue = false
+    /// Nil unless events are streamed.
+    var stream: Stream?
     /// Whether the connection ends with this answer.
     var isLast = false
-    /// The handler's task.
-    var task: Task<Void, Never>?
-    /// Counts answers, so that a handler that timed out cannot answer a later request.
-    var turn: UInt64 = 0
+
+    /// The number of bytes of the answer that the system has not taken.
+    var bytesLeft: Int { output?.left ?? 0 }
 
     init(
         socket: Int32,
@@ -128,67 +165,53 @@ final class HTTPConnection: @unchecked Sendable {
         self.socket = socket
         self.address = address
         self.tls = tls
-        idleSince = now
         phase = tls == nil ? .reading : .handshaking
-        parser = Self.parser(limits)
+        request = Request(limits)
         // The time of the first request counts from here, because the peer connected to send it.
-        deadline = now + (tls == nil ? limits.headerTimeMax : limits.handshakeTimeMax)
-        wholeDeadline = now + limits.requestTimeMax
+        deadlines = Deadlines(
+            current: now + (tls == nil ? limits.headerTimeMax : limits.handshakeTimeMax),
+            whole: now + limits.requestTimeMax,
+            idleSince: now
+        )
     }
 
     /// Ends the handshake; the first request follows.
     func handshakeEnded(now: ContinuousClock.Instant, limits: HTTPLimits) {
         phase = .reading
         // The request may have arrived already, and the system does not report that again.
-        mayRead = true
-        deadline = now + limits.headerTimeMax
-        wholeDeadline = now + limits.requestTimeMax
+        input.mayRead = true
+        deadlines.current = now + limits.headerTimeMax
+        deadlines.whole = now + limits.requestTimeMax
     }
 
     /// Whether the connection has no request.
     var hasNoRequest: Bool {
-        phase == .handshaking || phase == .reading && !parser.hasBegun
+        phase == .handshaking || phase == .reading && !request.parser.hasBegun
     }
 
     /// Prepares for the next request.
     func startOver(now: ContinuousClock.Instant, limits: HTTPLimits) {
         phase = .reading
-        parser = Self.parser(limits)
-        id = ""
-        caller = ""
-        deadline = now + limits.idleTimeMax
-        idleSince = now
-        isTimed = false
-        wasAsked = false
-    }
-
-    /// Flags the changed tables that the listener watches; returns false if there are none.
-    func hear(_ changed: [Bool]) -> Bool {
-        listener?.mark(changed)
-        return listener?.isPending == true
+        request = Request(limits)
+        deadlines.current = now + limits.idleTimeMax
+        deadlines.idleSince = now
+        deadlines.areOfRequest = false
+        input.wasAsked = false
     }
 
     /// Releases the current request, on a connection that gets no further one.
     func forgetRequest(_ limits: HTTPLimits) {
-        parser = Self.parser(limits)
-        unread = []
+        request.parser = Request(limits).parser
+        input.unread = []
     }
 
     /// Sets the deadlines of a request that may just have begun.
     func keepTime(now: ContinuousClock.Instant, limits: HTTPLimits) {
-        if !isTimed && parser.hasBegun {
-            isTimed = true
-            deadline = now + limits.headerTimeMax
-            wholeDeadline = now + limits.requestTimeMax
+        if !deadlines.areOfRequest && request.parser.hasBegun {
+            deadlines.areOfRequest = true
+            deadlines.current = now + limits.headerTimeMax
+            deadlines.whole = now + limits.requestTimeMax
         }
-        if parser.phase == .body { deadline = wholeDeadline }
-    }
-
-    private static func parser(_ limits: HTTPLimits) -> RequestParser {
-        RequestParser(
-            headBytesMax: limits.headerBytesMax,
-            headFieldsMax: limits.headerFieldsMax,
-            bodyBytesMax: limits.bodyBytesMax
-        )
+        if request.parser.phase == .body { deadlines.current = deadlines.whole }
     }
 }

@@ -16,7 +16,7 @@ extension HTTPWorker {
             if answer.share == nil { answer = named(HTTPProblem.noMemory, connection) }
         }
         if isDraining { connection.isLast = true }
-        let isHead = connection.parser.request.method == "HEAD"
+        let isHead = connection.request.parser.request.method == "HEAD"
         if let stream = answer.stream, !isHead { return begin(stream, answer, on: connection) }
         let hasNoBody = answer.status == 204 || answer.status == 304
         let isCut = hasNoBody || isHead
@@ -26,12 +26,12 @@ extension HTTPWorker {
             connection
         )
         // Bytes that arrived after the request stay.
-        _ = hold(connection.unread.count, for: connection)
-        connection.turn += 1
-        connection.task = nil
+        _ = hold(connection.input.unread.count, for: connection)
+        connection.handler.turn += 1
+        connection.handler.task = nil
         connection.phase = .answering
-        connection.wholeDeadline = now + limits.answerTimeMax
-        connection.deadline = min(now + limits.idleTimeMax, connection.wholeDeadline)
+        connection.deadlines.whole = now + limits.answerTimeMax
+        connection.deadlines.current = min(now + limits.idleTimeMax, connection.deadlines.whole)
         connection.output = HTTPConnection.Output(
             head: buffers.head,
             body: isCut ? [] : answer.body,
@@ -48,7 +48,7 @@ extension HTTPWorker {
             fields: answer.headers,
             contentLength: contentLength,
             connection: connection.isLast
-                ? .ends : connection.parser.isVersion10 ? .lastsInVersion10 : .lasts,
+                ? .ends : connection.request.parser.isVersion10 ? .lastsInVersion10 : .lasts,
             date: dateText()
         )
         .write(to: &buffers.head)
@@ -72,7 +72,10 @@ extension HTTPWorker {
             case .sent(let count):
                 output.sent += count
                 pending.bytesSent += count
-                connection.deadline = min(now + limits.idleTimeMax, connection.wholeDeadline)
+                connection.deadlines.current = min(
+                    now + limits.idleTimeMax,
+                    connection.deadlines.whole
+                )
             case .wait:
                 connection.output = nil
                 keep(&output, connection.socket)
@@ -202,10 +205,10 @@ extension HTTPWorker {
             connection.startOver(now: now, limits: limits)
             return
         }
-        connection.unread = []
+        connection.input.unread = []
         _ = hold(0, for: connection)
         connection.phase = .lingering
-        connection.deadline = now + limits.lingerTimeMax
+        connection.deadlines.current = now + limits.lingerTimeMax
         connection.tls?.close()
         // Bytes that still arrive are dropped unread.
         connection.tls = nil
@@ -218,8 +221,8 @@ extension HTTPWorker {
         case .wait: return false
         case .again: return true
         case .bytes(let count):
-            connection.dropped += count
-            if connection.dropped <= limits.lingerBytesMax { return true }
+            connection.input.dropped += count
+            if connection.input.dropped <= limits.lingerBytesMax { return true }
         case .ended: break
         }
         end(connection)

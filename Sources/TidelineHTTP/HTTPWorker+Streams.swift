@@ -10,7 +10,10 @@ extension HTTPWorker {
     /// Begins a stream instead of an answer with a body.
     func begin(_ stream: EventStream, _ answer: ServerResponse, on connection: HTTPConnection) {
         if isDraining {
-            return send(named(HTTPProblem.stopping(connection.parser), connection), on: connection)
+            return send(
+                named(HTTPProblem.stopping(connection.request.parser), connection),
+                on: connection
+            )
         }
         if limits.callerListenersMax > 0,
             traffic.callerListeners.count(of: stream.caller) >= limits.callerListenersMax
@@ -27,23 +30,22 @@ extension HTTPWorker {
         guard traffic.listeners.current < streams.countMax else {
             return send(named(HTTPProblem.tooManyListeners, connection), on: connection)
         }
-        connection.listensFor = stream.caller
         traffic.callerListeners.begin(stream.caller)
         keepShort(connection.socket)
         let listener = stream.listener(openFeed())
         traffic.listeners.add()
         streams.count += 1
-        connection.listener = listener
+        connection.stream = HTTPConnection.Stream(listener: listener, caller: stream.caller)
         connection.isLast = true
         writeHead(of: answer, contentLength: nil, connection)
-        connection.turn += 1
-        connection.task = nil
+        connection.handler.turn += 1
+        connection.handler.task = nil
         connection.phase = .streaming
         connection.forgetRequest(limits)
         _ = hold(0, for: connection)
-        connection.wholeDeadline =
+        connection.deadlines.whole =
             now + (stream.lasts.map { Duration.microseconds($0) } ?? Self.withoutEnd)
-        connection.deadline = min(now + limits.eventsHeartbeat, connection.wholeDeadline)
+        connection.deadlines.current = min(now + limits.eventsHeartbeat, connection.deadlines.whole)
         connection.output = HTTPConnection.Output(
             head: buffers.head,
             body: listener.opening(feedStamps),
@@ -75,15 +77,18 @@ extension HTTPWorker {
             }
             if connection.output != nil {
                 guard push(connection) else { return false }
-                connection.deadline = min(now + limits.eventsHeartbeat, connection.wholeDeadline)
+                connection.deadlines.current = min(
+                    now + limits.eventsHeartbeat,
+                    connection.deadlines.whole
+                )
             }
-            if var listener = connection.listener, listener.isPending {
+            if var listener = connection.stream?.listener, listener.isPending {
                 let events = streams.texts.next(for: &listener, feedStamps)
-                connection.listener = listener
+                connection.stream?.listener = listener
                 connection.output = HTTPConnection.Output(head: [], body: events, sent: 0)
-            } else if connection.isEnding, !connection.wasAsked {
+            } else if connection.input.isEnding, !connection.input.wasAsked {
                 // If the peer has disconnected, its system answers these bytes with a reset.
-                connection.wasAsked = true
+                connection.input.wasAsked = true
                 beat(connection)
             } else {
                 return false
@@ -96,7 +101,7 @@ extension HTTPWorker {
     func streamTimedOut(_ connection: HTTPConnection) {
         if connection.output != nil {
             end(connection)
-        } else if now >= connection.wholeDeadline {
+        } else if now >= connection.deadlines.whole {
             dismiss(connection)
         } else {
             beat(connection)
@@ -118,8 +123,8 @@ extension HTTPWorker {
         guard connection.output == nil else { return end(connection) }
         stopListening(connection)
         connection.phase = .answering
-        connection.wholeDeadline = now + limits.answerTimeMax
-        connection.deadline = min(now + limits.idleTimeMax, connection.wholeDeadline)
+        connection.deadlines.whole = now + limits.answerTimeMax
+        connection.deadlines.current = min(now + limits.idleTimeMax, connection.deadlines.whole)
         connection.output = HTTPConnection.Output(
             head: [],
             body: EventListener.farewell,
@@ -130,11 +135,11 @@ extension HTTPWorker {
 
     /// Removes a listener from the counts.
     func stopListening(_ connection: HTTPConnection) {
-        guard connection.listener != nil else { return }
-        connection.listener = nil
+        guard let stream = connection.stream else { return }
+        connection.stream = nil
         streams.count -= 1
         traffic.listeners.add(-1)
-        traffic.callerListeners.end(connection.listensFor)
+        traffic.callerListeners.end(stream.caller)
     }
 
     /// Ends the oldest stream on this loop of the caller with the most streams, if the new caller
@@ -143,8 +148,10 @@ extension HTTPWorker {
         guard let most = traffic.callerListeners.most,
             most.count > traffic.callerListeners.count(of: caller) + 1
         else { return }
-        let own = connections.values.filter { $0.listener != nil && $0.listensFor == most.caller }
-        guard let first = own.min(by: { $0.idleSince < $1.idleSince }) else { return }
+        let own = connections.values.filter { $0.stream?.caller == most.caller }
+        guard let first = own.min(by: { $0.deadlines.idleSince < $1.deadlines.idleSince }) else {
+            return
+        }
         traffic.connectionsEvicted.add()
         dismiss(first)
     }
@@ -173,10 +180,10 @@ extension HTTPWorker {
         guard let changed = streams.feed?.refresh(), !changed.isEmpty else { return }
         streams.texts.begin()
         for connection in connections.values where connection.phase == .streaming {
-            guard connection.hear(changed), connection.output == nil, !connection.isDue else {
-                continue
-            }
-            connection.isDue = true
+            guard connection.stream?.hear(changed) == true, connection.output == nil,
+                connection.stream?.isDue == false
+            else { continue }
+            connection.stream?.isDue = true
             streams.due.append(connection)
         }
         guard !streams.isTelling else { return }
@@ -191,7 +198,7 @@ extension HTTPWorker {
         now = .now
         let end = min(streams.due.count, streams.dueStart + Self.toldAtOnce)
         for connection in streams.due[streams.dueStart..<end] {
-            connection.isDue = false
+            connection.stream?.isDue = false
             if connection.phase == .streaming { proceed(connection) }
         }
         streams.dueStart = end

@@ -40,7 +40,7 @@ extension HTTPWorker {
         switch tls.read(into: buffers.input) {
         case .bytes(let count): return .bytes(count)
         case .wait(let isForPeer):
-            if isForPeer { connection.mayRead = false }
+            if isForPeer { connection.input.mayRead = false }
             return .wait
         case .again: return .again
         case .ended, .failed: return .ended

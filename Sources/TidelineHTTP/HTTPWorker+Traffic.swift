@@ -47,15 +47,15 @@ extension HTTPWorker {
 
     /// Reads some bytes; returns false if none are available now.
     private func readSome(_ connection: HTTPConnection) -> Bool {
-        if connection.unreadStart < connection.unread.count {
-            let bytes = connection.unread
-            let start = connection.unreadStart
+        if connection.input.unreadStart < connection.input.unread.count {
+            let bytes = connection.input.unread
+            let start = connection.input.unreadStart
             bytes.withUnsafeBytes { bytes in
                 let count = parse(connection, UnsafeRawBufferPointer(rebasing: bytes[start...]))
-                connection.unreadStart = start + count
+                connection.input.unreadStart = start + count
             }
             // All bytes are used, so that an idle connection holds no memory.
-            if connection.unreadStart >= bytes.count { connection.unread = [] }
+            if connection.input.unreadStart >= bytes.count { connection.input.unread = [] }
             return true
         }
         switch receive(connection) {
@@ -67,15 +67,15 @@ extension HTTPWorker {
             return false
         case .bytes(let count):
             let taken = parse(connection, UnsafeRawBufferPointer(rebasing: buffers.input[..<count]))
-            connection.unread = taken < count ? Array(buffers.input[taken..<count]) : []
-            connection.unreadStart = 0
+            connection.input.unread = taken < count ? Array(buffers.input[taken..<count]) : []
+            connection.input.unreadStart = 0
             return true
         }
     }
 
     /// Reads into `input`.
     func receive(_ connection: HTTPConnection) -> SocketRead {
-        guard connection.mayRead else { return .wait }
+        guard connection.input.mayRead else { return .wait }
         if let tls = connection.tls { return receive(connection, by: tls) }
         var count = 0
         repeat {
@@ -88,28 +88,30 @@ extension HTTPWorker {
         } while count < 0 && errno == EINTR
         if count < 0 {
             guard errno == EAGAIN else { return .ended }
-            connection.mayRead = false
+            connection.input.mayRead = false
             return .wait
         }
         // All available bytes have been read; the end of the connection has no length.
-        if count < buffers.input.count && !connection.isEnding { connection.mayRead = false }
+        if count < buffers.input.count && !connection.input.isEnding {
+            connection.input.mayRead = false
+        }
         return count > 0 ? .bytes(count) : .ended
     }
 
     /// Returns the number of bytes that belong to the current request.
     private func parse(_ connection: HTTPConnection, _ bytes: UnsafeRawBufferPointer) -> Int {
-        let count = connection.parser.take(bytes)
+        let count = connection.request.parser.take(bytes)
         connection.keepTime(now: now, limits: limits)
         // Bytes after the request wait until it is answered.
-        let held = connection.parser.heldBytes + bytes.count - count
+        let held = connection.request.parser.heldBytes + bytes.count - count
         guard hold(held, for: connection) else {
             refuse(connection, .noMemory)
             return count
         }
-        switch connection.parser.phase {
+        switch connection.request.parser.phase {
         case .head: break
         case .body:
-            if connection.parser.takeExpectation() { askForBody(connection) }
+            if connection.request.parser.takeExpectation() { askForBody(connection) }
         case .complete:
             handle(connection)
         case .refused(let fault):
@@ -135,31 +137,31 @@ extension HTTPWorker {
 
     /// Passes the complete request to the handler.
     private func handle(_ connection: HTTPConnection) {
-        var request = connection.parser.takeRequest()
+        var request = connection.request.parser.takeRequest()
         request.id = naming.ids.id(request.headers)
         request.connection = Int(connection.socket)
         request.address = naming.proxies.caller(
             peer: connection.address,
             headers: request.headers
         )
-        connection.id = request.id
-        connection.caller = request.address
+        connection.request.id = request.id
+        connection.request.caller = request.address
         if let excess = connection.excess, !Self.isHealth(request.path) {
             connection.isLast = true
             traffic.connectionsLimited.add()
             return send(named(HTTPProblem.answer(to: excess), connection), on: connection)
         }
-        connection.isLast = !connection.parser.keepsAlive
+        connection.isLast = !connection.request.parser.keepsAlive
         connection.phase = .handling
-        connection.deadline = now + limits.handlerTimeMax
-        connection.handlingSince = now
-        let turn = connection.turn
+        connection.deadlines.current = now + limits.handlerTimeMax
+        connection.handler.since = now
+        let turn = connection.handler.turn
         handlersRunning += 1
-        connection.task = Task(executorPreference: loop) { [self, handler, request] in
+        connection.handler.task = Task(executorPreference: loop) { [self, handler, request] in
             let answer = await handler(request)
             loop.checkIsolated()
             handlersRunning -= 1
-            guard connection.turn == turn else { return }
+            guard connection.handler.turn == turn else { return }
             send(answer, on: connection)
             proceed(connection)
         }
@@ -182,10 +184,10 @@ extension HTTPWorker {
     /// an interim answer: the system of a disconnected peer responds to it with a reset, and a caller that reads
     /// ignores it (RFC 9110 section 15.2), in HTTP/1.1.
     func askWhetherGone(_ connection: HTTPConnection) {
-        guard !connection.wasAsked, !connection.parser.isVersion10,
-            now - connection.handlingSince >= Self.askPatience
+        guard !connection.input.wasAsked, !connection.request.parser.isVersion10,
+            now - connection.handler.since >= Self.askPatience
         else { return }
-        connection.wasAsked = true
+        connection.input.wasAsked = true
         continueInterim(connection)
     }
 
@@ -196,7 +198,7 @@ extension HTTPWorker {
     ///
     /// The handler's own answer is dropped.
     func giveUp(_ connection: HTTPConnection, answer: ServerResponse) {
-        connection.task?.cancel()
+        connection.handler.task?.cancel()
         send(named(answer, connection), on: connection)
         proceed(connection)
     }
@@ -210,12 +212,13 @@ extension HTTPWorker {
     /// Returns an answer of the server itself with the ID of its request, and reports it to the
     /// log.
     func named(_ answer: ServerResponse, _ connection: HTTPConnection) -> ServerResponse {
-        var request = connection.parser.request
-        request.id = connection.id.isEmpty ? naming.ids.id(request.headers) : connection.id
+        var request = connection.request.parser.request
+        request.id =
+            connection.request.id.isEmpty ? naming.ids.id(request.headers) : connection.request.id
         request.address =
-            connection.caller.isEmpty
+            connection.request.caller.isEmpty
             ? naming.proxies.caller(peer: connection.address, headers: request.headers)
-            : connection.caller
+            : connection.request.caller
         request.headers = [:]
         request.body = []
         var answer = answer

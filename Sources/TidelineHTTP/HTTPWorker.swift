@@ -104,7 +104,7 @@ final class HTTPWorker: @unchecked Sendable {
         }
         for connection in connections.values {
             if connection.phase == .handling {
-                giveUp(connection, answer: HTTPProblem.stopping(connection.parser))
+                giveUp(connection, answer: HTTPProblem.stopping(connection.request.parser))
             }
             end(connection)
         }
@@ -138,7 +138,7 @@ final class HTTPWorker: @unchecked Sendable {
         for connection in connections.values {
             switch connection.phase {
             case .reading:
-                connection.mayRead = true
+                connection.input.mayRead = true
                 proceed(connection)
             case .handshaking where !doors.areShared: end(connection)
             case .streaming: dismiss(connection)
@@ -155,16 +155,16 @@ final class HTTPWorker: @unchecked Sendable {
             _ = named(HTTPProblem.callerLeft, connection)
         }
         connection.phase = .closed
-        connection.turn += 1
+        connection.handler.turn += 1
         connection.output = nil
         stopListening(connection)
         _ = hold(0, for: connection)
-        connection.task?.cancel()
-        connection.task = nil
+        connection.handler.task?.cancel()
+        connection.handler.task = nil
         connections[connection.socket] = nil
         traffic.connections.add(-1)
-        if !connection.countedFor.isEmpty {
-            traffic.callerConnections.end(connection.countedFor)
+        if !connection.counts.address.isEmpty {
+            traffic.callerConnections.end(connection.counts.address)
         }
         connection.tls?.close()
         connection.tls = nil
@@ -180,31 +180,31 @@ final class HTTPWorker: @unchecked Sendable {
     /// loops.
     func hold(_ bytes: Int, for connection: HTTPConnection) -> Bool {
         let bytes = max(0, bytes - Self.freeBytes)
-        let more = bytes - connection.heldBytes
+        let more = bytes - connection.counts.bytes
         guard more != 0 else { return true }
-        connection.heldBytes = bytes
+        connection.counts.bytes = bytes
         let all = traffic.requestBytes.add(more)
-        if connection.heldFor.isEmpty {
-            connection.heldFor = bytesCaller(of: connection)
-            if !connection.heldFor.isEmpty {
-                traffic.callerBytes.add(bytes, of: connection.heldFor)
+        if connection.counts.caller.isEmpty {
+            connection.counts.caller = bytesCaller(of: connection)
+            if !connection.counts.caller.isEmpty {
+                traffic.callerBytes.add(bytes, of: connection.counts.caller)
             }
         } else {
-            traffic.callerBytes.add(more, of: connection.heldFor)
+            traffic.callerBytes.add(more, of: connection.counts.caller)
         }
-        let caller = connection.heldFor
-        if bytes == 0 { connection.heldFor = "" }
+        let caller = connection.counts.caller
+        if bytes == 0 { connection.counts.caller = "" }
         return more < 0 || all <= bodiesMax || makeRoom(forRequestOf: caller)
     }
 
     /// Returns the caller that the bytes of a request count for: behind a trusted proxy it is known
     /// when the head is complete; empty until then.
     private func bytesCaller(of connection: HTTPConnection) -> String {
-        if !connection.countedFor.isEmpty { return connection.countedFor }
-        switch connection.parser.phase {
+        if !connection.counts.address.isEmpty { return connection.counts.address }
+        switch connection.request.parser.phase {
         case .head, .refused: return ""
         case .body, .complete:
-            let headers = connection.parser.request.headers
+            let headers = connection.request.parser.request.headers
             let caller = naming.proxies.caller(peer: connection.address, headers: headers)
             return CallerNetwork.name(of: caller)
         }
@@ -219,8 +219,8 @@ final class HTTPWorker: @unchecked Sendable {
             most.count > bodiesMax / 2
         else { return false }
         let largest = connections.values.filter {
-            $0.heldFor == most.caller && $0.phase == .reading && $0.heldBytes > 0
-        }.max { $0.heldBytes < $1.heldBytes }
+            $0.counts.caller == most.caller && $0.phase == .reading && $0.counts.bytes > 0
+        }.max { $0.counts.bytes < $1.counts.bytes }
         guard let largest else { return false }
         refuse(largest, .noMemory)
         largest.forgetRequest(limits)
@@ -277,8 +277,8 @@ final class HTTPWorker: @unchecked Sendable {
 
     /// Continues with a connection after others have had their turn.
     func postpone(_ connection: HTTPConnection) {
-        guard !connection.isPostponed else { return }
-        connection.isPostponed = true
+        guard !connection.input.isPostponed else { return }
+        connection.input.isPostponed = true
         pending.connections.append(connection)
     }
 
@@ -295,8 +295,8 @@ final class HTTPWorker: @unchecked Sendable {
             case let door where doors.sockets.contains(door): accept(from: door)
             default:
                 guard let connection = connections[ready.descriptor] else { return }
-                if ready.mayRead { connection.mayRead = true }
-                if ready.isEnding { connection.isEnding = true }
+                if ready.mayRead { connection.input.mayRead = true }
+                if ready.isEnding { connection.input.isEnding = true }
                 if ready.isGone { connection.isGone = true }
                 proceed(connection)
             }
@@ -304,7 +304,7 @@ final class HTTPWorker: @unchecked Sendable {
         for connection in waiting {
             now = .now
             start = start ?? now
-            connection.isPostponed = false
+            connection.input.isPostponed = false
             proceed(connection)
         }
         // Jobs may enqueue more jobs without a wake-up, endlessly if one peer keeps sending
@@ -377,7 +377,7 @@ final class HTTPWorker: @unchecked Sendable {
     private func count(_ connection: HTTPConnection) {
         if !naming.proxies.trusts(peer: connection.address) {
             let caller = CallerNetwork.name(of: connection.address)
-            connection.countedFor = caller
+            connection.counts.address = caller
             let count = traffic.callerConnections.begin(caller)
             if limits.callerConnectionsMax > 0, count > limits.callerConnectionsMax {
                 connection.excess = .callerConnections
@@ -392,7 +392,7 @@ final class HTTPWorker: @unchecked Sendable {
             }
         }
         if connection.excess != nil {
-            connection.deadline = min(connection.deadline, now + Self.excessTime)
+            connection.deadlines.current = min(connection.deadlines.current, now + Self.excessTime)
         }
     }
 
@@ -400,7 +400,7 @@ final class HTTPWorker: @unchecked Sendable {
     private func evictIdle(but new: HTTPConnection) {
         var idle = connections.values.filter { $0 !== new && $0.hasNoRequest }
         sweeps.idleKnown = idle.count > evictedAtOnce
-        idle.sort { $0.idleSince < $1.idleSince }
+        idle.sort { $0.deadlines.idleSince < $1.deadlines.idleSince }
         for connection in idle.prefix(evictedAtOnce) {
             traffic.connectionsEvicted.add()
             end(connection)
@@ -429,16 +429,17 @@ final class HTTPWorker: @unchecked Sendable {
         var waiting: [HTTPConnection] = []
         for connection in connections.values {
             switch connection.phase {
-            case .handling where connection.isEnding: askWhetherGone(connection)
+            case .handling where connection.input.isEnding: askWhetherGone(connection)
             case .answering:
                 if lookAtPace(connection), isShort { waiting.append(connection) }
             case .handling, .handshaking, .reading, .streaming, .lingering, .closed: break
             }
             if isDraining, !mayBeginRequest, connection.hasNoRequest { end(connection) }
-            guard connection.deadline <= now else { continue }
+            guard connection.deadlines.current <= now else { continue }
             switch connection.phase {
-            case .handling: giveUp(connection, answer: HTTPProblem.timedOut(connection.parser))
-            case .reading where connection.parser.hasBegun:
+            case .handling:
+                giveUp(connection, answer: HTTPProblem.timedOut(connection.request.parser))
+            case .reading where connection.request.parser.hasBegun:
                 refuse(connection, .tooSlow)
                 proceed(connection)
             case .streaming: streamTimedOut(connection)
