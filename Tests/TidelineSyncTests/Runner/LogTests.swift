@@ -1,37 +1,19 @@
 // The log: the entries of a sync, and the values that no entry contains.
 
 import Foundation
-import Synchronization
 import Testing
 import Tideline
 import TidelineCore
 import TidelineTestKit
 
 @Suite struct LogTests {
-    private final class Recorder: SyncLog {
-        struct Entry: Sendable {
-            var level: SyncLogLevel
-            var message: String
-            var metadata: [String: String]
-        }
-
-        private let state = Mutex<[Entry]>([])
-
-        var entries: [Entry] { state.withLock { $0 } }
-
-        func log(level: SyncLogLevel, message: StaticString, metadata: [String: String]) {
-            let entry = Entry(level: level, message: "\(message)", metadata: metadata)
-            state.withLock { $0.append(entry) }
-        }
-    }
-
     private struct SignedIn: Authentication {
         let accountID: String? = "anna"
 
         func token(refreshing: Bool) async throws -> String { "token-of-anna" }
     }
 
-    private func client(_ transport: ScriptedTransport, _ log: Recorder) async throws -> SyncClient
+    private func client(_ transport: ScriptedTransport, _ log: RecordingLog) async throws -> SyncClient
     {
         let client = SyncClient(
             endpoint: Device.endpoint,
@@ -48,7 +30,7 @@ import TidelineTestKit
     }
 
     @Test func aSyncIsLoggedWithoutItsContents() async throws {
-        let log = Recorder()
+        let log = RecordingLog()
         let transport = ScriptedTransport([
             .json(201, serverRow("a", 1, text: "contents")), .json(422, #"{"error":"contents"}"#),
             page([serverRow("c", 2, text: "contents")]), .status(403),
@@ -79,7 +61,7 @@ import TidelineTestKit
     }
 
     @Test func aPushWithoutNetworkIsNotAnError() async throws {
-        let log = Recorder()
+        let log = RecordingLog()
         let client = try await client(ScriptedTransport([.lost]), log)
         try await client.syncTable(Todo.self).insert(Todo(id: "a"))
         await #expect(throws: PushError.self) { try await client.syncContext.push() }

@@ -2,7 +2,6 @@
 
 #if SQLCipher
 import Foundation
-import Synchronization
 import Testing
 import Tideline
 import TidelineCore
@@ -95,14 +94,6 @@ import TidelineTestKit
         }
     }
 
-    private final class Recorder: SyncLog {
-        let lines = Mutex<[String]>([])
-
-        func log(level: SyncLogLevel, message: StaticString, metadata: [String: String]) {
-            lines.withLock { $0.append("\(message) \(metadata)") }
-        }
-    }
-
     /// The texts that programs write when an error occurs.
     private static func texts(_ value: Any) -> [String] {
         var dumped = ""
@@ -125,7 +116,7 @@ import TidelineTestKit
                     if let cause = (error as? SyncError)?.cause { texts += Self.texts(cause) }
                 }
             }
-            let recorder = Recorder()
+            let recorder = RecordingLog()
             let store = try SQLiteStore(path: path, key: key)
             let client = SyncClient(
                 endpoint: Device.endpoint,
@@ -137,8 +128,8 @@ import TidelineTestKit
             texts += Self.texts(store)
             _ = try? await client.syncContext.push()
             try await store.close()
-            texts += recorder.lines.withLock { $0 }
-            #expect(!recorder.lines.withLock { $0.isEmpty })
+            texts += recorder.entries.map { "\($0.message) \($0.metadata)" }
+            #expect(!recorder.entries.isEmpty)
 
             let other = try #require(try Self.key(number == 0 ? 1 : 0))
             recordError { try SQLiteStore.changeKey(path: path, from: other, to: key) }
