@@ -11,8 +11,8 @@ extension HTTPWorker {
             return send(named(HTTPProblem.invalidAnswer, connection), on: connection)
         }
         var answer = answer
-        if answer.share == nil, answer.body.count > AnswerMemory.smallBytes {
-            answer.share = traffic.answers.roomNow(for: answer.body.count)
+        if answer.share == nil, answer.body.count > ResponseMemory.smallBytes {
+            answer.share = traffic.answers.reserveNow(answer.body.count)
             if answer.share == nil { answer = named(HTTPProblem.noMemory, connection) }
         }
         if isDraining { connection.isLast = true }
@@ -130,7 +130,7 @@ extension HTTPWorker {
     /// If an answer waits for memory, connections that have been idle longest go first. A peer that
     /// reads a little is disconnected only while memory is short without the idle ones, those with
     /// the most bytes first.
-    func cut(_ waiting: [HTTPConnection], for answers: AnswerMemory) {
+    func cut(_ waiting: [HTTPConnection], for answers: ResponseMemory) {
         let idle = waiting.filter { $0.output?.pace?.isIdle(now: now) == true }
         var isCut = false
         for connection in idle.sorted(by: Self.goesBefore) where answers.isWanted {

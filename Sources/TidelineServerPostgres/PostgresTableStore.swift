@@ -247,11 +247,11 @@ package final class PostgresTableStore: TableStore {
         _ id: String,
         view: QueryExpression?,
         in table: Table,
-        room: RowRoom?
+        reservation: RowReservation?
     ) async throws -> StoredRow? {
         try await image(id, in: table) { image in
             guard image.isVisible(in: view, of: table) else { return nil }
-            try room?.take(bytes: image.bytes, of: image.state)
+            try reservation?.take(bytes: image.bytes, of: image.state)
             return image.stored(in: table)
         }
     }

@@ -104,7 +104,7 @@ final class SQLiteTable: Sendable {
         if bounds.needsSize {
             let bytes = bytes(statement)
             guard bytes <= bounds.loopBytesMax else { throw RowTooLargeForLoop() }
-            try bounds.room?.take(bytes: bytes, of: state(statement))
+            try bounds.reservation?.take(bytes: bytes, of: state(statement))
         }
         return row(statement)
     }
@@ -151,9 +151,9 @@ struct RowBounds: Sendable {
     /// The most bytes of its texts and blobs on the thread that reads it.
     var loopBytesMax = Int.max
     /// The reservation for the row, which is made before it is read; nil if its memory is not counted.
-    var room: RowRoom?
+    var reservation: RowReservation?
 
-    fileprivate var needsSize: Bool { loopBytesMax < .max || room != nil }
+    fileprivate var needsSize: Bool { loopBytesMax < .max || reservation != nil }
 }
 
 /// A column of a row with its SQL and JSON names.

@@ -182,11 +182,11 @@ package final class SQLiteTableStore: TableStore {
         _ id: String,
         view: QueryExpression?,
         in table: Table,
-        room: RowRoom?
+        reservation: RowReservation?
     ) async throws -> StoredRow? {
         let table = derived(table)
         let small = RowBounds(loopBytesMax: StoreReads.loopBytesMax)
-        let whole = RowBounds(room: room)
+        let whole = RowBounds(reservation: reservation)
         guard let view else {
             return try await reads.read(
                 ReadBegin(),

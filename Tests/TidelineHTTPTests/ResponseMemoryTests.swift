@@ -9,13 +9,13 @@ import TidelineTestKit
 
 struct ResponseMemoryTests {
     @Test func reservationsAreCountedAndReleased() {
-        let memory = AnswerMemory(bytesMax: 1000)
-        var first = memory.roomNow(for: 600)
+        let memory = ResponseMemory(bytesMax: 1000)
+        var first = memory.reserveNow(600)
         #expect(first != nil && memory.held == 600 && memory.isShort)
-        #expect(memory.roomNow(for: 600) == nil)
+        #expect(memory.reserveNow(600) == nil)
         first?.resize(to: 300)
         #expect(memory.held == 300 && !memory.isShort)
-        var second = memory.roomNow(for: 600)
+        var second = memory.reserveNow(600)
         #expect(second != nil)
         let forced = memory.count(5000)
         #expect(memory.held == 5900)
@@ -26,22 +26,22 @@ struct ResponseMemoryTests {
 
     /// A response larger than the whole budget is built alone.
     @Test func aResponseLargerThanTheBudgetIsBuiltAlone() {
-        let memory = AnswerMemory(bytesMax: 1000)
-        let alone = memory.roomNow(for: 5000)
+        let memory = ResponseMemory(bytesMax: 1000)
+        let alone = memory.reserveNow(5000)
         #expect(alone != nil)
-        #expect(memory.roomNow(for: 1) == nil)
+        #expect(memory.reserveNow(1) == nil)
         withExtendedLifetime(alone) {}
     }
 
     /// The latest caller does not wait until all earlier callers that do not read are disconnected.
     @Test func memoryAlternatesBetweenTheFirstAndTheLastWaiter() async throws {
-        let memory = AnswerMemory(bytesMax: 1000)
-        var first = memory.roomNow(for: 900)
+        let memory = ResponseMemory(bytesMax: 1000)
+        var first = memory.reserveNow(900)
         let (turns, turn) = AsyncStream<Int>.makeStream()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<5 {
                 group.addTask {
-                    let share = try await memory.room(for: 900)
+                    let share = try await memory.reserve(900)
                     turn.yield(number)
                     withExtendedLifetime(share) {}
                 }
@@ -60,9 +60,9 @@ struct ResponseMemoryTests {
     }
 
     @Test func aCancelledCallerDoesNotWait() async throws {
-        let memory = AnswerMemory(bytesMax: 10)
-        let share = memory.roomNow(for: 10)
-        let task = Task { try await memory.room(for: 5) }
+        let memory = ResponseMemory(bytesMax: 10)
+        let share = memory.reserveNow(10)
+        let task = Task { try await memory.reserve(5) }
         try await until { memory.waiting == 1 }
         task.cancel()
         await #expect(throws: CancellationError.self) { try await task.value }
@@ -72,11 +72,11 @@ struct ResponseMemoryTests {
 
     /// The callers after it do not wait for the next response to be released.
     @Test func aCancelledCallerUnblocksSmallerResponses() async throws {
-        let memory = AnswerMemory(bytesMax: 1000)
-        let held = memory.roomNow(for: 900)
-        let large = Task { try await memory.room(for: 500) }
+        let memory = ResponseMemory(bytesMax: 1000)
+        let held = memory.reserveNow(900)
+        let large = Task { try await memory.reserve(500) }
         try await until { memory.waiting == 1 }
-        let small = Task { try await memory.room(for: 100) }
+        let small = Task { try await memory.reserve(100) }
         try await until { memory.waiting == 2 }
         large.cancel()
         #expect(memory.waiting == 0 && memory.held == 1000)
@@ -88,10 +88,10 @@ struct ResponseMemoryTests {
 
     /// The caller is cancelled at any moment of its arrival.
     @Test func aCallerCancelledOnArrivalDoesNotWait() async {
-        let memory = AnswerMemory(bytesMax: 10)
-        let share = memory.roomNow(for: 10)
+        let memory = ResponseMemory(bytesMax: 10)
+        let share = memory.reserveNow(10)
         for _ in 0..<2000 {
-            let task = Task { try await memory.room(for: 5) }
+            let task = Task { try await memory.reserve(5) }
             if Bool.random() { await Task.yield() }
             task.cancel()
             await #expect(throws: CancellationError.self) { try await task.value }
@@ -163,7 +163,7 @@ struct SlowReaderTests {
                     return ServerResponse(status: 200, body: [UInt8](repeating: 0x61, count: size))
                 }
                 // There is memory for it next to one of the two, whichever it is.
-                let share = try? await traffic.answers.room(for: 120 << 20)
+                let share = try? await traffic.answers.reserve(120 << 20)
                 return ServerResponse(status: share == nil ? 503 : 200, body: [1])
             }
         )

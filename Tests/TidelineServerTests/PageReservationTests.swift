@@ -201,19 +201,27 @@ import TidelineTestKit
             )
         )
         let view = isFiltered ? all : nil
-        let memory = AnswerMemory(bytesMax: 1 << 20)
+        let memory = ResponseMemory(bytesMax: 1 << 20)
         var others: AnswerShare? = memory.count(1 << 20)
-        let room = RowRoom(in: AnswerRoom(in: memory))
-        let error = await #expect(throws: RowRoom.Lacking.self) {
-            try await door.store.read("large", view: view, in: table, room: room)
+        let reservation = RowReservation(in: AnswerReservation(in: memory))
+        let error = await #expect(throws: RowReservation.Lacking.self) {
+            try await door.store.read("large", view: view, in: table, reservation: reservation)
         }
         #expect(error?.state.isDeleted == false)
-        #expect(try await door.store.read("small", view: view, in: table, room: room) != nil)
-        #expect(try await door.store.read("none", view: view, in: table, room: room) == nil)
+        #expect(
+            try await door.store.read("small", view: view, in: table, reservation: reservation)
+                != nil
+        )
+        #expect(
+            try await door.store.read("none", view: view, in: table, reservation: reservation)
+                == nil
+        )
         withExtendedLifetime(others) {}
         others = nil
-        let again = RowRoom(in: AnswerRoom(in: memory))
-        #expect(try await door.store.read("large", view: view, in: table, room: again) != nil)
+        let again = RowReservation(in: AnswerReservation(in: memory))
+        #expect(
+            try await door.store.read("large", view: view, in: table, reservation: again) != nil
+        )
     }
 
     /// A row that is small in storage may be large as JSON.

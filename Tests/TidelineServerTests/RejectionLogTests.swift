@@ -10,9 +10,9 @@ import TidelineServerCore
         "the first rejection is logged at once; a minute later one line names the most frequent"
     )
     func aLineAMinute() {
-        let notes = RefusalNotes()
+        let notes = RejectionLog()
         let first = notes.note(.tokens, "address a", now: 0)
-        #expect(first == RefusalNotes.Line(caller: "address a", count: 1, ofCaller: 1))
+        #expect(first == RejectionLog.Line(caller: "address a", count: 1, ofCaller: 1))
         for number in 1..<60 {
             let caller = number % 3 == 0 ? "address a" : "address b"
             #expect(notes.note(.tokens, caller, now: Int64(number) * Self.second) == nil)
@@ -20,13 +20,13 @@ import TidelineServerCore
         // Each kind has separate lines.
         #expect(notes.note(.limits, "user anna", now: 30 * Self.second) != nil)
         let next = notes.note(.tokens, "address c", now: 60 * Self.second)
-        #expect(next == RefusalNotes.Line(caller: "address b", count: 60, ofCaller: 40))
+        #expect(next == RejectionLog.Line(caller: "address b", count: 60, ofCaller: 40))
         #expect(notes.note(.tokens, "address c", now: 61 * Self.second) == nil)
     }
 
     @Test("a wall clock that steps back delays no line")
     func aClockThatStepsBack() {
-        let notes = RefusalNotes()
+        let notes = RejectionLog()
         _ = notes.note(.limits, "a", now: 100 * Self.second)
         #expect(notes.note(.limits, "a", now: 50 * Self.second) != nil)
     }

@@ -138,7 +138,7 @@ extension ServerError {
         )
     }
 
-    package static let noRoomInBatch = ServerError(
+    package static let batchMemoryFull = ServerError(
         503,
         "Not done: too many large answers wait for their callers (limits.answersBytes); send the "
             + "request again, by itself or in another batch.",

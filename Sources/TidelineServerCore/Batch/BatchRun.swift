@@ -20,7 +20,7 @@ struct BatchRun {
 
     private var machine: BatchMachine
     private var answers: [ServerResponse?]
-    private let room: AnswerRoom
+    private let reservation: AnswerReservation
     private var budget: AnswerBudget
     /// The row of each prepared request that is about a row.
     private var rows: [(table: String, id: String)?]
@@ -31,7 +31,7 @@ struct BatchRun {
         user: User?,
         service: TableService,
         continuesOnError: Bool,
-        room: AnswerRoom,
+        reservation: AnswerReservation,
         perform: @escaping (ServerRequest) async -> ServerResponse
     ) throws {
         self.envelope = envelope
@@ -40,10 +40,10 @@ struct BatchRun {
         self.service = service
         self.perform = perform
         self.continuesOnError = continuesOnError
-        self.room = room
+        self.reservation = reservation
         budget = AnswerBudget(
             bytesMax: service.settings.limits.batchAnswerBytes,
-            room: room
+            reservation: reservation
         )
         machine = BatchMachine(envelope.units, continuesOnError: continuesOnError)
         answers = Array(repeating: nil, count: envelope.requests.count)
@@ -97,7 +97,7 @@ struct BatchRun {
             answer.headers.append(Self.requestID, id)
         }
         budget.take(bytes: answer.body.count)
-        room.settle(budget.bytes)
+        reservation.settle(budget.bytes)
         answers[place] = answer
     }
 
@@ -153,7 +153,7 @@ struct BatchRun {
             // The result of a write has to be reported; the result of an endpoint that only reads
             // can be dropped.
             let isRead = request.method == "GET"
-            if isRead, !budget.hasRoom(bytes: answer.body.count) { throw ServerError.noRoomInBatch }
+            if isRead, !budget.fits(bytes: answer.body.count) { throw ServerError.batchMemoryFull }
             return answer
         } catch {
             return service.refusal(error, of: batch.id)

@@ -31,18 +31,18 @@ extension RequestHandler {
         let preferences = head.preferences
         // If an endpoint sends a batch while a batch is executed, the inner one uses the reservation of the outer
         // one.
-        let outer = AnswerRoom.ofBatch
-        let room = outer ?? room(of: envelope)
+        let outer = AnswerReservation.ofBatch
+        let reservation = outer ?? reservation(of: envelope)
         var run = try BatchRun(
             envelope,
             of: request,
             user: user,
             service: service,
             continuesOnError: preferences.continuesOnError ?? false,
-            room: room
+            reservation: reservation
         ) { await perform($0, user: user) }
-        if outer == nil { try await reserve(room, for: envelope) }
-        var answers = await AnswerRoom.$ofBatch.withValue(room) { await run.run() }
+        if outer == nil { try await reserve(reservation, for: envelope) }
+        var answers = await AnswerReservation.$ofBatch.withValue(reservation) { await run.run() }
         textNumbers(&answers, envelope, request)
         note(envelope, answers, id: request.id)
         let type = "application/json; charset=utf-8"
@@ -55,7 +55,7 @@ extension RequestHandler {
             ],
             body: BatchAnswers.body(envelope, answers)
         )
-        if outer == nil { response.share = room.share }
+        if outer == nil { response.share = reservation.share }
         if preferences.continuesOnError != nil {
             response.headers.append("Preference-Applied", preferences.continuesOnErrorText)
         }
@@ -108,18 +108,19 @@ extension RequestHandler {
     ///
     /// Writes never wait for batches that read, because these may keep their first answers in
     /// memory until their last ones are built.
-    private func room(of envelope: BatchEnvelope) -> AnswerRoom {
+    private func reservation(of envelope: BatchEnvelope) -> AnswerReservation {
         let traffic = service.settings.traffic
         let writes = envelope.units.allSatisfy { $0.kind == .write }
-        return AnswerRoom(in: writes ? traffic.writeAnswers : traffic.batchReads)
+        return AnswerReservation(in: writes ? traffic.writeAnswers : traffic.batchReads)
     }
 
     /// Reserves memory for the answers to many writes, before any of them is done.
-    private func reserve(_ room: AnswerRoom, for envelope: BatchEnvelope) async throws {
+    private func reserve(_ reservation: AnswerReservation, for envelope: BatchEnvelope) async throws
+    {
         guard envelope.units.allSatisfy({ $0.kind == .write }) else { return }
         let bytes = PageSize.product(envelope.requests.count, Self.rowBytesLikely)
-        guard bytes > AnswerMemory.smallBytes else { return }
-        try await room.reserve(min(bytes, service.settings.limits.batchAnswerBytes))
+        guard bytes > ResponseMemory.smallBytes else { return }
+        try await reservation.reserve(min(bytes, service.settings.limits.batchAnswerBytes))
     }
 
     /// A batch has no idempotency key of its own: a caller that sends one would rely on a missing
@@ -147,7 +148,7 @@ extension RequestHandler {
         }
         let most = service.settings.limits.batchBytes
         guard count <= most else { throw ServerError.batchTooLarge(most) }
-        let share = try await service.settings.traffic.codedBatches.room(for: count)
+        let share = try await service.settings.traffic.codedBatches.reserve(count)
         guard let body = ContentCoding.gunzip(request.body, count: count) else {
             throw ServerError.damagedGzip
         }

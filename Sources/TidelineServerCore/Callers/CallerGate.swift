@@ -104,7 +104,7 @@ struct CallerGate: Sendable {
     }
 
     /// Notes a rejected request, and writes the line that is due.
-    func noteRefusal(_ kind: RefusalNotes.Kind, _ caller: String) {
+    func noteRefusal(_ kind: RejectionLog.Kind, _ caller: String) {
         let now = settings.environment.now()
         guard let line = settings.traffic.refusals.note(kind, caller, now: now) else { return }
         let fields: KeyValuePairs = [

@@ -44,7 +44,7 @@ package struct ChangeRequest: Sendable {
     /// The bytes before the first change.
     package var opening: [UInt8] = []
     /// The memory reservation of the page, which grows with it; nil if the most that it may need is already reserved.
-    package var room: PageRoom?
+    package var reservation: PageReservation?
 
     package init(after: Int64, rowsMax: Int, bytesMax: Int) {
         self.after = after

@@ -55,8 +55,8 @@ struct ListRoutes {
         let (page, share) = try await service.pages.makePage(
             of: plan.request.rowsMax,
             in: table
-        ) { room in
-            plan.request.room = room
+        ) { reservation in
+            plan.request.reservation = reservation
             return try await service.store.list(plan.request, in: table)
         }
         table.pageSize.made(rows: page.rows, bytes: page.bytes.count)
@@ -191,8 +191,8 @@ struct ListRoutes {
         var (page, share) = try await service.pages.makePage(
             of: request.rowsMax,
             in: table
-        ) { room in
-            request.room = room
+        ) { reservation in
+            request.reservation = reservation
             return try await service.store.changes(request, in: table)
         }
         table.pageSize.made(rows: page.rows, bytes: page.bytes.count)

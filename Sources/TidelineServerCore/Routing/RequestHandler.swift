@@ -88,16 +88,16 @@ package struct RequestHandler: Sendable {
     ///
     /// Pages and rows already have a reservation, so only the response of an endpoint that reads can be rejected.
     private func makeRoom(for response: inout ServerResponse, isRead: Bool) {
-        guard response.body.count > AnswerMemory.smallBytes else {
+        guard response.body.count > ResponseMemory.smallBytes else {
             response.share = nil
             return
         }
         if let share = response.share { return share.resize(to: response.body.count) }
         let answers = service.settings.traffic.answers
-        response.share = answers.roomNow(for: response.body.count)
+        response.share = answers.reserveNow(response.body.count)
         guard response.share == nil else { return }
         if isRead {
-            response = ServerResponse(.noRoomForAnswers)
+            response = ServerResponse(.answerMemoryFull)
         } else {
             response.share = answers.count(response.body.count)
         }

@@ -246,7 +246,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
 
     package static let notCommitted = busy("The change could not be committed; try again shortly.")
 
-    package static let noRoomForAnswers = busy(
+    package static let answerMemoryFull = busy(
         "Too many large answers wait for their callers (limits.answersBytes); try again shortly."
     )
 

@@ -88,7 +88,7 @@ struct TableRoutes {
         let view = try await table.view(for: call.user, at: call.now)
         try await service.readHooks.before(call, table, id)
         let answer = try await service.pages.makeRowAnswer {
-            try await service.store.read(id, view: view, in: table, room: $0)
+            try await service.store.read(id, view: view, in: table, reservation: $0)
         } _: {
             try self.answer(call, conditions, $0)
         }

@@ -50,12 +50,12 @@ package protocol TableStore: Sendable {
 
     /// Returns the row with this id, also a tombstone; nil if it does not exist or is outside the view.
     ///
-    /// - Throws: ``RowRoom/Lacking`` if `room` has too little memory for the row, before it is built.
+    /// - Throws: ``RowReservation/Lacking`` if `reservation` has too little memory for the row, before it is built.
     func read(
         _ id: String,
         view: QueryExpression?,
         in table: Table,
-        room: RowRoom?
+        reservation: RowReservation?
     ) async throws -> StoredRow?
 
     /// Returns the same row with all values that the database stores for it.
@@ -66,7 +66,7 @@ package protocol TableStore: Sendable {
     ///
     /// Tables and columns that the database lacks are created in that transaction, if something is written. The write
     /// is rejected if the database has another object with that name. It is rejected with
-    /// ``ServerError/noRoomInBatch``, before any part of it is done, if ``AnswerBudget/hasRoom(for:)`` finds too
+    /// ``ServerError/batchMemoryFull``, before any part of it is done, if ``AnswerBudget/fits(_:)`` finds too
     /// little memory for its answer.
     ///
     /// - Returns: The outcome of each group, in their order.
@@ -126,7 +126,7 @@ extension TableStore {
         view: QueryExpression?,
         in table: Table
     ) async throws -> StoredRow? {
-        try await read(id, view: view, in: table, room: nil)
+        try await read(id, view: view, in: table, reservation: nil)
     }
 
     package func stored(_ name: String) async throws -> TableDefinition? { nil }
@@ -257,7 +257,7 @@ package struct ListRequest: Sendable {
     /// differs then.
     package var kept: KeptRendering?
     /// The memory reservation of the page, which grows with it; nil if the most that it may need is already reserved.
-    package var room: PageRoom?
+    package var reservation: PageReservation?
 
     package init() {}
 }

@@ -4,13 +4,13 @@ import Synchronization
 
 package final class ServerTraffic: Sendable {
     /// The memory for answers to single reads, and to endpoints.
-    package let answers: AnswerMemory
+    package let answers: ResponseMemory
     /// The memory for the answers to batches that read, which keep their first answers until the last ones are built.
-    package let batchReads: AnswerMemory
+    package let batchReads: ResponseMemory
     /// The memory for the answers to writes, and to batches that only write; they do not wait for reads.
-    package let writeAnswers: AnswerMemory
+    package let writeAnswers: ResponseMemory
     /// The memory for decompressed batches while they are processed.
-    package let codedBatches: AnswerMemory
+    package let codedBatches: ResponseMemory
     /// The bytes of all requests in progress, beyond those of a usual header.
     package let requestBytes = Counter()
     /// The tables that changed, for the event streams.
@@ -34,7 +34,7 @@ package final class ServerTraffic: Sendable {
     /// Requests that were rejected because of their tokens.
     package let tokensRefused = Counter()
     /// The callers of rejected requests.
-    package let refusals = RefusalNotes()
+    package let refusals = RejectionLog()
     /// The metrics of the database.
     package let store = StoreMetrics()
     /// How long the iterations of each event loop take.
@@ -53,11 +53,11 @@ package final class ServerTraffic: Sendable {
     package let logLinesLost: Counter
 
     package init(answersBytesMax: Int = 64 << 20, logLinesLost: Counter = Counter()) {
-        answers = AnswerMemory(bytesMax: answersBytesMax)
+        answers = ResponseMemory(bytesMax: answersBytesMax)
         let part = max(1, answersBytesMax / Self.besideAnswers)
-        batchReads = AnswerMemory(bytesMax: part)
-        writeAnswers = AnswerMemory(bytesMax: part)
-        codedBatches = AnswerMemory(bytesMax: part)
+        batchReads = ResponseMemory(bytesMax: part)
+        writeAnswers = ResponseMemory(bytesMax: part)
+        codedBatches = ResponseMemory(bytesMax: part)
         self.logLinesLost = logLinesLost
     }
 
@@ -66,7 +66,7 @@ package final class ServerTraffic: Sendable {
     private static let besideAnswers = 4
 
     /// All memory for answers.
-    package var memories: [AnswerMemory] { [answers, batchReads, writeAnswers] }
+    package var memories: [ResponseMemory] { [answers, batchReads, writeAnswers] }
 
     /// The bytes of all answers that are built and not yet taken.
     package var answersHeld: Int { memories.reduce(0) { $0 + $1.held } }

@@ -11,11 +11,11 @@ package struct AnswerBudget: Sendable {
     package let bytesMax: Int
     package private(set) var bytes: Int
     /// The reservation of the answers in the memory for all answers; nil if they are not counted.
-    let room: AnswerRoom?
+    let reservation: AnswerReservation?
 
-    package init(bytesMax: Int = .max, room: AnswerRoom? = nil) {
-        bytes = room?.settled ?? 0
-        self.room = room
+    package init(bytesMax: Int = .max, reservation: AnswerReservation? = nil) {
+        bytes = reservation?.settled ?? 0
+        self.reservation = reservation
         let sum = bytesMax.addingReportingOverflow(bytes)
         self.bytesMax = sum.overflow ? .max : sum.partialValue
     }
@@ -45,21 +45,21 @@ package struct AnswerBudget: Sendable {
     /// Rejects a write if the budget is used up, or after a write whose answer exceeded the memory.
     package func check() throws(ServerError) {
         if isSpent { throw .batchAnswersTooLarge(bytesMax) }
-        if room?.isLacking == true { throw .noRoomInBatch }
+        if reservation?.isLacking == true { throw .batchMemoryFull }
     }
 
     /// Returns whether there is memory for the row in the answer to a write.
     ///
     /// Call it before any part of the write is executed, because the result of an executed write has to be reported.
-    package func hasRoom(for outcome: WriteOutcome) -> Bool {
-        hasRoom(bytes: outcome.row?.json.count ?? 0)
+    package func fits(_ outcome: WriteOutcome) -> Bool {
+        fits(bytes: outcome.row?.json.count ?? 0)
     }
 
     /// Whether there is memory for one more answer.
-    func hasRoom(bytes count: Int) -> Bool {
-        guard let room else { return true }
+    func fits(bytes count: Int) -> Bool {
+        guard let reservation else { return true }
         let sum = bytes.addingReportingOverflow(count)
         let total = sum.overflow ? .max : sum.partialValue
-        return total <= AnswerMemory.smallBytes || room.take(total: total)
+        return total <= ResponseMemory.smallBytes || reservation.take(total: total)
     }
 }

@@ -76,7 +76,8 @@ package enum GroupOutcome: Sendable {
     var isLeft: Bool {
         switch self {
         case .refused(_, let outcome):
-            outcome.decision == .refused && outcome.refusal?.code == ServerError.noRoomInBatch.code
+            outcome.decision == .refused
+                && outcome.refusal?.code == ServerError.batchMemoryFull.code
         case .dependencyFailed, .notReached: true
         case .done, .failed: false
         }

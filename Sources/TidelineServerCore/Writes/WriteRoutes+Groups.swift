@@ -57,11 +57,12 @@ extension WriteRoutes {
         var outcomes: [GroupOutcome]
         do {
             outcomes = try await service.store.write(batch)
-            while let room = batch.budget.room, room.isLacking, room.mayWait,
+            while let reservation = batch.budget.reservation, reservation.isLacking,
+                reservation.mayWait,
                 outcomes.allSatisfy(\.isLeft)
             {
                 outcomes = []
-                try await room.wait()
+                try await reservation.wait()
                 outcomes = try await service.store.write(batch)
             }
         } catch {

@@ -34,9 +34,12 @@ struct WriteRoutes {
         id: String?
     ) async throws -> ServerResponse {
         let write = try await prepare(call, table: name, id: id)
-        let batch = AnswerRoom.ofBatch
-        let room = batch ?? AnswerRoom(in: service.settings.traffic.writeAnswers)
-        let outcomes = await perform([PreparedGroup([write])], budget: AnswerBudget(room: room))
+        let batch = AnswerReservation.ofBatch
+        let reservation = batch ?? AnswerReservation(in: service.settings.traffic.writeAnswers)
+        let outcomes = await perform(
+            [PreparedGroup([write])],
+            budget: AnswerBudget(reservation: reservation)
+        )
         var answer: ServerResponse
         switch outcomes.first {
         case .done(let writes)? where !writes.isEmpty: answer = try self.answer(write, writes[0])
@@ -44,7 +47,7 @@ struct WriteRoutes {
         case .failed(_, let error)?: throw error
         default: throw ServerError.notCommitted
         }
-        if batch == nil { answer.share = room.share }
+        if batch == nil { answer.share = reservation.share }
         return answer
     }
 

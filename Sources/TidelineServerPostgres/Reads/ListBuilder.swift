@@ -20,7 +20,7 @@ struct ListBuilder {
             opening: request.opening,
             rowsMax: request.rowsMax,
             bytesMax: request.bytesMax,
-            room: request.room
+            reservation: request.reservation
         )
     }
 

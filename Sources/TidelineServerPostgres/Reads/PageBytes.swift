@@ -8,16 +8,16 @@ struct PageBytes {
     private let opening: Int
     private let rowsMax: Int
     private let bytesMax: Int
-    private let room: PageRoom?
-    private var roomEnd: Int
+    private let reservation: PageReservation?
+    private var reservedBytes: Int
 
-    init(opening: [UInt8], rowsMax: Int, bytesMax: Int, room: PageRoom?) {
+    init(opening: [UInt8], rowsMax: Int, bytesMax: Int, reservation: PageReservation?) {
         bytes = opening
         self.opening = opening.count
         self.rowsMax = rowsMax
         self.bytesMax = bytesMax
-        self.room = room
-        roomEnd = room?.begin() ?? .max
+        self.reservation = reservation
+        reservedBytes = reservation?.begin() ?? .max
     }
 
     /// Adds a row; if the page is full, adds nothing and returns false.
@@ -30,7 +30,9 @@ struct PageBytes {
         }
         if comma == 1 { bytes.append(UInt8(ascii: ",")) }
         bytes += json
-        if let room, bytes.count > roomEnd { roomEnd = try room.more(for: bytes.count) }
+        if let reservation, bytes.count > reservedBytes {
+            reservedBytes = try reservation.more(for: bytes.count)
+        }
         rows += 1
         return true
     }

@@ -212,7 +212,7 @@ private struct ChangeBuilder {
             opening: request.opening,
             rowsMax: request.rowsMax,
             bytesMax: request.bytesMax,
-            room: request.room
+            reservation: request.reservation
         )
     }
 

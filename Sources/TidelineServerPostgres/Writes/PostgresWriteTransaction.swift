@@ -307,7 +307,7 @@ struct PostgresWriteTransaction: WriteTransaction {
         let stored = try image(operation.id, table)
         let operation = try withDefaults(operation, on: stored, in: table)
         let (stamp, plan) = try plan(operation, on: stored, in: table, now)
-        guard budget.hasRoom(for: plan.outcome) else { return .refused(.noRoomInBatch) }
+        guard budget.fits(plan.outcome) else { return .refused(.batchMemoryFull) }
         state.take(plan.change, stamp: stamp, of: table, now: now)
         let entry = AuditEntry(plan.change, by: operation, in: table.table, stamp: stamp)
         if let entry { state.audits.append(entry) }

@@ -84,7 +84,7 @@ struct ChangesRead {
         json.append(request.opening)
         var rows = 0
         var last: Int64?
-        var roomEnd = request.room?.begin() ?? .max
+        var reservedBytes = request.reservation?.begin() ?? .max
         /// The removed rows on the page, because a row may have left a view more than once.
         var told: Set<String> = []
         var hasWritten = try written.step()
@@ -117,8 +117,8 @@ struct ChangesRead {
                 return ChangePage(bytes: json.bytes, rows: rows, next: last, clock: clock)
             }
             if json.count > loopBytesMax { throw RowTooLargeForLoop() }
-            if let room = request.room, json.count > roomEnd {
-                roomEnd = try room.more(for: json.count)
+            if let reservation = request.reservation, json.count > reservedBytes {
+                reservedBytes = try reservation.more(for: json.count)
             }
             rows += 1
             last = min(stampOfWritten, stampOfLeft)

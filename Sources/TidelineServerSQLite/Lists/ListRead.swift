@@ -166,7 +166,7 @@ struct ListRead {
         var version: Int64?
         var last: Int64?
         var hasMore = false
-        var roomEnd = request.room?.begin() ?? .max
+        var reservedBytes = request.reservation?.begin() ?? .max
         var ends: [SQLValue] = []
         while try statement.step() {
             if made.window != nil {
@@ -189,8 +189,8 @@ struct ListRead {
                 break
             }
             if json.count > loopBytesMax { throw RowTooLargeForLoop() }
-            if let room = request.room, json.count > roomEnd {
-                roomEnd = try room.more(for: json.count)
+            if let reservation = request.reservation, json.count > reservedBytes {
+                reservedBytes = try reservation.more(for: json.count)
             }
             rows += 1
             if request.tie != nil { last = statement.integer(made.keyPlaces[0]) }

@@ -72,13 +72,13 @@ struct RowBytes: ~Copyable {
 
     /// A copy of the bytes, with spare capacity for the end of a page.
     var bytes: [UInt8] {
-        [UInt8](unsafeUninitializedCapacity: count + Self.roomForEnd) { target, written in
+        [UInt8](unsafeUninitializedCapacity: count + Self.bytesForEnd) { target, written in
             target.baseAddress?.initialize(from: base, count: count)
             written = count
         }
     }
 
-    private static let roomForEnd = 1024
+    private static let bytesForEnd = 1024
 
     /// Drops the bytes after the first `count` bytes.
     mutating func cut(to count: Int) {

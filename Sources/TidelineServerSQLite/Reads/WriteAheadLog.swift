@@ -1,4 +1,4 @@
-// WriteAheadLog: performs the steps of LogKeeper on a thread with its own connection.
+// WriteAheadLog: performs the steps of WALCheckpointer on a thread with its own connection.
 //
 // No commit waits for a checkpoint, except for its last pages before the log restarts.
 
@@ -10,7 +10,7 @@ import TidelineServerCore
 
 final class WriteAheadLog: Sendable {
     private struct State {
-        var keeper: LogKeeper
+        var keeper: WALCheckpointer
         /// The long reads that wait.
         var waiting: [DispatchSemaphore] = []
         /// Whether the thread waits for a signal.
@@ -53,7 +53,7 @@ final class WriteAheadLog: Sendable {
     ) throws {
         self.hasOwnWork = hasOwnWork
         let pageBytes = try database.integer("PRAGMA page_size") ?? 4096
-        let keeper = LogKeeper(bytesMax: bytesMax, pageBytes: Int(clamping: pageBytes))
+        let keeper = WALCheckpointer(bytesMax: bytesMax, pageBytes: Int(clamping: pageBytes))
         state = Mutex(State(keeper: keeper))
         self.log = log
         self.file = file
@@ -133,7 +133,7 @@ final class WriteAheadLog: Sendable {
 
     private func run(_ database: Database) {
         while true {
-            let step = state.withLock { state -> LogKeeper.Step? in
+            let step = state.withLock { state -> WALCheckpointer.Step? in
                 if state.isStopped { return nil }
                 let step = state.keeper.next()
                 state.isResting = step == .rest

@@ -151,7 +151,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
             case .plan(let plan) = planner.plan(operation, on: nil, stamp: stamp.value)
         {
             count(plan.outcome.row?.json.count ?? 0, table)
-            guard budget.hasRoom(for: plan.outcome) else { return .refused(.noRoomInBatch) }
+            guard budget.fits(plan.outcome) else { return .refused(.batchMemoryFull) }
             if try execute(plan.change, stamp, table) {
                 try audit(plan.change, operation, stamp, table)
                 return plan.outcome
@@ -168,7 +168,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
             throw SQLiteError.unexpected("a write could not be planned")
         }
         count(plan.outcome.row?.json.count ?? 0, table)
-        guard budget.hasRoom(for: plan.outcome) else { return .refused(.noRoomInBatch) }
+        guard budget.fits(plan.outcome) else { return .refused(.batchMemoryFull) }
         guard try execute(plan.change, stamp, table) else {
             throw SQLiteError.unexpected("a planned write could not be done")
         }

@@ -42,7 +42,7 @@ extension TableStoreConformance {
         Check("writes are not executed from the first without memory for its response") { probe in
             let text = String(repeating: "x", count: 2000)
             try await probe.insert("small")
-            let memory = AnswerMemory(bytesMax: 100_000)
+            let memory = ResponseMemory(bytesMax: 100_000)
             let others = memory.count(1 << 30)
             var batch = WriteBatch(
                 [
@@ -52,7 +52,7 @@ extension TableStoreConformance {
                 ]
                 .map { probe.group($0) }
             )
-            batch.budget = AnswerBudget(room: AnswerRoom(in: memory))
+            batch.budget = AnswerBudget(reservation: AnswerReservation(in: memory))
             let outcomes = try await probe.store.write(batch)
             try probe.expect(outcomes.count, 3, "the number of outcomes")
             guard case .done = outcomes[0], case .refused(_, let group) = outcomes[1],
@@ -60,12 +60,12 @@ extension TableStoreConformance {
             else { throw Failure(check: probe.check, detail: "the outcomes are different") }
             for outcome in [group, last] {
                 let code = outcome.refusal?.code
-                try probe.expect(code, ServerError.noRoomInBatch.code, "the code")
+                try probe.expect(code, ServerError.batchMemoryFull.code, "the code")
             }
             try probe.expect(try await probe.ids(), ["a", "small"], "the rows")
             others.resize(to: 0)
             batch.groups.removeFirst()
-            batch.budget = AnswerBudget(room: AnswerRoom(in: memory))
+            batch.budget = AnswerBudget(reservation: AnswerReservation(in: memory))
             let done = try await probe.store.write(batch).map(Probe.word)
             try probe.expect(done, ["done", "done"], "the outcomes with enough memory")
         },

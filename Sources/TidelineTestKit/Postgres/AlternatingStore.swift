@@ -56,9 +56,9 @@ package final class AlternatingStore: TableStore {
         _ id: String,
         view: QueryExpression?,
         in table: Table,
-        room: RowRoom?
+        reservation: RowReservation?
     ) async throws -> StoredRow? {
-        try await next.read(id, view: view, in: table, room: room)
+        try await next.read(id, view: view, in: table, reservation: reservation)
     }
 
     package func image(

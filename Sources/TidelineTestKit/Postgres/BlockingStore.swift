@@ -62,9 +62,9 @@ package final class BlockingStore: TableStore {
         _ id: String,
         view: QueryExpression?,
         in table: Table,
-        room: RowRoom?
+        reservation: RowReservation?
     ) async throws -> StoredRow? {
-        try wait { try await $0.read(id, view: view, in: table, room: room) }
+        try wait { try await $0.read(id, view: view, in: table, reservation: reservation) }
     }
 
     package func image(

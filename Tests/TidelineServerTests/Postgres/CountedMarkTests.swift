@@ -72,7 +72,7 @@ struct CountedMarkTests {
         try PostgresConnection(PostgresAddress(url)).execute(
             """
             CREATE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                RAISE EXCEPTION 'no room' USING ERRCODE = '53100';
+                RAISE EXCEPTION 'no reservation' USING ERRCODE = '53100';
             END $$;
             CREATE TRIGGER fill BEFORE INSERT OR UPDATE ON tideline.clocks
             FOR EACH ROW EXECUTE FUNCTION fill()

@@ -61,9 +61,9 @@ final class RelayedStore: TableStore {
         _ id: String,
         view: QueryExpression?,
         in table: Table,
-        room: RowRoom?
+        reservation: RowReservation?
     ) async throws -> StoredRow? {
-        try await store.read(id, view: view, in: table, room: room)
+        try await store.read(id, view: view, in: table, reservation: reservation)
     }
 
     func image(_ id: String, view: QueryExpression?, in table: Table) async throws -> RowImage? {

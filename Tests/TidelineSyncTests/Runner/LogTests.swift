@@ -13,8 +13,10 @@ import TidelineTestKit
         func token(refreshing: Bool) async throws -> String { "token-of-anna" }
     }
 
-    private func client(_ transport: ScriptedTransport, _ log: RecordingLog) async throws -> SyncClient
-    {
+    private func client(
+        _ transport: ScriptedTransport,
+        _ log: RecordingLog
+    ) async throws -> SyncClient {
         let client = SyncClient(
             endpoint: Device.endpoint,
             transport: transport,

@@ -8,7 +8,7 @@ import TidelineServerSQLite
 @Suite struct WALCheckpointTests {
     /// 300 pages of 1000 bytes: copied from 100 on, long reads wait from 150 on.
     private final class Keeper {
-        private var keeper = LogKeeper(bytesMax: 300_000, pageBytes: 976)
+        private var keeper = WALCheckpointer(bytesMax: 300_000, pageBytes: 976)
 
         init(pages: Int) { committed(pages: pages) }
 
@@ -20,7 +20,7 @@ import TidelineServerSQLite
         func committed(pages: Int) { keeper.committed(pages: pages) }
         func longReadBegins() -> Bool { keeper.longReadBegins() }
         func longReadEnded() { keeper.longReadEnded() }
-        func next() -> LogKeeper.Step { keeper.next() }
+        func next() -> WALCheckpointer.Step { keeper.next() }
         func restarted(_ isDone: Bool) { keeper.restarted(isDone) }
     }
 

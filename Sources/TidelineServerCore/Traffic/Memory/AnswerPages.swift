@@ -10,55 +10,55 @@ struct AnswerPages {
     func makePage<Page>(
         of rows: Int,
         in table: Table,
-        _ read: (PageRoom?) async throws -> Page
+        _ read: (PageReservation?) async throws -> Page
     ) async throws -> (page: Page, share: AnswerShare?) {
         let limits = service.settings.limits
-        let batch = AnswerRoom.ofBatch
-        let answer = batch ?? AnswerRoom(in: service.settings.traffic.answers)
-        let room = PageRoom(
+        let batch = AnswerReservation.ofBatch
+        let answer = batch ?? AnswerReservation(in: service.settings.traffic.answers)
+        let reservation = PageReservation(
             in: answer,
             likelyBytes: table.pageSize.likelyBytes(ofRows: rows)
                 ?? PageSize.product(rows, limits.rowBytes),
             bytesMax: limits.pageBytes
         )
         do {
-            return (try await read(room), batch == nil ? answer.share : nil)
-        } catch is PageRoom.Lacking {
-            guard answer.mayWait else { throw ServerError.noRoomInBatch }
-            try await room.wait()
-            return (try await read(room), batch == nil ? answer.share : nil)
+            return (try await read(reservation), batch == nil ? answer.share : nil)
+        } catch is PageReservation.Lacking {
+            guard answer.mayWait else { throw ServerError.batchMemoryFull }
+            try await reservation.wait()
+            return (try await read(reservation), batch == nil ? answer.share : nil)
         }
     }
 
     /// Reads a row and builds its answer, with its share of the memory for answers if it is large.
     ///
     /// - Parameters:
-    ///   - read: Reads the row; ``RowRoom/Lacking`` from it is waited for.
+    ///   - read: Reads the row; ``RowReservation/Lacking`` from it is waited for.
     ///   - make: Builds the answer. For a row that exceeds the memory, it gets the state and no bytes: an
     ///     answer without a row does not wait.
     /// - Returns: The answer, with its share if it is large.
-    /// - Throws: The errors of both, and ``ServerError/noRoomInBatch``.
+    /// - Throws: The errors of both, and ``ServerError/batchMemoryFull``.
     func makeRowAnswer(
-        _ read: (RowRoom) async throws -> StoredRow?,
+        _ read: (RowReservation) async throws -> StoredRow?,
         _ make: (StoredRow?) throws -> ServerResponse
     ) async throws -> ServerResponse {
-        let batch = AnswerRoom.ofBatch
-        let room = batch ?? AnswerRoom(in: service.settings.traffic.answers)
+        let batch = AnswerReservation.ofBatch
+        let reservation = batch ?? AnswerReservation(in: service.settings.traffic.answers)
         while true {
             do {
-                var answer = try make(try await read(RowRoom(in: room)))
+                var answer = try make(try await read(RowReservation(in: reservation)))
                 let bytes = answer.body.count
                 // As JSON it may be larger than it is stored.
-                if bytes <= AnswerMemory.smallBytes || room.take(beside: bytes) {
-                    if batch == nil { answer.share = room.share }
+                if bytes <= ResponseMemory.smallBytes || reservation.take(beside: bytes) {
+                    if batch == nil { answer.share = reservation.share }
                     return answer
                 }
-            } catch let lacking as RowRoom.Lacking {
+            } catch let lacking as RowReservation.Lacking {
                 let answer = try make(StoredRow(json: [], state: lacking.state))
                 if answer.status == 304 { return answer }
             }
-            guard room.mayWait else { throw ServerError.noRoomInBatch }
-            try await room.wait()
+            guard reservation.mayWait else { throw ServerError.batchMemoryFull }
+            try await reservation.wait()
         }
     }
 }

@@ -1,4 +1,4 @@
-// AnswerMemory: the bytes of all answers that are built and not yet taken by their callers.
+// ResponseMemory: the bytes of all answers that are built and not yet taken by their callers.
 //
 // An answer counts from the moment its building begins until the system has its last byte, on all event loops
 // together. If too little memory is left, the building of a large answer waits. No caller is rejected because others
@@ -9,7 +9,7 @@
 
 import Synchronization
 
-package final class AnswerMemory: Sendable {
+package final class ResponseMemory: Sendable {
     /// Smaller answers do not wait for memory: there is at most one for each connection, and the system takes it at
     /// once.
     package static let smallBytes = 64 << 10
@@ -53,10 +53,10 @@ package final class AnswerMemory: Sendable {
 
     /// Waits until there is memory for an answer of about this many bytes, and reserves it.
     ///
-    /// - Throws: ``ServerError/noRoomForAnswers`` if too many requests wait, and `CancellationError` if the caller's
+    /// - Throws: ``ServerError/answerMemoryFull`` if too many requests wait, and `CancellationError` if the caller's
     ///   time is over.
-    package func room(for bytes: Int) async throws -> AnswerShare {
-        if let share = roomNow(for: bytes) { return share }
+    package func reserve(_ bytes: Int) async throws -> AnswerShare {
+        if let share = reserveNow(bytes) { return share }
         let id = state.withLock { state in
             state.nextID += 1
             return state.nextID
@@ -76,7 +76,7 @@ package final class AnswerMemory: Sendable {
         }
         if let share { return share }
         try Task.checkCancellation()
-        throw ServerError.noRoomForAnswers
+        throw ServerError.answerMemoryFull
     }
 
     private func enqueue(_ waiter: Waiter) {
@@ -96,13 +96,13 @@ package final class AnswerMemory: Sendable {
     /// Reserves memory for an answer that is already built, if enough is free.
     ///
     /// An answer that is larger than the limit is accepted if no other one is reserved.
-    package func roomNow(for bytes: Int) -> AnswerShare? {
-        let hasRoom = state.withLock { state in
+    package func reserveNow(_ bytes: Int) -> AnswerShare? {
+        let isReserved = state.withLock { state in
             guard state.waiters.isEmpty, fits(bytes, state) else { return false }
             state.held += bytes
             return true
         }
-        return hasRoom ? AnswerShare(self, bytes) : nil
+        return isReserved ? AnswerShare(self, bytes) : nil
     }
 
     /// Reserves the bytes even if they exceed the limit.
@@ -149,10 +149,10 @@ package final class AnswerMemory: Sendable {
 
 /// A share of the memory for answers, which is returned with its last reference.
 package final class AnswerShare: Sendable {
-    package let memory: AnswerMemory
+    package let memory: ResponseMemory
     private let bytes: Atomic<Int>
 
-    fileprivate init(_ memory: AnswerMemory, _ bytes: Int) {
+    fileprivate init(_ memory: ResponseMemory, _ bytes: Int) {
         self.memory = memory
         self.bytes = Atomic(bytes)
     }

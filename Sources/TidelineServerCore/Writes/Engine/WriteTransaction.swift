@@ -108,7 +108,7 @@ extension WriteTransaction {
                 outcome = LedgerRules.outcome(outcome, stateOfRow, row: row)
             }
             count(outcome.row?.json.count ?? 0, table)
-            return budget.hasRoom(for: outcome) ? outcome : .refused(.noRoomInBatch)
+            return budget.fits(outcome) ? outcome : .refused(.batchMemoryFull)
         case .other: return .refused(.anotherRequest)
         case .forgotten: return .refused(.forgottenRequest)
         case .ahead: return .refused(.requestFromTheFuture)

@@ -1,4 +1,4 @@
-// LogKeeper: the schedule for WAL checkpoints, and for the reads that wait for them.
+// WALCheckpointer: the schedule for WAL checkpoints, and for the reads that wait for them.
 //
 // Pure: its input is pages and reads, and its output one step. SQLite restarts a log that is completely copied to the
 // database, but only while no connection reads from the log. With reads that always overlap, the log would grow
@@ -10,7 +10,7 @@
 //
 // Brief reads end soon, so restarts wait for them.
 
-package struct LogKeeper: Sendable {
+package struct WALCheckpointer: Sendable {
     package enum Step: Hashable, Sendable {
         /// Nothing, until a commit or the end of a read.
         case rest

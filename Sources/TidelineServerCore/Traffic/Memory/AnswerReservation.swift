@@ -1,4 +1,4 @@
-// AnswerRoom: the memory reservation for the answer to one request while it is built.
+// AnswerReservation: the memory reservation for the answer to one request while it is built.
 //
 // A batch has one reservation for all its answers, a single write one for its row. A request that keeps memory while
 // it waits for more could wait forever. So only a request without a reservation waits, and a batch that has built
@@ -6,7 +6,7 @@
 
 import Synchronization
 
-package final class AnswerRoom: Sendable {
+package final class AnswerReservation: Sendable {
     private struct State {
         /// The bytes of the finished answers.
         var settled = 0
@@ -26,13 +26,13 @@ package final class AnswerRoom: Sendable {
         }
     }
 
-    private let memory: AnswerMemory
+    private let memory: ResponseMemory
     private let state = Mutex(State())
 
     /// The reservation of the batch whose requests are being answered.
-    @TaskLocal static var ofBatch: AnswerRoom?
+    @TaskLocal static var ofBatch: AnswerReservation?
 
-    package init(in memory: AnswerMemory) {
+    package init(in memory: ResponseMemory) {
         self.memory = memory
     }
 
@@ -46,7 +46,7 @@ package final class AnswerRoom: Sendable {
     package var isLacking: Bool { state.withLock { $0.isLacking } }
 
     /// Whether the request may wait for memory: its finished answers, if any, are small.
-    var mayWait: Bool { state.withLock { $0.settled <= AnswerMemory.smallBytes } }
+    var mayWait: Bool { state.withLock { $0.settled <= ResponseMemory.smallBytes } }
 
     /// Reserves memory for all answers together, if enough is free.
     package func take(total: Int) -> Bool { state.withLock { take(total, &$0) } }
@@ -66,7 +66,7 @@ package final class AnswerRoom: Sendable {
                 state.held = total
                 return true
             }
-        } else if let share = memory.roomNow(for: total) {
+        } else if let share = memory.reserveNow(total) {
             state.share = share
             state.held = total
             return true
@@ -94,7 +94,7 @@ package final class AnswerRoom: Sendable {
             if let share = state.share {
                 share.resize(to: needed)
                 state.held = needed
-            } else if needed > AnswerMemory.smallBytes {
+            } else if needed > ResponseMemory.smallBytes {
                 state.share = memory.count(needed)
                 state.held = needed
             }
@@ -106,7 +106,7 @@ package final class AnswerRoom: Sendable {
 
     /// Waits for the missing memory, and keeps no reservation in the meantime.
     ///
-    /// - Throws: The errors of ``AnswerMemory/room(for:)``.
+    /// - Throws: The errors of ``ResponseMemory/reserve(_:)``.
     func wait() async throws {
         let wanted = state.withLock { state in
             state.giveBack()
@@ -122,7 +122,7 @@ package final class AnswerRoom: Sendable {
     }
 
     private func wait(for bytes: Int) async throws {
-        let share = try await memory.room(for: bytes)
+        let share = try await memory.reserve(bytes)
         state.withLock { state in
             state.share = share
             state.held = bytes

@@ -1,9 +1,9 @@
-// RefusalNotes: counts the rejected requests of each caller, for one log line a minute and kind.
+// RejectionLog: counts the rejected requests of each caller, for one log line a minute and kind.
 
 import Synchronization
 
 /// Counts rejected requests by caller, and decides when a log line is due.
-package final class RefusalNotes: Sendable {
+package final class RejectionLog: Sendable {
     /// The reason for a rejection.
     package enum Kind: Hashable, Sendable, CaseIterable {
         case tokens

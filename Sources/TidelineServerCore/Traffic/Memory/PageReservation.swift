@@ -1,4 +1,4 @@
-// PageRoom: the memory reservation for a page while it is built.
+// PageReservation: the memory reservation for a page while it is built.
 //
 // A query may run long and find no rows. So a page reserves memory only when it has rows, and queries without rows do
 // not delay others. If there is too little memory at that moment, the page is discarded, waits without a reader, and
@@ -6,12 +6,12 @@
 
 import Synchronization
 
-package final class PageRoom: Sendable {
+package final class PageReservation: Sendable {
     /// The error for too little memory; the page is built from the start when there is enough.
     package struct Lacking: Error {}
 
     /// How many bytes a page may have before it reserves memory: with its end and its links it is a small answer.
-    private static let freeBytes = AnswerMemory.smallBytes / 2
+    private static let freeBytes = ResponseMemory.smallBytes / 2
 
     private struct State {
         var isTaken = false
@@ -21,14 +21,14 @@ package final class PageRoom: Sendable {
     }
 
     /// The reservation of the answer that consists of the page or contains it.
-    private let room: AnswerRoom
+    private let reservation: AnswerReservation
     private let likelyBytes: Int
     private let bytesMax: Int
     private let state = Mutex(State())
 
     /// Creates a reservation for a page of likely this many bytes.
-    init(in room: AnswerRoom, likelyBytes: Int, bytesMax: Int) {
-        self.room = room
+    init(in reservation: AnswerReservation, likelyBytes: Int, bytesMax: Int) {
+        self.reservation = reservation
         self.likelyBytes = min(likelyBytes, bytesMax)
         self.bytesMax = bytesMax
     }
@@ -42,7 +42,7 @@ package final class PageRoom: Sendable {
         state.withLock { state in
             if state.isWaitedFor { return state.wanted }
             state.isTaken = false
-            room.giveBackRest()
+            reservation.giveBackRest()
             return Self.freeBytes
         }
     }
@@ -55,11 +55,11 @@ package final class PageRoom: Sendable {
         try state.withLock { state in
             if state.isTaken || state.isWaitedFor {
                 // The page is larger than was likely; few pages are built at a time.
-                room.count(beside: max(bytesMax, bytes))
+                reservation.count(beside: max(bytesMax, bytes))
                 return .max
             }
             state.wanted = max(likelyBytes, bytes)
-            guard room.take(beside: state.wanted) else { throw Lacking() }
+            guard reservation.take(beside: state.wanted) else { throw Lacking() }
             state.isTaken = true
             return state.wanted
         }
@@ -67,7 +67,7 @@ package final class PageRoom: Sendable {
 
     /// Waits for the missing memory.
     func wait() async throws {
-        try await room.wait()
+        try await reservation.wait()
         state.withLock { $0.isWaitedFor = true }
     }
 }
