@@ -284,9 +284,16 @@ let package = Package(
     swiftLanguageModes: [.v6]
 )
 
-// The client with its test kit and their tests, which can be built on a Mac: the server needs Linux (epoll).
+// The server needs Linux (epoll): elsewhere the package is the client with its test kit and their tests.
+#if os(Linux)
 // The Swift Package Index sets SPI_BUILD, and its image has no libpq.
-if ["TIDELINE_ONLY_CLIENT", "SPI_BUILD"].contains(where: { Context.environment[$0] != nil }) {
+let hasServer =
+    Context.environment["TIDELINE_ONLY_CLIENT"] == nil && Context.environment["SPI_BUILD"] == nil
+#else
+let hasServer = false
+#endif
+
+if !hasServer {
     let ofClient: Set<String> = [
         "CSQLite", "CSQLCipher", "CCurl", "CZlib", "TidelineCore", "TidelineSQLite", "Tideline",
         "TidelineServerCore", "TidelineServerSQLite", "TidelineTestKit", "TodoAppModel", "todo",

@@ -161,11 +161,11 @@ final class PostgresWriteSession: WriteSession {
             locks.remember(entry.locks, of: entry.batch, at: now)
         }
         let end = start &+ UInt64(times.lock) * 1_000_000
-        var reservation = limits.writeQueue - locks.blocked.writes
+        var slots = limits.writeQueue - locks.blocked.writes
         for (entry, isOver) in zip(waiting, isOver) {
-            reservation -= entry.batch.count
+            slots -= entry.batch.count
             // Its time is over, the queue is full, or it needs a lock that one transaction holds for long.
-            if isOver || reservation < 0 || entry.locks.contains(where: locks.refuses) {
+            if isOver || slots < 0 || entry.locks.contains(where: locks.refuses) {
                 outcomes[entry.index] = entry.batch.batch.failed(ServerError.writesWait)
             } else {
                 locks.blocked.add(entry.batch, for: entry.locks, now: now, until: end)
