@@ -26,6 +26,11 @@ struct PostgresWriteTransaction: WriteTransaction {
     var blocked: [Int: Set<ContendedLock>] = [:]
     var grown: Table?
     private var isWritten = false
+    /// How many groups were undone because a statement waited too long for a lock, such as that of the row that a
+    /// foreign key refers to.
+    private var lockTimeouts = 0
+    /// With so many of them, the other groups of the transaction are rejected without waiting.
+    private static let lockTimeoutsMax = 5
     /// The keys that were answered from the ledger.
     private var repeated: Set<LedgerKey> = []
     var budget = AnswerBudget()
@@ -117,6 +122,9 @@ struct PostgresWriteTransaction: WriteTransaction {
         statements.append(LedgerKey.read(Array(names)))
         statements.append(LedgerKey.readHorizons(Set(names.map(\.caller))))
         statements += parts.map { WriteStatements.read($0.ids, of: $0.table) }
+        // For the locks that the writes themselves need, such as those of foreign keys.
+        let writeLock = isApart ? times.briefLock : times.contendedLock
+        statements.append(WriteStatements.timeouts(lock: writeLock, statement: times.statement))
         let results: [PostgresResult]
         do {
             results = try connection.pipeline(statements)
@@ -158,6 +166,7 @@ struct PostgresWriteTransaction: WriteTransaction {
                 return .failed(at: nil, Self.refusal(error) ?? error)
             }
         }
+        if lockTimeouts >= Self.lockTimeoutsMax { return .failed(at: nil, ServerError.writesWait) }
         try flush()
         if grows { state.forgetRows() }
         let before = state
@@ -181,11 +190,12 @@ struct PostgresWriteTransaction: WriteTransaction {
         } catch let error as PostgresError {
             // An error that ends the whole transaction is not the outcome of one group.
             if error.isConnectionLost || connection.isBroken || connection.fault != nil
-                || error.isTransient || error.isLockTimeout && !grows
-                || error.isUniqueViolation && isApart == false
+                || error.isTransient
+                || !isApart && (error.isUniqueViolation || error.isLockTimeout && !grows)
             {
                 throw error
             }
+            if error.isLockTimeout { lockTimeouts += 1 }
             try undo(to: before)
             return .failed(at: nil, PostgresRefusal.ofWrite(try withColumns(error)))
         }

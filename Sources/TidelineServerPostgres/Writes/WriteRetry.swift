@@ -13,7 +13,7 @@ struct WriteRetry {
         case refuse(any Error)
     }
 
-    /// Whether each group has a savepoint, because one of them failed.
+    /// Whether each group has a savepoint, because one of them failed or waited too long for a lock.
     private(set) var isApart = false
     /// Whether rows that other transactions have locked are skipped.
     private(set) var skipsLocked: Bool
@@ -50,6 +50,11 @@ struct WriteRetry {
             tries += 1
             if tries < Self.triesMax { return .again(after: 0.002 * Double(tries * tries)) }
             if error.isTransient { return .refuse(ServerError.notCommitted) }
+        }
+        if error.isLockTimeout, !isApart {
+            // Only the groups that need the lock are rejected.
+            isApart = true
+            return .again(after: 0)
         }
         let refusal = PostgresRefusal.ofWrite(error)
         // A trigger may name a table or a column that does not exist.

@@ -120,6 +120,40 @@ struct OperatorTriggerTests {
         #expect(count == 20)
     }
 
+    /// Another transaction holds the row that a foreign key refers to: only the writes that refer to it are rejected.
+    @Test func aHeldForeignKeyRejectsNoOtherWrite() async throws {
+        let shared = try await SharedDatabase()
+        try shared.psql.execute(
+            """
+            CREATE TABLE allowed (word text COLLATE "C" PRIMARY KEY);
+            INSERT INTO allowed VALUES ('free'), ('held');
+            ALTER TABLE "TodoItem" ADD FOREIGN KEY ("text") REFERENCES allowed
+            """
+        )
+        let holder = try PostgresConnection(PostgresAddress(shared.url))
+        try holder.execute("BEGIN; SELECT 1 FROM allowed WHERE word = 'held' FOR UPDATE")
+        let statuses = await withTaskGroup(of: (String, Int).self) { group in
+            for number in 0..<30 {
+                group.addTask {
+                    let word = number % 10 == 3 ? "held" : "free"
+                    let body = "{\"id\":\"r\(number)\",\"text\":\"\(word)\"}"
+                    let answer = await shared.doors[0].send("POST", "/tables/TodoItem", body)
+                    #expect(answer.status == 201 || answer.headers["Retry-After"] != nil)
+                    return (word, answer.status)
+                }
+            }
+            return await group.reduce(into: [:]) { $0[$1.0, default: []].append($1.1) }
+        }
+        #expect(Set(statuses["free"] ?? []) == [201])
+        #expect(Set(statuses["held"] ?? []) == [503])
+        try holder.execute("COMMIT")
+        let count = try shared.psql.run("SELECT count(*) FROM \"TodoItem\"").integer(0, 0)
+        #expect(count == 27)
+        let answer = await shared.doors[0]
+            .send("POST", "/tables/TodoItem", #"{"id":"r3","text":"held"}"#)
+        #expect(answer.status == 201)
+    }
+
     /// A row that a trigger or a rule suppresses was not written, and is not reported as written.
     @Test(arguments: ["trigger", "rule"])
     func aSuppressedWriteIsRejected(by kind: String) async throws {
