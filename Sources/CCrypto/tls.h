@@ -15,10 +15,6 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
-#ifndef MSG_NOSIGNAL
-#define MSG_NOSIGNAL 0
-#endif
-
 // MARK: - Bytes of a socket
 
 /// A socket, and how often it may be read before others have their turn.

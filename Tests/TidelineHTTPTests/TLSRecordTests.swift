@@ -9,12 +9,15 @@ import TidelineServerCore
 import TidelineTLS
 
 @Suite(.timeLimit(.minutes(10))) struct TLSRecordTests {
+    /// `MSG_NOSIGNAL`, which the compiler does not always find if CCrypto is imported, too.
+    private static let noSignal: Int32 = 0x4000
+
     /// Sends all bytes, or as many as the peer accepts.
     private static func send(_ bytes: [UInt8], on socket: Int32) {
         var rest = bytes[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes {
-                Foundation.send(socket, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+                Glibc.send(socket, $0.baseAddress, $0.count, Self.noSignal)
             }
             guard count > 0 else { return }
             rest = rest.dropFirst(count)
