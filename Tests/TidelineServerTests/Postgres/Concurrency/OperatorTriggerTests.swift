@@ -132,12 +132,13 @@ struct OperatorTriggerTests {
         )
         let holder = try PostgresConnection(PostgresAddress(shared.url))
         try holder.execute("BEGIN; SELECT 1 FROM allowed WHERE word = 'held' FOR UPDATE")
+        let doors = shared.doors
         let statuses = await withTaskGroup(of: (String, Int).self) { group in
             for number in 0..<30 {
                 group.addTask {
                     let word = number % 10 == 3 ? "held" : "free"
                     let body = "{\"id\":\"r\(number)\",\"text\":\"\(word)\"}"
-                    let answer = await shared.doors[0].send("POST", "/tables/TodoItem", body)
+                    let answer = await doors[0].send("POST", "/tables/TodoItem", body)
                     #expect(answer.status == 201 || answer.headers["Retry-After"] != nil)
                     return (word, answer.status)
                 }
