@@ -135,7 +135,9 @@ final class ServerRecorder: Sendable {
             return
         }
         let before = state.items[after.id]
+        // A replayed answer shows a state that the row had, or still has.
         if let before, after.version.isOlder(than: before.version) { return }
+        if let before, !after.version.isEmpty, after.version == before.version { return }
         if let gone = state.gone[after.id], !gone.isOlder(than: after.version) { return }
         state.items[after.id] = after
         let insists = state.insisted[author.name]?.remove(after.id) != nil
