@@ -13,7 +13,7 @@ TEST_LIMIT ?= 2700
 # Whether `make test` runs all tests: also lock contention, process kills, all combinations of databases, and many more
 # seeds. CI sets it.
 ALL ?=
-ifeq ($(ALL),yes)
+ifneq ($(ALL),)
 export TIDELINE_TESTS := all
 endif
 
@@ -21,7 +21,7 @@ endif
 # thread sanitizer.
 CHECK_LIMIT ?= 4200
 
-# The same of `make protocol`, with a build of everything.
+# The limit for `make protocol`, including the build.
 PROTOCOL_LIMIT ?= 1800
 
 # The seeds of `make simulation`: a count, or the first seed and a count.
@@ -64,7 +64,7 @@ help:
 	@echo 'make run         build the server and start it on tideline.db (ARGS=... is passed on)'
 	@echo 'make test        build and run the tests; with the slow ones: ALL=yes'
 	@echo 'make check       format, imports, warnings as errors, rules, documentation, Apple branches, allocations, dashboard, thread sanitizer'
-	@echo 'make nightly     address sanitizer, 30,000 simulations, SQLCipher, PostgreSQL 18, failover, chaos'
+	@echo 'make nightly     both sanitizers, 30,000 simulations, SQLCipher, PostgreSQL 18, failover, chaos'
 	@echo 'make cipher      the tests of stores on SQLCipher: encrypted files, and an old SQLite'
 	@echo 'make protocol    transcripts and cases of all routes on PostgreSQL; make test runs them on SQLite'
 	@echo 'make allocations allocations of each operation (ARGS=--record writes the thresholds; ARGS="--stacks create")'

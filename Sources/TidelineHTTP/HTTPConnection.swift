@@ -73,13 +73,13 @@ final class HTTPConnection: @unchecked Sendable {
         var current: ContinuousClock.Instant
         /// The deadline for the complete request, and later for sending the complete answer.
         var whole: ContinuousClock.Instant
-        /// Whether they count for a request that has begun.
+        /// Whether the deadlines apply to a request that has begun.
         var areOfRequest = true
         /// When the connection last became idle.
         var idleSince: ContinuousClock.Instant
     }
 
-    /// The bytes that arrive.
+    /// The state of reading from the socket.
     struct Input {
         /// Whether the loop continues with the connection without an event of its socket.
         var isPostponed = false
@@ -87,7 +87,7 @@ final class HTTPConnection: @unchecked Sendable {
         var mayRead = false
         /// Whether the peer has sent its last byte, which a short read does not reveal.
         var isEnding = false
-        /// Whether the server has tested if a peer that has sent its last byte still reads.
+        /// Whether the server has probed a peer that closed its sending side.
         var wasAsked = false
         /// Bytes that were read together with a request; those from `unreadStart` on come after it.
         var unread: [UInt8] = []
@@ -105,7 +105,7 @@ final class HTTPConnection: @unchecked Sendable {
         var turn: UInt64 = 0
     }
 
-    /// What the connection takes of the limits for each caller.
+    /// The connection's share of the limits for each caller.
     struct Counts {
         /// The address that the connection counts for; empty for a trusted proxy.
         var address = ""
@@ -147,12 +147,12 @@ final class HTTPConnection: @unchecked Sendable {
     /// Why requests on the connection are rejected, except health checks.
     var excess: Excess?
     var output: Output?
-    /// Nil unless events are streamed.
+    /// The event stream; nil for any other response.
     var stream: Stream?
     /// Whether the connection ends with this answer.
     var isLast = false
 
-    /// The number of bytes of the answer that the system has not taken.
+    /// The number of bytes of the answer that are not yet written to the socket.
     var bytesLeft: Int { output?.left ?? 0 }
 
     init(

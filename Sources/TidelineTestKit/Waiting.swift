@@ -25,7 +25,9 @@ package func until(
     }
 }
 
-/// Waits on a thread of its own until a condition holds.
+/// Blocks the calling thread until a condition holds.
+///
+/// Do not call it on a thread of the concurrency pool.
 ///
 /// - Throws: ``WaitTooLong`` if it does not hold within the limit.
 package func blockingUntil(

@@ -21,6 +21,9 @@ final class PostgresWriteSession: WriteSession {
     private let metrics: StoreMetrics
     private var ledger: LedgerBound
     private var locks = ContendedLocks()
+    /// Until when the statements of a group wait only briefly for locks, because a write has waited for long.
+    private var groupLocksUntil: UInt64 = 0
+    private static let groupLocksTime = Duration.seconds(5)
 
     // The start of the current commit.
     private var start: UInt64 = 0
@@ -64,7 +67,12 @@ final class PostgresWriteSession: WriteSession {
 
     func begin() {
         let skipsLocked = locks.isAny(at: Uptime.now())
-        begin(WriteRetry(skipsLocked: skipsLocked, without: skipsLocked ? locks.tables : []), times)
+        let retry = WriteRetry(
+            skipsLocked: skipsLocked,
+            without: skipsLocked ? locks.tables : [],
+            limitsGroupLocks: Uptime.now() < groupLocksUntil
+        )
+        begin(retry, times)
     }
 
     private func begin(_ retry: WriteRetry, _ times: WriteTimes) {
@@ -83,7 +91,8 @@ final class PostgresWriteSession: WriteSession {
             limits: limits,
             times: commitTimes,
             now: now,
-            isApart: retry.isApart
+            isApart: retry.isApart,
+            limitsGroupLocks: retry.limitsGroupLocks
         )
         let lockedTables = batches.map { $0.clocks.intersection(retry.lockedTables) }
         let free = zip(batches, lockedTables).filter { $1.isEmpty }.map { $0.0 }
@@ -99,9 +108,26 @@ final class PostgresWriteSession: WriteSession {
         }
         try body(&round)
         blocked = round.blocked
+        if round.lockTimeouts > 0 { limitGroupLocks() }
         let moved = try round.commit()
         if round.chargedBytes > 0 { boundLedger(round.chargedBytes) }
         return moved
+    }
+
+    /// Lets groups wait only briefly for locks from now on, so that a lock that one group needs does not delay the
+    /// others with each transaction.
+    private func limitGroupLocks() {
+        let now = Uptime.now()
+        if groupLocksUntil <= now {
+            log.write(
+                .warning,
+                """
+                writes wait for locks of another program, such as those of the rows that foreign keys refer to: \
+                those that do not get them soon are answered with 503
+                """
+            )
+        }
+        groupLocksUntil = Uptime.after(Self.groupLocksTime)
     }
 
     /// Drops entries of the ledger if a commit has made it too large, before its writes are answered.
@@ -135,6 +161,7 @@ final class PostgresWriteSession: WriteSession {
         }
         switch retry.failed(error, isBroken: isBroken) {
         case .again(let pause):
+            if (error as? PostgresError)?.isLockTimeout == true { limitGroupLocks() }
             // The transaction has waited long enough for one table.
             if error is TableLockTimeout { commitTimes.contendedLock = times.briefLock }
             Uptime.sleep(seconds: pause)

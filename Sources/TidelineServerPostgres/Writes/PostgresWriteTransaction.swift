@@ -26,10 +26,12 @@ struct PostgresWriteTransaction: WriteTransaction {
     var blocked: [Int: Set<ContendedLock>] = [:]
     var grown: Table?
     private var isWritten = false
-    /// How many groups were undone because a statement waited too long for a lock, such as that of the row that a
-    /// foreign key refers to.
-    private var lockTimeouts = 0
-    /// With so many of them, the other groups of the transaction are rejected without waiting.
+    /// Whether each group waits only briefly for the locks that its statements take.
+    private let limitsGroupLocks: Bool
+    /// The number of groups that were rolled back because a statement waited too long for a lock, such as that of the
+    /// row that a foreign key refers to.
+    private(set) var lockTimeouts = 0
+    /// After this many lock timeouts, the statements of the other groups no longer wait for locks.
     private static let lockTimeoutsMax = 5
     /// The keys that were answered from the ledger.
     private var repeated: Set<LedgerKey> = []
@@ -40,9 +42,11 @@ struct PostgresWriteTransaction: WriteTransaction {
         limits: ServerLimits,
         times: WriteTimes,
         now: (@Sendable () -> Int64)?,
-        isApart: Bool
+        isApart: Bool,
+        limitsGroupLocks: Bool
     ) {
         self.isApart = isApart
+        self.limitsGroupLocks = limitsGroupLocks
         self.connection = connection
         self.limits = limits
         self.times = times
@@ -122,9 +126,7 @@ struct PostgresWriteTransaction: WriteTransaction {
         statements.append(LedgerKey.read(Array(names)))
         statements.append(LedgerKey.readHorizons(Set(names.map(\.caller))))
         statements += parts.map { WriteStatements.read($0.ids, of: $0.table) }
-        // For the locks that the writes themselves need, such as those of foreign keys.
-        let writeLock = isApart ? times.briefLock : times.contendedLock
-        statements.append(WriteStatements.timeouts(lock: writeLock, statement: times.statement))
+        if limitsGroupLocks { statements.append(groupTimeouts) }
         let results: [PostgresResult]
         do {
             results = try connection.pipeline(statements)
@@ -140,6 +142,12 @@ struct PostgresWriteTransaction: WriteTransaction {
             try take(results[placeBehind + 3 + place], part.ids, part.table)
             if !waits { noteLocked(part.ids, part.table, locked: results[rowsPlace + place]) }
         }
+    }
+
+    /// The timeouts of the statements of a group, while locks are limited.
+    private var groupTimeouts: PostgresStatement {
+        let lock = lockTimeouts < Self.lockTimeoutsMax ? times.groupLock : 1
+        return WriteStatements.timeouts(lock: lock, statement: times.statement)
     }
 
     // MARK: - Groups
@@ -166,7 +174,6 @@ struct PostgresWriteTransaction: WriteTransaction {
                 return .failed(at: nil, Self.refusal(error) ?? error)
             }
         }
-        if lockTimeouts >= Self.lockTimeoutsMax { return .failed(at: nil, ServerError.writesWait) }
         try flush()
         if grows { state.forgetRows() }
         let before = state
@@ -178,8 +185,12 @@ struct PostgresWriteTransaction: WriteTransaction {
                 try flush(inOrder: isApart)
                 if isApart { try checkConstraints() }
                 try connection.run("RELEASE tideline_group")
-                // Rows that were read with the former schema version are invalid now.
-                if grows { state.forgetRows() }
+                if grows {
+                    // Rows that were read with the former schema version are invalid now.
+                    state.forgetRows()
+                    // The growth has set other timeouts.
+                    if limitsGroupLocks { try connection.run(groupTimeouts) }
+                }
                 return outcome
             }
             try undo(to: before)
@@ -190,13 +201,16 @@ struct PostgresWriteTransaction: WriteTransaction {
         } catch let error as PostgresError {
             // An error that ends the whole transaction is not the outcome of one group.
             if error.isConnectionLost || connection.isBroken || connection.fault != nil
-                || error.isTransient
-                || !isApart && (error.isUniqueViolation || error.isLockTimeout && !grows)
+                || error.isTransient || error.isUniqueViolation && !isApart
+                || error.isLockTimeout && !grows && !limitsGroupLocks
             {
                 throw error
             }
-            if error.isLockTimeout { lockTimeouts += 1 }
             try undo(to: before)
+            if error.isLockTimeout, limitsGroupLocks {
+                lockTimeouts += 1
+                if lockTimeouts == Self.lockTimeoutsMax { try connection.run(groupTimeouts) }
+            }
             return .failed(at: nil, PostgresRefusal.ofWrite(try withColumns(error)))
         }
     }
@@ -377,6 +391,10 @@ struct PostgresWriteTransaction: WriteTransaction {
         }
         if state.hasOthers { try flush() }
         var statements = state.statements() + state.dropOldBases(limits.mergeBases)
+        if limitsGroupLocks {
+            let timeouts = WriteStatements.timeouts(lock: times.lock, statement: times.statement)
+            statements.insert(timeouts, at: 0)
+        }
         // An entry may not have reached the standby yet; a write makes the commit wait for it.
         if !isWritten, state.isEmpty { statements.append(LedgerKey.touch(Array(repeated))) }
         // These locks are the last of every transaction, so that they cannot deadlock.

@@ -14,7 +14,9 @@ struct WriteRetry {
     }
 
     /// Whether each group has a savepoint, because one of them failed or waited too long for a lock.
-    private(set) var isApart = false
+    private(set) var isApart: Bool
+    /// Whether each group waits only briefly for the locks that its statements take.
+    private(set) var limitsGroupLocks: Bool
     /// Whether rows that other transactions have locked are skipped.
     private(set) var skipsLocked: Bool
     /// The clocks of the tables that are skipped: another transaction has locked the table or its clock.
@@ -24,7 +26,9 @@ struct WriteRetry {
 
     private static let triesMax = 5
 
-    init(skipsLocked: Bool, without lockedTables: Set<String>) {
+    init(skipsLocked: Bool, without lockedTables: Set<String>, limitsGroupLocks: Bool = false) {
+        isApart = limitsGroupLocks
+        self.limitsGroupLocks = limitsGroupLocks
         self.skipsLocked = skipsLocked
         self.lockedTables = lockedTables
     }
@@ -51,9 +55,10 @@ struct WriteRetry {
             if tries < Self.triesMax { return .again(after: 0.002 * Double(tries * tries)) }
             if error.isTransient { return .refuse(ServerError.notCommitted) }
         }
-        if error.isLockTimeout, !isApart {
-            // Only the groups that need the lock are rejected.
+        if error.isLockTimeout, !limitsGroupLocks {
+            // Repeats with savepoints, so that only the groups that need the lock are rejected.
             isApart = true
+            limitsGroupLocks = true
             return .again(after: 0)
         }
         let refusal = PostgresRefusal.ofWrite(error)

@@ -17,7 +17,7 @@ struct RetentionPurge: RetentionSteps {
 
     func readTime(_ database: Database) throws -> (wall: Int64, memory: TrustedTime.Memory?) {
         let memory = try ReceiptTimes.memory(database)
-        // The last of all: the steady clock is read after it, and both have to show the same moment.
+        // Read last: the caller reads the steady clock right after it, and the two readings must belong together.
         return (now(), memory)
     }
 

@@ -11,7 +11,7 @@ import TidelineTestKit
 struct PostgresSimulationTests {
     static let seeds: [UInt64] = {
         let text = ProcessInfo.processInfo.environment["TIDELINE_SEEDS"] ?? ""
-        return TestScope.first(1, of: 0..<(UInt64(text) ?? 6))
+        return UInt64(text).map { Array(0..<$0) } ?? TestScope.first(1, of: 0..<6)
     }()
 
     /// The stores of a simulation, which no other code stops.

@@ -4,7 +4,7 @@ import Testing
 import TidelineTestKit
 
 extension Trait where Self == ConditionTrait {
-    /// A test that takes seconds, or starts many processes, and that quicker tests mostly cover.
+    /// A test that takes seconds, or starts many processes, and whose code faster tests mostly cover.
     static var slow: Self {
         .enabled(if: TestScope.coversAll, "A slow test: 'make test ALL=yes' runs it.")
     }

@@ -64,7 +64,7 @@ extension SyncEvent {
 }
 
 extension VerifyResult {
-    /// The counts of an event, without the requests and the rows that a restored server lost.
+    /// The row counts that an event reports: `requests` and `lost` are left out.
     fileprivate var rowCounts: VerifyResult {
         VerifyResult(missing: missing, different: different, surplus: surplus, repaired: repaired)
     }

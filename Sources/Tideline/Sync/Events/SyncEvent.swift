@@ -102,7 +102,7 @@ public struct SyncEvent: Sendable, Hashable {
         public static let checkFailed = Self(.checkFailed)
     }
 
-    /// The data of an event: each kind has its own.
+    /// The data of an event, by kind.
     package enum Payload: Sendable, Hashable {
         case pushStarted(pending: Int)
         case operationCompleted(OperationInfo)
@@ -141,7 +141,7 @@ public struct SyncEvent: Sendable, Hashable {
     /// The kind of the event.
     public var kind: Kind { Kind(name) }
 
-    /// The name of its kind.
+    /// The name of the event's kind.
     package var name: Kind.Name {
         switch payload {
         case .pushStarted: .pushStarted

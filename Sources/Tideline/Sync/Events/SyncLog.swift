@@ -88,8 +88,7 @@ extension SyncEvent {
         case .verifyStarted: return SyncLogEntry(.debug, "A verification begins.", metadata)
         case .rangeCompared: return SyncLogEntry(.trace, "Rows were compared.", metadata)
         case .verifyFinished(_, let result):
-            let isEqual = result.missing + result.different + result.surplus == 0
-            return SyncLogEntry(isEqual ? .debug : .notice, "A verification ended.", metadata)
+            return SyncLogEntry(result.isEqual ? .debug : .notice, "A verification ended.", metadata)
         case .verifyFailed: return failure("A verification failed.", metadata)
         case .purgeFinished: return SyncLogEntry(.debug, "A purge ended.", metadata)
         case .rowsRemoved: return SyncLogEntry(.trace, "Rows were removed.", metadata)

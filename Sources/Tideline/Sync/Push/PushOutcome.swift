@@ -3,14 +3,14 @@
 /// The meaning of a reply to an operation, or to the read that follows an unclear reply.
 package enum PushOutcome: Sendable, Hashable {
     case decided(ServerDecision)
-    /// A follow-up read has to find out the decision.
+    /// A follow-up read is needed.
     case look(PushLook)
     case retry
     case unauthorized
 
     package static func accepted(_ state: ServerState) -> Self { .decided(.accepted(state)) }
 
-    package static func conflict(_ state: ServerState, wasRead: Bool = false) -> Self {
+    package static func conflict(_ state: ServerState, wasRead: Bool) -> Self {
         .decided(.conflict(state, wasRead: wasRead))
     }
 
@@ -26,7 +26,7 @@ package enum ServerDecision: Sendable, Hashable {
     ///
     /// `wasRead`: a follow-up read brought the state, because the reply did not show it.
     case conflict(ServerState, wasRead: Bool)
-    /// The tombstone was revived, with the values that it had: the operation is sent on top of it.
+    /// The server undeleted the row with its old values; the operation is sent on top of it.
     case undeleted(ServerState)
     case rejected
 }

@@ -292,7 +292,7 @@ struct PushRunner {
 
     // MARK: - Settling
 
-    /// Decides about each response, then carries out all plans in one transaction.
+    /// Plans the changes for each response, then makes all of them in one transaction.
     ///
     /// - Returns: The result of each, and the operations of other groups that waited for them.
     private func settle(
@@ -312,8 +312,8 @@ struct PushRunner {
             try queue.noteSenders(of: settlings)
             try queue.noteAnswered(settlings)
             let settlement = Settlement(queue: queue)
-            // No two answers are to one row, so that none changes what another finds; but where two
-            // groups become one, operations of other rows get the name of the one.
+            // Each response is for a different row, so they are independent. But if two groups merge, operations of
+            // other rows get the ID of the merged group.
             let queued = try queue.reader.operations(ofRowsOf: plans.map(\.0))
             let mayBeRenamed = queued.values.joined().contains { $0.group != nil }
             let own = try queue.reader.ownStates(of: plans.map(\.0.row))

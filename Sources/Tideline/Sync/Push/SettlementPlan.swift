@@ -11,9 +11,9 @@ enum SettlementPlan: Sendable {
     case accept(ServerState, isOwn: Bool, isDone: Bool)
     /// The changed operation is sent again, based on the server's state.
     case sendAgain(QueuedOperation, ServerState)
-    /// No part of it arrived: it is retried with a new request.
+    /// The server received no part of the operation: it is retried with a new request.
     case tryAnew(QueuedOperation)
-    /// An earlier form of it arrived, and this row is the result.
+    /// An earlier version of the operation arrived, and this row is the result.
     case rebase(Row)
     /// This merged row is sent on top of the server's.
     case merge(Row, onto: Row)

@@ -6,9 +6,9 @@ import TidelineCore
 struct SettlementRules {
     let engine: SyncEngine
 
-    /// `restored`: the operations that met an older state of their row than they were based on.
+    /// `restored`: the operations whose row was restored to an older state than their base.
     ///
-    /// `conditions`: those of a refusal; nil if none of the answers is one.
+    /// `conditions`: the conditions to store with a rejection; nil if no response is a rejection.
     func plan(
         _ settling: PushSettling,
         restored: Set<Int64> = [],

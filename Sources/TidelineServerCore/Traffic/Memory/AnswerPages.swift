@@ -33,7 +33,7 @@ struct AnswerPages {
     /// Reads a row and builds its answer, with its share of the memory for answers if it is large.
     ///
     /// - Parameters:
-    ///   - read: Reads the row; ``RowReservation/Lacking`` from it is waited for.
+    ///   - read: Reads the row; If it throws ``RowReservation/Lacking``, the function waits for memory and reads again.
     ///   - make: Builds the answer. For a row that exceeds the memory, it gets the state and no bytes: an
     ///     answer without a row does not wait.
     /// - Returns: The answer, with its share if it is large.

@@ -11,7 +11,7 @@ import TidelineServerCore
 import TidelineServerSQLite
 import TidelineTestKit
 
-@Suite(.slow) struct ReadTurnsTests {
+@Suite struct ReadTurnsTests {
     private typealias Turns = ReadTurns<String>
 
     private static func take(_ turns: inout Turns, _ reader: Turns.Reader) -> String? {
@@ -65,7 +65,11 @@ import TidelineTestKit
         #expect(shares.last == .some(nil))
     }
 
-    @Test("callers of slow queries do not delay a quick one", arguments: AuditedServer.backends)
+    @Test(
+        "callers of slow queries do not delay a quick one",
+        .slow,
+        arguments: AuditedServer.backends
+    )
     func slowQueriesDelayNoCaller(_ onPostgres: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
