@@ -35,9 +35,9 @@ import TidelineCore
 
     private static let accepted = PushOutcome.accepted(.row(row))
     private static let acceptedGone = PushOutcome.accepted(ServerState(tombstone))
-    private static let conflict = PushOutcome.conflict(.row(row))
-    private static let conflictGone = PushOutcome.conflict(ServerState(tombstone))
-    private static let conflictLost = PushOutcome.conflict(.deleted(version: nil))
+    private static let conflict = PushOutcome.conflict(.row(row), wasRead: false)
+    private static let conflictGone = PushOutcome.conflict(ServerState(tombstone), wasRead: false)
+    private static let conflictLost = PushOutcome.conflict(.deleted(version: nil), wasRead: false)
     private static let gone = PushOutcome.accepted(.deleted(version: nil))
 
     /// Statuses, a body, and the outcome for insert, update and delete.

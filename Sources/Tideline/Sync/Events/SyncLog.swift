@@ -88,7 +88,11 @@ extension SyncEvent {
         case .verifyStarted: return SyncLogEntry(.debug, "A verification begins.", metadata)
         case .rangeCompared: return SyncLogEntry(.trace, "Rows were compared.", metadata)
         case .verifyFinished(_, let result):
-            return SyncLogEntry(result.isEqual ? .debug : .notice, "A verification ended.", metadata)
+            return SyncLogEntry(
+                result.isEqual ? .debug : .notice,
+                "A verification ended.",
+                metadata
+            )
         case .verifyFailed: return failure("A verification failed.", metadata)
         case .purgeFinished: return SyncLogEntry(.debug, "A purge ended.", metadata)
         case .rowsRemoved: return SyncLogEntry(.trace, "Rows were removed.", metadata)

@@ -134,7 +134,7 @@ package struct PushAnswer: Sendable, Hashable {
             if kind == .insert { return .rejected }
             if dialect == .classic { return .look(.gone) }
             if kind == .delete { return .accepted(.deleted(version: nil)) }
-            return .conflict(item.map { ServerState($0) } ?? .deleted(version: nil))
+            return .conflict(item.map { ServerState($0) } ?? .deleted(version: nil), wasRead: false)
         case 412 where wasRejectedAsRepeat, 400 where isOfOtherRequest:
             return .look(.row)
         case 300..<500 where !isProven:
@@ -142,7 +142,7 @@ package struct PushAnswer: Sendable, Hashable {
         case 409, 412:
             guard let item else { return dialect == .classic ? .look(.unclear) : .rejected }
             return tellsOther(item, than: operation)
-                ? .conflict(ServerState(item)) : .look(.unclear)
+                ? .conflict(ServerState(item), wasRead: false) : .look(.unclear)
         case 408, 429, 500...:
             return .retry
         case 400..<500 where rejectsForm:
