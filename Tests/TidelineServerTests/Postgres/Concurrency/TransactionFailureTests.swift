@@ -44,11 +44,11 @@ struct TransactionFailureTests {
         Case(state: "23514", times: always, status: 400, tries: 2),
         Case(state: "23514", times: always, isAtCommit: true, status: 400, tries: 2),
         Case(state: "22003", times: always, status: 400, tries: 2),
+        Case(state: "55P03", times: always, status: 503, tries: 2),
         Case(state: "XX000", times: always, status: 500, tries: 2),
         // An error that a retry does not fix is rejected at once.
         Case(state: "53100", times: always, status: 503, tries: 1),
         Case(state: "53200", times: always, status: 503, tries: 1),
-        Case(state: "55P03", times: always, status: 503, tries: 1),
         Case(state: "57014", times: always, status: 503, tries: 1),
         Case(state: "25006", times: always, status: 503, tries: 1),
         // The COMMIT was sent with it: only the database knows the outcome.
