@@ -293,7 +293,7 @@ def filters_and_files(page, server, pictures):
     words = ["Row 2: an object", "Row 1: an object", "Row 1: an object", "no column Text", "same id", "3 fields", "1 fields",
              "named twice", "same id", "without a name"]
     told = page.run(script)
-    check("files with faults are refused with their place", all(word in text for word, text in zip(words, told)), str(told))
+    check("files with faults are rejected with the line", all(word in text for word, text in zip(words, told)), str(told))
     page.run("""
         window.saved = [];
         const make = URL.createObjectURL;
@@ -322,10 +322,10 @@ def filters_and_files(page, server, pictures):
     check("a file in another encoding is refused", server.send("GET", "/tables/TodoItem/latin")[0] == 404)
     page.run("document.querySelector('dialog input[type=file]').files = window.chosen")
     page.click("dialog button", "Import")
-    page.wait("the end", "return document.querySelector('dialog')?.innerText.includes('1 added, 0 changed, 2 left')")
-    check("a file is imported; rows that are there are left", server.row("TodoItem", "eggs")["text"] == "Eggs, 6"
+    page.wait("the end", "return document.querySelector('dialog')?.innerText.includes('1 added, 0 changed, 2 skipped')")
+    check("a file is imported; existing rows are skipped", server.row("TodoItem", "eggs")["text"] == "Eggs, 6"
           and server.row("TodoItem", "milk")["text"] == "Still needed")
-    check("a row that the file tells as deleted is none", server.send("GET", "/tables/TodoItem/gone")[0] == 404)
+    check("a row that is deleted in the file is not imported", server.send("GET", "/tables/TodoItem/gone")[0] == 404)
     page.keys(ESCAPE)
 
 
