@@ -294,12 +294,12 @@ final class WorldDevice: Sendable {
         case (true, ..<45):
             let rank = edits * Self.rankStep + (Int(name.dropFirst()) ?? 0)
             story?.add(name, "sets rank \(rank) of \(id)")
-            if try await editsCopy(of: id, client, { $0.rank = rank }) { break }
+            if try await editsCopy(of: id, over: stored, client, { $0.rank = rank }) { break }
             try await todos.update(id: id) { $0.rank = rank }
             noteRank(id, rank)
         default:
             story?.add(name, "sets text \(text) of \(id)")
-            if try await editsCopy(of: id, client, { $0.text = text }) { break }
+            if try await editsCopy(of: id, over: stored, client, { $0.text = text }) { break }
             try await todos.update(id: id) { $0.text = text }
             note(id, .text(text))
         }
@@ -338,19 +338,32 @@ final class WorldDevice: Sendable {
     /// Changes and stores a copy that was read some time ago; returns false if the user edits the current row instead.
     private func editsCopy(
         of id: String,
+        over current: Row?,
         _ client: SyncClient,
         _ change: (inout any WorldRecord) -> Void
     ) async throws -> Bool {
         switch copies {
         case nil: false
-        case .timed: try await editsCopy(of: id, try client.syncTable(WorldTimedItem.self), change)
+        case .timed:
+            try await editsCopy(
+                of: id,
+                over: current,
+                try client.syncTable(WorldTimedItem.self),
+                change
+            )
         case .versioned:
-            try await editsCopy(of: id, try client.syncTable(WorldVersionedItem.self), change)
+            try await editsCopy(
+                of: id,
+                over: current,
+                try client.syncTable(WorldVersionedItem.self),
+                change
+            )
         }
     }
 
     private func editsCopy<Record: WorldRecord>(
         of id: String,
+        over current: Row?,
         _ table: SyncTable<Record>,
         _ change: (inout any WorldRecord) -> Void
     ) async throws -> Bool {
@@ -369,16 +382,27 @@ final class WorldDevice: Sendable {
             return false
         }
         story?.add(name, "edits a copy with text \(copy.text), rank \(copy.rank ?? -1)")
+        let text = copy.text
         change(&copy)
         guard let record = copy as? Record else { return false }
         let stored = try await table.update(record)
+        // A record that was read after an unsent update names the state before it, so its text counts as an edit. See
+        // "Updates of older records" in SYNC.md.
+        if let before = current?["text"]?.text, before != text, isOwn(before), isOwn(text),
+            stored.text == text
+        {
+            insists(id)
+        }
         let goesOn = copyDraw { $0.chance(50) }
         state.withLock { $0.copies[id] = goesOn ? record : stored }
         // If the copy was older than this device's last edit, it replaced that edit.
-        note(id, stored.text.hasPrefix(name + "-") ? .text(stored.text) : nil)
+        note(id, isOwn(stored.text) ? .text(stored.text) : nil)
         noteRank(id, stored.rank.flatMap { $0 % Self.rankStep == Int(name.dropFirst()) ? $0 : nil })
         return true
     }
+
+    /// Whether this device's user wrote a text.
+    private func isOwn(_ text: String) -> Bool { text.hasPrefix(name + "-") }
 
     func note(_ id: String, _ edit: LastEdit?) {
         state.withLock { $0.lastEdits[id] = edit }
