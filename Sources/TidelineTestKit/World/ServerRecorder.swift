@@ -207,16 +207,19 @@ final class ServerRecorder: Sendable {
 
     /// Notes that the database was restored from the backup.
     ///
-    /// - Returns: The last version of each row in the backup.
-    func noteRestore() -> [String: [UInt8]] {
+    /// - Returns: The last version of each row in the backup, and the rows that the server had deleted before it was
+    ///   restored.
+    func noteRestore() -> (versions: [String: [UInt8]], deletedBefore: Set<String>) {
         state.withLock { state in
+            let deletedBefore = Set(state.gone.keys.filter { state.items[$0] == nil })
             (state.items, state.gone) = state.backup
             state.restores += 1
             state.changedSince = []
             state.unneeded.restored(to: Set(state.items.keys))
-            return state.gone.merging(state.items.mapValues(\.version)) { gone, there in
+            let versions = state.gone.merging(state.items.mapValues(\.version)) { gone, there in
                 there.isOlder(than: gone) ? gone : there
             }
+            return (versions, deletedBefore)
         }
     }
 

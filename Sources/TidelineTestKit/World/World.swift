@@ -198,13 +198,13 @@ public struct World: Sendable {
         story?.add("the server", "is backed up")
         try await time.sleep(.seconds(Int.random(in: 2...30, using: &generator)))
         try await database.restore()
-        let versions = recorder.noteRestore()
+        let (versions, deletedBefore) = recorder.noteRestore()
         if plan.faults.late > 0 || plan.faults.double > 0 { recorder.transactions.serverRestored() }
         story?.add("the server", "is restored")
         let client = SyncClient(endpoint: World.endpoint, transport: server.transport)
         let items = try await client.table(WorldItem.self).read()
         for device in devices where device.isStarted {
-            try await device.noteRestore(versions, items)
+            try await device.noteRestore(versions, items, deletedBefore: deletedBefore)
         }
     }
 

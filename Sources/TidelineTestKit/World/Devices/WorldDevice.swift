@@ -448,8 +448,13 @@ final class WorldDevice: Sendable {
 
     /// Notes which rows of the file a restored server lost; `versions` are those that it has.
     ///
-    /// A row that the server has with the same values in an older version is not lost.
-    func noteRestore(_ versions: [String: [UInt8]], _ items: [WorldItem]) async throws {
+    /// A row that the server has with the same values in an older version is not lost. A response from before the restore
+    /// may still remove a row that the server had deleted.
+    func noteRestore(
+        _ versions: [String: [UInt8]],
+        _ items: [WorldItem],
+        deletedBefore: Set<String>
+    ) async throws {
         guard lostRows != .discard else { return }
         let operations = try await disk.plainStore().read { reader in
             try reader.rows(TableQuery(), in: "MS_TableOperations").compactMap {
@@ -464,7 +469,8 @@ final class WorldDevice: Sendable {
             guard !queries(matching: try Row(item)).isDisjoint(with: read), !items.contains(item)
             else { return false }
             let version = row.version.flatMap { Data(base64Encoded: $0) }.map(Array.init) ?? []
-            guard !version.isEmpty, !operations.contains(row.id) else { return false }
+            guard !version.isEmpty, !operations.contains(row.id), !deletedBefore.contains(row.id)
+            else { return false }
             return versions[row.id].map { $0.isOlder(than: version) } ?? true
         }
         state.withLock { $0.lost = Set(lost.map(\.id)) }
