@@ -70,13 +70,22 @@ private struct Overlap: Sendable {
     }
 
     /// Runs after `tideline_stamp`, whose name sorts first: it sees rows that have their timestamps.
-    private static let delay = """
+    ///
+    /// The seed and the values of a row decide how long its transaction waits.
+    private var delay: String {
+        """
         CREATE FUNCTION z_wait() RETURNS trigger LANGUAGE plpgsql AS $$
-        BEGIN PERFORM pg_sleep(random() * 0.012); RETURN NULL; END $$;
+        BEGIN
+            PERFORM pg_sleep(
+                (hashtext(concat('\(seed) ', NEW."id", NEW."text")) & 1023) * 0.012 / 1024
+            );
+            RETURN NULL;
+        END $$;
         CREATE CONSTRAINT TRIGGER z_wait AFTER INSERT OR UPDATE ON "TodoItem"
         DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW."version" <> 0)
         EXECUTE FUNCTION z_wait();
         """
+    }
 
     private static let naive = ["mark", "keep", "stamp"].map {
         "ALTER TABLE \"TodoItem\" DISABLE TRIGGER tideline_\($0);"
@@ -95,7 +104,7 @@ private struct Overlap: Sendable {
                 let answer = try await servers[0].wire.send("POST", "/tables/TodoItem", body)
                 try #require(answer.status == 201)
             }
-            try psql.execute(Self.delay + (isNaive ? Self.naive : ""))
+            try psql.execute(delay + (isNaive ? Self.naive : ""))
             let listeners = try await self.listeners(servers)
             let readers = try await withThrowingTaskGroup(of: PagingDevice?.self) { group in
                 for (number, server) in servers.enumerated() {

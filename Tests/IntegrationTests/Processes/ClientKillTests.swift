@@ -12,11 +12,13 @@ extension ProcessTests {
         private static let killsWanted = 15
 
         /// Each kill is at another server, if there are two.
-        @Test(arguments: databases) func pushSurvivesKills(database: String) async throws {
+        @Test(arguments: databases, RandomSeeds.all)
+        func pushSurvivesKills(database: String, seed: UInt64) async throws {
+            var random = SeededGenerator(seed: seed)
             try await withWorkspace { workspace in
                 let (servers, place) = try await Self.servers(database, in: workspace)
                 let server = servers[0]
-                let proxies = try servers.map { try SlowProxy(to: $0.port) }
+                let proxies = try servers.map { try SlowProxy(to: $0.port, .init(seed: seed)) }
                 defer { for proxy in proxies { proxy.stop() } }
                 let probe = Probe(workspace, server.url)
                 var expected = RequestCounts()
@@ -26,11 +28,16 @@ extension ProcessTests {
                 while kills < Self.killsWanted {
                     let proxy = proxies[tries % proxies.count]
                     tries += 1
-                    kills += try await probe.killed("push", at: proxy, bytes: 1...40_000)
+                    kills += try await probe.killed(
+                        "push",
+                        at: proxy,
+                        bytes: 1...40_000,
+                        using: &random
+                    )
                     inFlight += try probe.file.hasOperationInFlight() ? 1 : 0
                     guard try probe.file.queue().isEmpty else { continue }
                     round += 1
-                    try await probe.run("edit", "150", "more\(round)")
+                    try await probe.run("edit", "150", "more\(round)-\(seed)")
                     expected.add(try probe.file.queue())
                 }
                 #expect(inFlight > 0, "no kill met a request under way")
@@ -40,26 +47,38 @@ extension ProcessTests {
             }
         }
 
-        @Test(arguments: databases) func pullSurvivesKills(database: String) async throws {
+        @Test(arguments: databases, RandomSeeds.all)
+        func pullSurvivesKills(database: String, seed: UInt64) async throws {
+            var random = SeededGenerator(seed: seed)
             try await withWorkspace { workspace in
                 let (servers, _) = try await Self.servers(database, in: workspace)
                 let server = servers[0]
                 let writer = Probe(workspace, server.url, store: "writer.sqlite")
                 try await writer.run("fill", "700", "row")
                 try await writer.run("push")
-                let proxies = try servers.map { try SlowProxy(to: $0.port) }
+                let proxies = try servers.map { try SlowProxy(to: $0.port, .init(seed: seed)) }
                 defer { for proxy in proxies { proxy.stop() } }
                 var kills = 0
                 for round in 0..<3 {
                     let probe = Probe(workspace, server.url, store: "round\(round)")
                     for number in 0..<4 {
                         let proxy = proxies[number % proxies.count]
-                        kills += try await probe.killed("pull", at: proxy, bytes: 1...30_000)
+                        kills += try await probe.killed(
+                            "pull",
+                            at: proxy,
+                            bytes: 1...30_000,
+                            using: &random
+                        )
                     }
-                    try await writer.run("edit", "40", "round\(round)")
+                    try await writer.run("edit", "40", "round\(round)-\(seed)")
                     try await writer.run("push")
                     for proxy in [proxies[0], proxies[proxies.count - 1]] {
-                        kills += try await probe.killed("pull", at: proxy, bytes: 1...10_000)
+                        kills += try await probe.killed(
+                            "pull",
+                            at: proxy,
+                            bytes: 1...10_000,
+                            using: &random
+                        )
                     }
                     try await probe.run("pull")
                     for server in servers { try await expectSame(probe, server) }
@@ -88,8 +107,10 @@ extension ProcessTests {
         /// The backend with the server's tables; with "two" there are two servers on one PostgreSQL.
         static let databases = ["server.db"] + (PostgresCluster.reasonToSkip == nil ? ["two"] : [])
 
-        @Test(arguments: databases)
-        func serverKillsUnderPushAndPull(database: String) async throws {
+        /// Each kill comes when a random number of bytes has passed between the device and the server.
+        @Test(arguments: databases, RandomSeeds.all)
+        func serverKillsUnderPushAndPull(database: String, seed: UInt64) async throws {
+            var random = SeededGenerator(seed: seed)
             try await withWorkspace { workspace in
                 let hasTwo = database == "two"
                 let place = try hasTwo ? PostgresCluster.shared().database() : database
@@ -97,9 +118,11 @@ extension ProcessTests {
                 let other =
                     try await hasTwo
                     ? ServerProcess.start(in: workspace, database: place) : nil
+                let proxy = try SlowProxy(to: server.port, .init(seed: seed))
+                defer { proxy.stop() }
                 let path = workspace.path("live.sqlite")
                 let device = try await Device(
-                    server.url,
+                    proxy.url,
                     CurlTransport(),
                     try SQLiteStore(path: path)
                 )
@@ -111,10 +134,11 @@ extension ProcessTests {
                             $0.text = "\(round)"
                         }
                     }
-                    async let outcome = syncOrFail(device)
-                    try await Task.sleep(for: .milliseconds(Int.random(in: 5...150)))
+                    proxy.after(bytes: 1 + random.below(8000)) { [process = server.process] in
+                        process.send(SIGKILL)
+                    }
+                    failures += try await syncOrFail(device) ? 0 : 1
                     try await server.process.destroy()
-                    failures += try await outcome ? 0 : 1
                     server = try await server.restart(samePort: true)
                 }
                 #expect(failures > 0, "no round was cut")

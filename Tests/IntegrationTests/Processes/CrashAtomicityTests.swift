@@ -3,10 +3,13 @@
 
 import Foundation
 import Testing
+import TidelineTestKit
 
 extension ProcessTests {
     @Suite(.slow) struct CrashAtomicityTests {
-        @Test func rowAndOperationAreAtomic() async throws {
+        /// Each kill comes when the process has written a random number of bytes.
+        @Test(arguments: RandomSeeds.all) func rowAndOperationAreAtomic(seed: UInt64) async throws {
+            var random = SeededGenerator(seed: seed)
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let probe = Probe(workspace, server.url)
@@ -17,9 +20,10 @@ extension ProcessTests {
                 var edits: Int64 = 0
                 for round in 0..<12 {
                     let before = try probe.file.lastOperation()
-                    let child = try probe.start("edit", "0", "edit\(round)")
-                    try await Task.sleep(for: .milliseconds(Int.random(in: 30...220)))
-                    try await child.destroy()
+                    let enough = probe.bytesWritten + random.below(400_000)
+                    let child = try probe.start("edit", "0", "edit\(round)-\(seed)")
+                    try await until { child.end != nil || probe.bytesWritten >= enough }
+                    #expect(try await child.destroy() == .signal(SIGKILL), "\(child.error)")
                     edits += try probe.file.lastOperation() - before
                     try check(probe, pristine)
                 }
@@ -30,13 +34,16 @@ extension ProcessTests {
         }
 
         /// Kills the process while it creates the file.
-        @Test func storeCanBeOpenedAfterAnyKill() async throws {
+        @Test(arguments: RandomSeeds.all)
+        func storeCanBeOpenedAfterAnyKill(seed: UInt64) async throws {
+            var random = SeededGenerator(seed: seed)
             try await withWorkspace { workspace in
                 let nowhere = try #require(URL(string: "http://127.0.0.1:9"))
                 for round in 0..<12 {
                     let probe = Probe(workspace, nowhere, store: "store\(round)")
+                    let enough = random.below(200_000)
                     let child = try probe.start("fill", "20", "a")
-                    try await Task.sleep(for: .milliseconds(Int.random(in: 5...60)))
+                    try await until { child.end != nil || probe.bytesWritten >= enough }
                     try await child.destroy()
                     try await probe.run("fill", "3", "b")
                     try probe.file.expectIntact()

@@ -24,8 +24,8 @@ extension ProcessTests {
             try await Device(url, CurlTransport(), try SQLiteStore(path: ":memory:"))
         }
 
-        @Test func slowNetwork() async throws {
-            let manners = SlowProxy.Manners(delay: 0...3, piece: 1...200)
+        @Test(arguments: RandomSeeds.all) func slowNetwork(seed: UInt64) async throws {
+            let manners = SlowProxy.Manners(seed: seed, delay: 0...3, piece: 1...200)
             try await withProxy(manners) { proxy, _, _ in
                 let (one, two) = (try await device(proxy.url), try await device(proxy.url))
                 for number in 0..<25 {
@@ -41,8 +41,8 @@ extension ProcessTests {
             }
         }
 
-        @Test func cuttingNetwork() async throws {
-            let manners = SlowProxy.Manners(piece: 1...400, cut: 1...4000)
+        @Test(arguments: RandomSeeds.all) func cuttingNetwork(seed: UInt64) async throws {
+            let manners = SlowProxy.Manners(seed: seed, piece: 1...400, cut: 1...4000)
             try await withProxy(manners) { proxy, _, workspace in
                 let (one, two) = (try await device(proxy.url), try await device(proxy.url))
                 for number in 0..<80 {
@@ -56,7 +56,7 @@ extension ProcessTests {
                 cuts += try await persist { try await one.context.push() }
                 #expect(cuts > 5, "the network was too good")
                 // A page is larger than what a connection transfers before it is cut.
-                proxy.behave(SlowProxy.Manners(piece: 1...400, cut: 1...60_000))
+                proxy.behave(SlowProxy.Manners(seed: seed, piece: 1...400, cut: 1...60_000))
                 _ = try await persist { try await two.sync() }
                 proxy.behave(SlowProxy.Manners())
                 try await one.sync()
@@ -86,8 +86,8 @@ extension ProcessTests {
         }
 
         /// The program reports the network failure, and exits with 1; in the end it succeeds.
-        @Test func todoOverACuttingNetwork() async throws {
-            let manners = SlowProxy.Manners(delay: 0...1, piece: 1...400, cut: 1...3000)
+        @Test(arguments: RandomSeeds.all) func todoOverACuttingNetwork(seed: UInt64) async throws {
+            let manners = SlowProxy.Manners(seed: seed, delay: 0...1, piece: 1...400, cut: 1...3000)
             try await withProxy(manners) { proxy, server, workspace in
                 let store = workspace.path("todo.sqlite")
                 for number in 0..<12 {

@@ -5,19 +5,22 @@ import Foundation
 import Synchronization
 import Testing
 import Tideline
+import TidelineTestKit
 
 extension ProcessTests {
     @Suite(.slow) struct ServerKillTests {
         private static let rounds = 4
         private static let writers = 16
 
-        @Test func acknowledgedWritesSurvive() async throws {
+        @Test(arguments: RandomSeeds.all)
+        func acknowledgedWritesSurvive(seed: UInt64) async throws {
+            var random = SeededGenerator(seed: seed)
             try await withWorkspace { workspace in
                 var server = try await ServerProcess.start(in: workspace)
                 var ledger = Ledger()
                 for round in 0..<Self.rounds {
                     try await Self.insertMark(round, at: server)
-                    let written = try await load(server, round)
+                    let written = try await load(server, round, &random)
                     #expect(written.rows.count > 5, "round \(round) was killed before any load")
                     let log = server.process.error.suffix(2000)
                     #expect(written.strange.isEmpty, "the log: \(log)")
@@ -46,22 +49,28 @@ extension ProcessTests {
         }
 
         /// Writes until the server is killed, after some responses.
-        private func load(_ server: ServerProcess, _ round: Int) async throws -> Ledger {
+        private func load(
+            _ server: ServerProcess,
+            _ round: Int,
+            _ random: inout SeededGenerator
+        ) async throws -> Ledger {
+            let enough = Int.random(in: 50...400, using: &random)
+            let seeds = (0..<Self.writers).map { _ in random.next() }
             let transport = CurlTransport()
             let answers = Answers()
             return try await withThrowingTaskGroup(of: Ledger.self) { group in
-                for number in 0..<Self.writers {
+                for (number, seed) in seeds.enumerated() {
                     group.addTask {
                         var writer = Writer(
                             name: "r\(round)-w\(number)",
                             wire: Wire(endpoint: server.url, transport: transport),
-                            answers: answers
+                            answers: answers,
+                            seed: seed
                         )
                         await writer.run()
                         return writer.ledger
                     }
                 }
-                let enough = Int.random(in: 50...400)
                 _ = try await eventually("\(enough) answers") {
                     answers.areStrange || answers.count >= enough ? () : nil
                 }
@@ -182,18 +191,20 @@ private struct Writer {
     let answers: Answers
     var ledger = Ledger()
     private var live: [String] = []
+    private var random: SeededGenerator
 
-    init(name: String, wire: Wire, answers: Answers) {
+    init(name: String, wire: Wire, answers: Answers, seed: UInt64) {
         self.name = name
         self.wire = wire
         self.answers = answers
+        random = SeededGenerator(seed: seed)
     }
 
     /// Writes until the server stops responding.
     mutating func run() async {
         do {
             while ledger.strange.isEmpty {
-                switch Int.random(in: 0..<10) {
+                switch random.below(10) {
                 case 0..<4 where !live.isEmpty: try await change()
                 case 4 where !live.isEmpty: try await delete()
                 default: try await insert()
@@ -217,7 +228,9 @@ private struct Writer {
     }
 
     private mutating func change() async throws {
-        guard let id = live.randomElement(), let known = ledger.rows[id] else { return }
+        guard let id = live.randomElement(using: &random), let known = ledger.rows[id] else {
+            return
+        }
         let number = known.number + 1
         ledger.doubts[id] = .write(number: number)
         let answer = try await wire.send(
@@ -232,7 +245,7 @@ private struct Writer {
     }
 
     private mutating func delete() async throws {
-        let id = live.remove(at: .random(in: live.indices))
+        let id = live.remove(at: random.below(live.count))
         ledger.doubts[id] = .delete
         let version = ledger.rows[id]?.version ?? ""
         let answer = try await wire.send(

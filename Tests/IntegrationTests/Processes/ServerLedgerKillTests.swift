@@ -5,6 +5,7 @@ import Foundation
 import Synchronization
 import Testing
 import Tideline
+import TidelineTestKit
 
 extension ProcessTests {
     @Suite(.slow) struct ServerLedgerKillTests {
@@ -15,11 +16,14 @@ extension ProcessTests {
             let answers = Mutex<[String: [UInt8]?]>([:])
         }
 
-        @Test func aWriteIsStoredWithItsLedgerEntryOrNotAtAll() async throws {
+        @Test(arguments: RandomSeeds.all)
+        func aWriteIsStoredWithItsLedgerEntryOrNotAtAll(seed: UInt64) async throws {
+            var random = SeededGenerator(seed: seed)
+            let enough = Int.random(in: 50...400, using: &random)
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
                 let sent = Sent()
-                try await load(server, sent)
+                try await load(server, sent, killBehind: enough)
                 let again = try await server.restart()
                 let file = try DatabaseFile(workspace.path("server.db"))
                 for (one, other) in [
@@ -66,8 +70,12 @@ extension ProcessTests {
             return formatter.string(from: Date())
         }()
 
-        /// Writes until the server is killed, after some responses.
-        private func load(_ server: ServerProcess, _ sent: Sent) async throws {
+        /// Writes until the server is killed, after this many responses.
+        private func load(
+            _ server: ServerProcess,
+            _ sent: Sent,
+            killBehind enough: Int
+        ) async throws {
             let transport = CurlTransport()
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for writer in 0..<Self.writers {
@@ -84,7 +92,6 @@ extension ProcessTests {
                         }
                     }
                 }
-                let enough = Int.random(in: 50...400)
                 _ = try await eventually("\(enough) answers") {
                     sent.answers.withLock { $0.values.count { $0 != nil } } >= enough ? () : nil
                 }

@@ -2,6 +2,7 @@
 
 import Foundation
 import Testing
+import TidelineTestKit
 
 struct Probe {
     private let workspace: Workspace
@@ -19,6 +20,17 @@ struct Probe {
         get throws { try DatabaseFile(path) }
     }
 
+    /// The size of all files of the store together, in bytes; it grows with each write until a checkpoint.
+    var bytesWritten: Int {
+        let file = URL(filePath: path)
+        let folder = file.deletingLastPathComponent().path
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+        return names.filter { $0.hasPrefix(file.lastPathComponent) }.reduce(0) { sum, name in
+            var status = stat()
+            return stat("\(folder)/\(name)", &status) == 0 ? sum + Int(status.st_size) : sum
+        }
+    }
+
     func start(_ words: String...) throws -> ChildProcess {
         try workspace.start(.probe, [path, server.absoluteString] + words)
     }
@@ -34,9 +46,14 @@ struct Probe {
     /// Starts a command and kills it when a random number of bytes has passed through the proxy in front of the server.
     ///
     /// - Returns: 1, or 0 if the command finished first.
-    func killed(_ word: String, at proxy: SlowProxy, bytes: ClosedRange<Int>) async throws -> Int {
+    func killed(
+        _ word: String,
+        at proxy: SlowProxy,
+        bytes: ClosedRange<Int>,
+        using random: inout SeededGenerator
+    ) async throws -> Int {
         let child = try workspace.start(.probe, [path, proxy.url.absoluteString, word])
-        proxy.after(bytes: Int.random(in: bytes)) { child.send(SIGKILL) }
+        proxy.after(bytes: Int.random(in: bytes, using: &random)) { child.send(SIGKILL) }
         switch try await child.wait() {
         case .signal(SIGKILL): return 1
         case .exit(0): return 0

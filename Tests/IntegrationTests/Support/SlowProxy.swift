@@ -5,9 +5,12 @@
 
 import Foundation
 import Synchronization
+import TidelineTestKit
 
 final class SlowProxy: Sendable {
     struct Manners: Sendable {
+        /// The seed of the random choices from the ranges below.
+        var seed: UInt64 = 0
         /// The delay before each piece, in milliseconds.
         var delay = 0...0
         /// The size of a piece in bytes.
@@ -62,6 +65,7 @@ final class SlowProxy: Sendable {
     }
 
     private func acceptAll() {
+        var connections: UInt64 = 0
         while true {
             let client = accept(listener, nil, nil)
             guard client >= 0 else {
@@ -75,23 +79,29 @@ final class SlowProxy: Sendable {
                 pairs.removeAll { $0.isOver }
                 pairs.append(pair)
             }
-            Thread.detachNewThread { [self] in pump(client, server, pair) }
-            Thread.detachNewThread { [self] in pump(server, client, pair) }
+            let number = connections
+            connections += 1
+            Thread.detachNewThread { [self] in pump(client, server, pair, 2 * number) }
+            Thread.detachNewThread { [self] in pump(server, client, pair, 2 * number + 1) }
         }
     }
 
-    private func pump(_ from: Int32, _ to: Int32, _ pair: SocketPair) {
+    /// Forwards one direction of a connection; `number` is different for each.
+    private func pump(_ from: Int32, _ to: Int32, _ pair: SocketPair, _ number: UInt64) {
         defer { pair.leave() }
         var one: Int32 = 1
         setsockopt(to, Int32(IPPROTO_TCP), TCP_NODELAY, &one, 4)
-        var budget = manners.withLock { $0.cut.map { Int.random(in: $0) } } ?? .max
+        let first = manners.withLock { $0 }
+        var random = SeededGenerator(seed: first.seed &* 1_000_003 &+ number)
+        var budget = first.cut.map { Int.random(in: $0, using: &random) } ?? .max
         var buffer = [UInt8](repeating: 0, count: 16_384)
         while true {
             let manners = manners.withLock { $0 }
-            let size = min(Int.random(in: manners.piece), buffer.count, budget)
+            let size = min(Int.random(in: manners.piece, using: &random), buffer.count, budget)
             let count = recv(from, &buffer, size, 0)
             guard count > 0 else { break }
-            let delay = Int.random(in: manners.delay)
+            let delay = Int.random(in: manners.delay, using: &random)
+            // The slow network that a test asked for.
             if delay > 0 { usleep(UInt32(delay) * 1000) }
             if let (word, other) = manners.replaced {
                 let text = Data(buffer[..<count])

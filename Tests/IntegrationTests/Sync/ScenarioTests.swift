@@ -4,6 +4,7 @@ import Foundation
 import Synchronization
 import Testing
 import Tideline
+import TidelineTestKit
 
 struct ScenarioTests {
     @Test(arguments: Door.allCases)
@@ -121,17 +122,18 @@ struct ScenarioTests {
     }
 
     /// Edits, pulls and pushes of three devices in a random order end in the same rows.
-    @Test(arguments: Door.allCases)
-    func devicesConverge(through door: Door) async throws {
+    @Test(arguments: Door.allCases, RandomSeeds.all)
+    func devicesConverge(through door: Door, seed: UInt64) async throws {
+        var random = SeededGenerator(seed: seed)
         try await withBackend(door) { backend in
             let devices = [
                 try await backend.device(.clientWins), try await backend.device(.serverWins),
                 try await backend.device(.clientWins),
             ]
             for step in 0..<120 {
-                let device = devices[Int.random(in: 0..<3)]
-                let id = "n\(Int.random(in: 0..<12))"
-                switch Int.random(in: 0..<8) {
+                let device = random.pick(devices)
+                let id = "n\(random.below(12))"
+                switch random.below(8) {
                 case 0...3:
                     if try await device.notes.read(id: id) == nil {
                         try await device.notes.insert(Note(id: id, text: "\(step)"))
