@@ -306,7 +306,7 @@ struct AdoptionTests {
 
     @Test func aDatabaseWithAnotherEncodingIsRejected() throws {
         let cluster = try PostgresCluster.shared()
-        let name = "latin_\(UInt32.random(in: 0...UInt32.max))"
+        let name = "latin_\(UUID().uuidString.lowercased().prefix(8))"
         try cluster.psql(
             "CREATE DATABASE \(name) ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0",
             in: "postgres"

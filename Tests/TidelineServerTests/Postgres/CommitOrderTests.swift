@@ -110,7 +110,7 @@ private struct Overlap {
 
     private static let owners = ["ann", "bob"]
     private static let writes = 60
-    private let slot = "tideline_\(UInt64.random(in: 0..<UInt64.max))"
+    private let slot = "tideline_\(UUID().uuidString.lowercased().prefix(8))"
 
     init(seed: UInt64, isNaive: Bool) {
         self.seed = seed

@@ -172,7 +172,7 @@ struct ManyServersTests {
         let (doors, url) = try await Self.doors([[Door.todo]], dynamic: false)
         let answer = await doors[0].send("POST", "/tables/TodoItem", #"{"id":"a","text":"t"}"#)
         #expect(answer.status == 201)
-        let role = "r\(UInt64.random(in: 0..<UInt64.max))"
+        let role = "r\(UUID().uuidString.lowercased().prefix(8))"
         try PostgresConnection(PostgresAddress(url)).execute(
             """
             CREATE ROLE \(role) LOGIN;

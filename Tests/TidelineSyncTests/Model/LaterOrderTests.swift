@@ -77,7 +77,10 @@ import TidelineTestKit
             for _ in 0..<30 {
                 orders.append(
                     try (0..<3).map { _ in
-                        (try #require(Self.keys.randomElement(using: &random)), .random())
+                        (
+                            try #require(Self.keys.randomElement(using: &random)),
+                            .random(using: &random)
+                        )
                     }
                 )
             }

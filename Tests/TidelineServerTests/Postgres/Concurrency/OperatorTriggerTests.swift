@@ -46,7 +46,7 @@ struct OperatorTriggerTests {
 
         /// A trigger with this body.
         func trigger(_ when: String, on table: String, _ body: String) throws {
-            let name = "others_\(UInt32.random(in: 0...UInt32.max))"
+            let name = "others_\(UUID().uuidString.lowercased().prefix(8))"
             try psql.execute(
                 """
                 CREATE FUNCTION \(name)() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -541,7 +541,7 @@ struct OperatorTriggerTests {
         let shared = try await SharedDatabase(softDelete: softDelete)
         #expect(await shared.post("TodoItem", #"{"id":"a"}"#).status == 201)
         let link = try await shared.link("TodoItem")
-        let role = "clerk_\(UInt32.random(in: 0...UInt32.max))"
+        let role = "clerk_\(UUID().uuidString.lowercased().prefix(8))"
         try shared.psql.execute(
             """
             CREATE ROLE \(role);
