@@ -25,6 +25,20 @@ package func until(
     }
 }
 
+/// Returns whether a condition comes to hold within a limit, for a test that tries again if it does not.
+package func becomesTrue(
+    within limit: Duration,
+    isolation: isolated (any Actor)? = #isolation,
+    _ condition: () async throws -> Bool
+) async throws -> Bool {
+    do {
+        try await until(within: limit, isolation: isolation, condition)
+        return true
+    } catch is WaitTooLong {
+        return false
+    }
+}
+
 /// Blocks the calling thread until a condition holds.
 ///
 /// Do not call it on a thread of the concurrency pool.

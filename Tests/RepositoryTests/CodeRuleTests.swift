@@ -48,9 +48,9 @@ struct CodeRuleTests {
         "Sources/TidelineTestKit/Postgres/ChildProgram.swift":
             "Names the files for a program's output.",
         "Sources/TidelineTestKit/Postgres/PostgresCluster.swift":
-            "Names the temporary directory of a PostgreSQL cluster, and waits until it responds.",
+            "Names the temporary directory of a PostgreSQL cluster.",
         "Sources/TidelineTestKit/Postgres/PostgresPooler.swift":
-            "Names the temporary directory of a pooler, and waits until it listens.",
+            "Names the temporary directory of a pooler.",
         "Sources/TidelineTestKit/Postgres/DatabaseSlots.swift":
             "Lets one test continue if all wait for each other.",
         "Sources/TidelineTestKit/Waiting.swift":

@@ -172,22 +172,26 @@ package final class PostgresCluster: Sendable {
             throw Missing(description: "PostgreSQL does not run")
         }
         kill(process, SIGQUIT)
-        for _ in 0..<1500 {
-            guard kill(process, 0) == 0 else { return }
-            Thread.sleep(forTimeInterval: 0.02)
+        try Self.wait(or: "PostgreSQL does not stop") { kill(process, 0) != 0 }
+    }
+
+    /// Blocks the calling thread until a condition holds.
+    ///
+    /// - Throws: ``Missing`` with the description if it takes more than a minute.
+    static func wait(or failure: String, _ condition: () throws -> Bool) throws {
+        do {
+            try blockingUntil(condition)
+        } catch is WaitTooLong {
+            throw Missing(description: failure)
         }
-        throw Missing(description: "PostgreSQL does not stop")
     }
 
     /// Stops the replay on a standby, which shows no later changes of its primary until ``resumeReplay()``.
     package func pauseReplay() throws {
         try psql("SELECT pg_wal_replay_pause()", in: "postgres")
-        for _ in 0..<6000 {
-            let state = try psql("SELECT pg_get_wal_replay_pause_state()", in: "postgres")
-            if state == "paused\n" { return }
-            Thread.sleep(forTimeInterval: 0.01)
+        try Self.wait(or: "the standby does not pause its replay") {
+            try psql("SELECT pg_get_wal_replay_pause_state()", in: "postgres") == "paused\n"
         }
-        throw Missing(description: "the standby does not pause its replay")
     }
 
     /// Pauses all its processes, like a machine that hangs, or resumes them.
@@ -210,15 +214,9 @@ package final class PostgresCluster: Sendable {
     package func catchUp(with primary: PostgresCluster) throws {
         let end = try primary.psql("SELECT pg_current_wal_lsn()", in: "postgres")
             .filter { $0 != "\n" }
-        for _ in 0..<1500 {
-            let isThere = try psql(
-                "SELECT pg_last_wal_replay_lsn() >= '\(end)'::pg_lsn",
-                in: "postgres"
-            )
-            if isThere == "t\n" { return }
-            Thread.sleep(forTimeInterval: 0.01)
+        try Self.wait(or: "the standby does not catch up") {
+            try psql("SELECT pg_last_wal_replay_lsn() >= '\(end)'::pg_lsn", in: "postgres") == "t\n"
         }
-        throw Missing(description: "the standby does not catch up")
     }
 
     /// Copies the data of a stopped cluster; later commits are not in the copy.
@@ -248,26 +246,20 @@ package final class PostgresCluster: Sendable {
 
     /// Waits until the recovery ends: until then, the server accepts reads only.
     private func waitUntilPromoted() throws {
-        for _ in 0..<300 {
+        try Self.wait(or: "PostgreSQL did not become the primary: see \(directory)/server.log") {
             // Fails while the server is in recovery.
-            if (try? psql("SELECT pg_current_wal_lsn()", in: "postgres")) != nil { return }
-            Thread.sleep(forTimeInterval: 0.05)
+            (try? psql("SELECT pg_current_wal_lsn()", in: "postgres")) != nil
         }
-        throw Missing(
-            description: "PostgreSQL did not become the primary: see \(directory)/server.log"
-        )
     }
 
     /// The directory of its socket.
     package var socketDirectory: String { directory }
 
     private func waitUntilReady() throws {
-        for _ in 0..<300 {
-            let ready = [programs + "/pg_isready", "-q", "-h", directory, "-U", "postgres"]
-            if (try? ChildProgram.run(ready)) != nil { return }
-            Thread.sleep(forTimeInterval: 0.05)
+        let ready = [programs + "/pg_isready", "-q", "-h", directory, "-U", "postgres"]
+        try Self.wait(or: "PostgreSQL did not start: see \(directory)/server.log") {
+            (try? ChildProgram.run(ready)) != nil
         }
-        throw Missing(description: "PostgreSQL did not start: see \(directory)/server.log")
     }
 
     /// Returns a command that runs as the user `postgres`, because PostgreSQL does not start as root.

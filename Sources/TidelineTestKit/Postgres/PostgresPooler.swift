@@ -52,13 +52,8 @@ package final class PostgresPooler: Sendable {
             """
         let pooler = cluster.asServer([program, directory + "/pool.ini"])
         lifeline = try ChildProgram.Guarded(script: script, [directory] + pooler)
-        for _ in 0..<200 where !FileManager.default.fileExists(atPath: socket) {
-            Thread.sleep(forTimeInterval: 0.05)
-        }
-        guard FileManager.default.fileExists(atPath: socket) else {
-            throw PostgresCluster.Missing(
-                description: "PgBouncer did not start: see \(directory)/pool.log"
-            )
+        try PostgresCluster.wait(or: "PgBouncer did not start: see \(directory)/pool.log") {
+            FileManager.default.fileExists(atPath: socket)
         }
     }
 
