@@ -96,13 +96,14 @@ import TidelineTestKit
     func slowListsDelayNoCaller(isRead: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let other = TableDefinition("Other", columns: Door.todo.schema.columns)
+            let traffic = ServerTraffic(answersBytesMax: 8 << 20)
             var limits = ServerLimits()
             limits.queryTime = .seconds(600)
             let door = try await Door(
                 [Door.todo, other],
                 path: directory + "/a.db",
                 limits: limits,
-                traffic: ServerTraffic(answersBytesMax: 8 << 20)
+                traffic: traffic
             )
             let text = String(repeating: "ab", count: 5000)
             for number in 0..<200 {
@@ -115,13 +116,14 @@ import TidelineTestKit
             }
             if isRead { _ = await door.send("GET", "/tables/TodoItem?$top=2") }
             let ended = ServerTraffic.Counter()
+            let begun = traffic.store.readWaits.reading.total
             let reads = (0..<8).map { _ in
                 Task {
                     _ = await door.send("GET", CancelledWorkTests.slow + "&$top=1000")
                     ended.add()
                 }
             }
-            try await Task.sleep(for: .milliseconds(200))
+            try await until { traffic.store.readWaits.reading.total >= begun + 8 }
             for target in ["/tables/Other?$top=2", "/tables/Other", "/tables/TodoItem?$top=2"] {
                 #expect(await door.send("GET", target).status == 200)
             }

@@ -45,6 +45,7 @@ struct CommitOrderTests {
             while !Task.isCancelled {
                 let (moment, pause) = (random.next() % 200, 150 + random.next() % 200)
                 try await onThread {
+                    // The seed draws how far the standby lags.
                     Thread.sleep(forTimeInterval: Double(moment) / 1000)
                     try standby.pauseReplay()
                     Thread.sleep(forTimeInterval: Double(pause) / 1000)

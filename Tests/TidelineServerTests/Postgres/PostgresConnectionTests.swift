@@ -104,9 +104,10 @@ struct PostgresConnectionTests {
         // A dedicated thread, because the statement would block a thread of the pool.
         Thread.detachNewThread {
             // Until it succeeds: the statement may not have started.
-            while !isOver.value.withLock({ $0 }) {
+            try? blockingUntil {
+                guard !isOver.value.withLock({ $0 }) else { return true }
                 cancellation.cancel()
-                Thread.sleep(forTimeInterval: 0.01)
+                return false
             }
         }
         let error = #expect(throws: PostgresError.self) {

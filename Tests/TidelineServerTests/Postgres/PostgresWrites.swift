@@ -1,6 +1,7 @@
 // PostgresWrites: a store with one table, for tests of failures.
 
 import Foundation
+import Testing
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
@@ -54,14 +55,14 @@ struct PostgresWrites: Sendable {
 
     /// Returns a result as soon as the database can answer.
     func answer<Answer>(_ body: () async throws -> Answer) async throws -> Answer {
-        for _ in 0..<3000 {
+        var answer: Answer?
+        try await until {
             do {
-                return try await body()
-            } catch let error as ServerError where error.status == 503 {
-                try await Task.sleep(for: .milliseconds(10))
-            }
+                answer = try await body()
+            } catch let error as ServerError where error.status == 503 {}
+            return answer != nil
         }
-        return try await body()
+        return try #require(answer)
     }
 
     func row(_ id: String) async throws -> StoredRow? {
@@ -79,11 +80,13 @@ struct PostgresWrites: Sendable {
     }
 
     /// Returns when a condition is true.
-    static func soon(_ isSo: () async throws -> Bool) async throws {
-        for _ in 0..<3000 {
-            if try await isSo() { return }
-            try await Task.sleep(for: .milliseconds(10))
-        }
-        throw PostgresCluster.Missing(description: "it never came to that")
+    ///
+    /// - Throws: ``WaitTooLong`` with the place of the caller.
+    static func soon(
+        file: StaticString = #fileID,
+        line: UInt = #line,
+        _ isSo: () async throws -> Bool
+    ) async throws {
+        try await until(file: file, line: line, isSo)
     }
 }

@@ -125,9 +125,9 @@ struct RowLockTests {
                 return try await store.write(batch)
             }
             var transactions: Set<String> = []
-            while !isAnswered.isSet {
+            try await until {
                 transactions.formUnion(try OwnedTable.waits(url, for: number))
-                try await Task.sleep(for: .milliseconds(50))
+                return isAnswered.isSet
             }
             #expect(transactions.count == 1)
             let outcomes = try await write.value
@@ -205,6 +205,7 @@ struct RowLockTests {
             return try await OwnedTable.put("bob", of: "ann", by: .merge, store, table)
         }
         for _ in 0..<holders.count where !isDone.isSet {
+            // Three quarters of the time that PostgreSQL waits for each lock.
             try await Task.sleep(for: .milliseconds(300))
             try holders.removeFirst().execute("COMMIT")
         }

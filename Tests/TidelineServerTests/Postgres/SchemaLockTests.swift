@@ -101,9 +101,13 @@ struct SchemaLockTests {
     @Test(arguments: ["format", "touched"])
     func aReadinessCheckDelaysNoTransaction(key: String) async throws {
         let url = try PostgresCluster.shared().database()
-        let store = try await OwnedTable.store(url, OwnedTable.definition())
+        let clock = TestClock()
+        let store = try await OwnedTable.store(url, OwnedTable.definition()) { options in
+            options.now = { clock.now() }
+        }
         try await store.checkWritable()
-        try await Task.sleep(for: .seconds(1.1))
+        // The result is valid for a second.
+        clock.move(by: 2_000_000)
         let hold = "UPDATE tideline.state SET \"value\" = \"value\" WHERE \"key\" = '\(key)'"
         try await OwnedTable.holding(url, hold) { _ in
             if key == "format" {

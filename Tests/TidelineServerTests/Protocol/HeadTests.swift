@@ -62,14 +62,12 @@ import TidelineTestKit
 }
 
 @Suite struct ReadinessTests {
-    /// Whether a probe finds the database ready; a probe on a slow machine may take longer than the caller waits.
-    private func becomesReady(_ door: Door, _ clock: TestClock) async throws -> Bool {
-        for _ in 0..<100 {
+    /// Waits until a probe finds the database ready; on a slow machine a probe may take longer than the caller waits.
+    private func becomesReady(_ door: Door, _ clock: TestClock) async throws {
+        try await until {
             clock.move(by: 2_000_000)
-            if await door.send("GET", "/health/ready").status == 200 { return true }
-            try await Task.sleep(for: .milliseconds(50))
+            return await door.send("GET", "/health/ready").status == 200
         }
-        return false
     }
 
     @Test func readyWhileWritesAreAccepted() async throws {
@@ -101,7 +99,7 @@ import TidelineTestKit
             #expect(causes.contains { held.error.contains($0) }, "\(held.error)")
             try other.execute("COMMIT")
             // The probe under way ends, and the next one finds the database ready.
-            #expect(try await becomesReady(door, clock))
+            try await becomesReady(door, clock)
             await door.store.stop()
         }
     }
@@ -120,7 +118,7 @@ import TidelineTestKit
         try await SmallDisk.with { folder in
             let clock = TestClock()
             let door = try await Door(path: folder + "/a.db", clock: clock)
-            #expect(try await becomesReady(door, clock))
+            try await becomesReady(door, clock)
             let ballast = try #require(fopen(folder + "/ballast", "w"))
             setvbuf(ballast, nil, _IONBF, 0)
             let block = [UInt8](repeating: 0, count: 4096)
@@ -133,7 +131,7 @@ import TidelineTestKit
             }
             fclose(ballast)
             try FileManager.default.removeItem(atPath: folder + "/ballast")
-            #expect(try await becomesReady(door, clock))
+            try await becomesReady(door, clock)
             #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
             await door.store.stop()
         }
@@ -149,7 +147,7 @@ import TidelineTestKit
             // The result of a probe is valid for a second.
             try other.execute("CREATE TABLE tideline_state (key TEXT PRIMARY KEY, value TEXT)")
             #expect(await door.send("GET", "/health/ready").status == 503)
-            #expect(try await becomesReady(door, clock))
+            try await becomesReady(door, clock)
             await door.store.stop()
         }
     }

@@ -112,6 +112,7 @@ import TidelineServerSQLite
                 }
                 return await group.reduce(into: [ServerResponse]()) { $0.append($1) }
             }
+            // The queue has a slot again whenever the writer takes one of the writes.
             #expect(answers.allSatisfy { $0.status == 201 || $0.status == 503 })
             #expect(answers.contains { $0.status == 201 })
             for answer in answers where answer.status == 503 {
@@ -145,6 +146,7 @@ import TidelineServerSQLite
             }
             let filter = (0..<40).map { "indexof(text,'\($0)') eq 77" }.joined(separator: " or ")
             let answer = await door.send("GET", "/tables/TodoItem?$filter=\(filter)")
+            // 503 if the query waited for most of its time.
             #expect(answer.status == 400 || answer.status == 503)
             await door.store.stop()
             #expect(await door.send("GET", "/tables/TodoItem").status == 503)
@@ -163,6 +165,7 @@ import TidelineServerSQLite
         }
         let filter = (0..<40).map { "indexof(text,'\($0)') eq 77" }.joined(separator: " or ")
         let answer = await door.send("GET", "/tables/TodoItem?$filter=\(filter)")
+        // 503 if the query waited for most of its time.
         #expect(answer.status == 400 || answer.status == 503)
         #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
     }

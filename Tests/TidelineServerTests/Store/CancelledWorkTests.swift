@@ -7,6 +7,7 @@ import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 import TidelineServerSQLite
+import TidelineTestKit
 
 @Suite struct CancelledWorkTests {
     /// A filter that runs for about a minute on the rows below, and matches none.
@@ -20,14 +21,17 @@ import TidelineServerSQLite
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.queryTime = .seconds(600)
-            let door = try await Door(path: directory + "/a.db", limits: limits)
+            let traffic = ServerTraffic()
+            let door = try await Door(path: directory + "/a.db", limits: limits, traffic: traffic)
             let text = String(repeating: "ab", count: 5000)
             for number in 0..<200 {
                 let row = #"{"id":"\#(number)","text":"\#(text)"}"#
                 #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
             }
+            let begun = traffic.store.readWaits.reading.total
             let reads = (0..<8).map { _ in Task { await door.send("GET", Self.slow) } }
-            try await Task.sleep(for: .milliseconds(100))
+            // All of them wait for their turn or have begun, several times if they are interrupted.
+            try await until { traffic.store.readWaits.reading.total >= begun + 8 }
             for read in reads { read.cancel() }
             for read in reads { #expect(await read.value.status == 503) }
             #expect(await door.send("GET", "/tables/TodoItem?$top=1").status == 200)
@@ -118,11 +122,12 @@ import TidelineServerSQLite
             try holder.execute("BEGIN IMMEDIATE")
             var writes: [Task<Int, Never>] = []
             // The writer takes the first writes, and waits for the lock with them.
-            while door.store.writeQueueLength < 10 {
+            try await until {
+                guard door.store.writeQueueLength < 10 else { return true }
                 writes.append(
                     Task { await door.send("POST", "/tables/TodoItem", #"{"text":"left"}"#).status }
                 )
-                try await Task.sleep(for: .milliseconds(5))
+                return false
             }
             #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 503)
             for write in writes { write.cancel() }

@@ -288,18 +288,17 @@ struct OperatorTriggerTests {
                 .compactMap { $0["status"] as? Int }
             #expect(Set(statuses) == [200, 201] && statuses.count == 40)
         } else {
-            await withTaskGroup(of: Int.self) { group in
+            await withTaskGroup(of: Void.self) { group in
                 for number in 0..<20 {
                     group.addTask {
-                        await door.send("POST", "/tables/TodoItem", "{\"id\":\"r\(number)\"}")
-                            .status
+                        let body = "{\"id\":\"r\(number)\"}"
+                        #expect(await door.send("POST", "/tables/TodoItem", body).status == 201)
                     }
                     group.addTask {
                         let body = "{\"item\":\"\(number)\"}"
-                        return await door.send("PATCH", "/tables/Note/n", body).status
+                        #expect(await door.send("PATCH", "/tables/Note/n", body).status == 200)
                     }
                 }
-                for await status in group { #expect([200, 201].contains(status)) }
             }
         }
         let reported = try #require(try await shared.changes(link)["n"] ?? nil)

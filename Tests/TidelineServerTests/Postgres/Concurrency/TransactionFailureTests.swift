@@ -198,11 +198,9 @@ struct TransactionFailureTests {
     /// Whether PostgreSQL has counted a deadlock, which it reports with a delay.
     private static func isTold(_ psql: PostgresConnection) async throws -> Bool {
         let count = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
-        for _ in 0..<240 {
-            if try psql.run(count).integer(0, 0) > 0 { return true }
-            try await Task.sleep(for: .milliseconds(50))
+        return try await becomesTrue(within: .seconds(12)) {
+            try psql.run(count).integer(0, 0) > 0
         }
-        return false
     }
 
     /// If transactions use the isolation level repeatable read, which the operator may configure, a row that was
