@@ -69,20 +69,22 @@ extension ProcessTests {
             for number in 0... {
                 if load.isOver { return }
                 let text = "w\(writer)-\(number)"
-                while true {
+                var isStored = false
+                try await until {
                     let answer = try await wire.send(
                         "POST",
                         "/tables/TodoItem",
                         #"{"text":"\#(text)"}"#,
                         headers: Self.named(text)
                     )
-                    if answer.status == 201 { break }
-                    if load.isOver { return }
+                    isStored = answer.status == 201
+                    if isStored || load.isOver { return true }
                     #expect(answer.status == 503, "\(answer.object)")
                     #expect(answer.headers["Retry-After"] != nil)
                     load.refused()
-                    try await Task.sleep(for: .milliseconds(20))
+                    return false
                 }
+                guard isStored else { return }
                 load.succeeded(text)
             }
         }
@@ -143,6 +145,7 @@ extension ProcessTests {
                     "/tables/TodoItem",
                     #"{"id":"refused"}"#
                 )
+                // PostgreSQL may end the transaction of the stopped server while the write waits.
                 #expect(refusal.status == 503 || refusal.status == 201)
                 _ = try await eventually("a write with one server stopped", within: .seconds(60)) {
                     let answer = try await other.wire.send(
@@ -196,16 +199,18 @@ extension ProcessTests {
                     ).integer(0, 0)
                 }
                 // It waits for a tenth of a second in a transaction.
-                var waits = false
-                for _ in 0..<2000 where !waits {
-                    waits = try count("wait_event_type = 'Lock'") > 0
-                    if !waits { try await Task.sleep(for: .milliseconds(1)) }
+                let waits = try await becomesTrue(within: .seconds(5)) {
+                    try count("wait_event_type = 'Lock'") > 0
                 }
                 if waits { server.process.send(SIGSTOP) }
                 try holder.execute("COMMIT")
-                for _ in 0..<100 where waits {
-                    if try count("state = 'idle in transaction'") > 0 { return write }
-                    try await Task.sleep(for: .milliseconds(5))
+                if waits,
+                    try await becomesTrue(
+                        within: .seconds(1),
+                        { try count("state = 'idle in transaction'") > 0 }
+                    )
+                {
+                    return write
                 }
                 // It was observed or stopped too late: the lock wait was over.
                 server.process.send(SIGCONT)

@@ -136,6 +136,7 @@ extension ProcessTests {
                 try await client.syncContext.push()
             }
             #expect(error?.status == .networkFailure)
+            // Only the time tells this deadline from the other limits of a call.
             #expect(ContinuousClock.now - started < .seconds(5))
             #expect(try await client.syncContext.pendingOperationCount == 1)
         }

@@ -53,14 +53,17 @@ import Tideline
             // Local work is still possible.
             try await client.syncTable(TodoItem.self).insert(TodoItem(id: "mine"))
             let short = try probe.start("push")
-            try await Task.sleep(for: .milliseconds(300))
+            // A device with another store starts later, and has already pushed.
+            let other = Probe(workspace, server.url, store: "other.sqlite")
+            try await other.run("fill", "1", "y")
+            try await other.run("push")
             #expect(short.end == nil)
             #expect(try await client.syncContext.pendingOperationCount == 3)
             holder.send(SIGKILL)
             _ = try await push.value
             #expect(try await short.wait() == .exit(0))
             #expect(try await client.syncContext.pendingOperationCount == 0)
-            #expect(try await client.table(TodoItem.self).count() == 3)
+            #expect(try await client.table(TodoItem.self).count() == 4)
         }
     }
 }

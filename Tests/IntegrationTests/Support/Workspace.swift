@@ -3,6 +3,7 @@
 import Foundation
 import Synchronization
 import Testing
+import TidelineTestKit
 
 struct TestFailure: Error, CustomStringConvertible {
     var description: String
@@ -125,14 +126,13 @@ func eventually<Answer>(
     within limit: Duration = .seconds(20),
     _ ask: () async throws -> Answer?
 ) async throws -> Answer {
-    let deadline = ContinuousClock.now + limit
-    while true {
-        if let answer = try await ask() { return answer }
-        guard ContinuousClock.now < deadline else {
-            throw TestFailure("not within \(limit): \(what())")
-        }
-        try await Task.sleep(for: .milliseconds(2))
+    var answer: Answer?
+    let isThere = try await becomesTrue(within: limit) {
+        answer = try await ask()
+        return answer != nil
     }
+    guard isThere, let answer else { throw TestFailure("not within \(limit): \(what())") }
+    return answer
 }
 
 /// Runs blocking code on a separate thread, so that the tests' pool stays free.

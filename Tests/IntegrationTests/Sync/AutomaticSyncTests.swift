@@ -150,7 +150,7 @@ private final class SwitchedTransport: Transport {
         guard isOn else {
             throw TransportError(.cannotConnect, "No network.", outcomeIsUnknown: false)
         }
-        if hangs { try await Task.sleep(for: .seconds(600)) }
+        if hangs { try await Task.sleep(for: .seconds(3600)) }
         return try await inner.send(request)
     }
 }

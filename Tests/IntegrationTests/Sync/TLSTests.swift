@@ -4,6 +4,7 @@ import Foundation
 import Testing
 import Tideline
 import TidelineCore
+import TidelineTestKit
 
 private enum OpenSSL {
     static let path = "/usr/bin/openssl"
@@ -86,11 +87,11 @@ struct TLSTests {
         )
         defer { child.send(SIGKILL) }
         var port: Substring?
-        while port == nil {
+        try await until {
             try #require(child.end == nil, "\(child.error)")
-            try await Task.sleep(for: .milliseconds(20))
             let line = child.output.split(separator: "\n").first { $0.hasPrefix("ACCEPT") }
             port = line?.split(separator: ":").last
+            return port != nil
         }
         try await body(try #require(URL(string: "https://127.0.0.1:\(port ?? "")")))
     }

@@ -251,7 +251,7 @@ import TidelineTestKit
     /// Base, local and server rows outlive the app; the same request meets the conflict again.
     @Test func theHandlerRunsAgainAfterAKill() async throws {
         let device = try await edited { _ in
-            try await Task.sleep(for: .seconds(600))
+            try await Task.sleep(for: .seconds(3600))
             return .server
         }
         transport.add(.json(412, theirs))

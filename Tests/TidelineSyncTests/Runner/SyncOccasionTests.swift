@@ -292,6 +292,7 @@ private final class Link: Transport {
             return TransportResponse(status: now.forbiddenStatus, body: Array(problem.utf8))
         }
         if request.method == "GET" { change { $0.lists += 1 } }
+        // A slow link, so that other requests are answered first.
         if request.method == "GET" { try await Task.sleep(for: now.readTime) }
         if isBatch, !now.takesBatches { return TransportResponse(status: 404) }
         guard request.method != "GET" else { return try await inner.send(request) }

@@ -49,6 +49,7 @@ import TidelineTestKit
             try other.execute("BEGIN IMMEDIATE")
             // Runs on a separate thread, because it must return even if tests block all threads of the pool.
             Thread.detachNewThread {
+                // The other program is slow. The test also passes if the store opens later than that.
                 Thread.sleep(forTimeInterval: 0.2)
                 #expect(throws: Never.self) { try other.execute("ROLLBACK") }
             }

@@ -30,7 +30,9 @@ import TidelineTestKit
                 let wanted = Set(Self.texts.filter { $0.localizedStandardContains(part) })
                 let predicate = #Predicate<Todo> { $0.text.localizedStandardContains(part) }
                 let found = try await todos.read(where: predicate)
-                #expect(found.map(\.text).count == wanted.count || part == "cafe")
+                // Two forms of a text that Unicode considers equal are one member of the set.
+                let count = Self.texts.count { $0.localizedStandardContains(part) }
+                #expect(found.count == count)
                 #expect(Set(found.map(\.text)) == wanted)
                 let closure = try await todos.read(where: {
                     $0.text.localizedStandardContains(part)
