@@ -73,17 +73,21 @@ import TidelineTestKit
         var limits = HTTPLimits()
         limits.connectionsMax = 2
         let gate = AsyncGate()
+        let entered = ServerTraffic.Counter()
         try await withServer(
             limits: limits,
             loops: 1,
             handler: { request in
-                if request.path == "/slow" { await gate.wait() }
+                if request.path == "/slow" {
+                    entered.add()
+                    await gate.wait()
+                }
                 return await echo(request)
             },
             body: { port in
                 let busy = try (0..<2).map { _ in try RawClient(port: port) }
                 for client in busy { try client.send(get("/slow")) }
-                usleep(50_000)
+                try blockingUntil { entered.current == 2 }
                 let probe = try RawClient(port: port)
                 #expect(try probe.ask(get("/health")).status == 200)
                 let other = try RawClient(port: port)
@@ -110,7 +114,8 @@ import TidelineTestKit
             let probe = try RawClient(port: port)
             #expect(try probe.ask(get("/health")).status == 200)
             clients.removeLast()
-            usleep(50_000)
+            // Two of the three, and the probe.
+            try blockingUntil { traffic.connections.current == 3 }
             #expect(try probe.ask(get("/health/ready")).status == 200)
             for client in clients { #expect(try client.ask(get("/")).status == 200) }
         }
@@ -179,7 +184,7 @@ import TidelineTestKit
 }
 
 /// Lets waiting handlers continue once it is open.
-private final class AsyncGate: Sendable {
+final class AsyncGate: Sendable {
     private struct State {
         var isOpen = false
         var waiting: [CheckedContinuation<Void, Never>] = []

@@ -24,8 +24,7 @@ struct HTTPServerTests {
         try await withServer(
             handler: { request in
                 // The first requests take the longest.
-                let delay = request.path.count < 4 ? 20 : 0
-                try? await Task.sleep(for: .milliseconds(delay))
+                for _ in 0..<(request.path.count < 4 ? 1000 : 0) { await Task.yield() }
                 return await echo(request)
             },
             body: { port in
@@ -261,18 +260,23 @@ struct HTTPServerTests {
 
     @Test func peersThatDisconnectCauseNoHarm() async throws {
         let body = [UInt8](repeating: 0x61, count: 1 << 20)
+        let handled = Mutex<Set<String>>([])
         try await withServer(
             handler: { request in
-                try? await Task.sleep(for: .milliseconds(30))
+                for _ in 0..<1000 { await Task.yield() }
+                handled.withLock { _ = $0.insert(request.path) }
                 return ServerResponse(status: 200, body: body)
             },
             body: { port in
                 for number in 0..<40 {
                     let client = try RawClient(port: port)
-                    try client.send(get("/"))
+                    try client.send(get("/\(number)"))
                     if number.isMultiple(of: 2) { client.abort() }
                     // Some disconnect while the handler runs, some while the response is being sent.
-                    if number.isMultiple(of: 4) { usleep(40_000) }
+                    guard number.isMultiple(of: 4) else { continue }
+                    try withExtendedLifetime(client) {
+                        try blockingUntil { handled.withLock { $0.contains("/\(number)") } }
+                    }
                 }
                 #expect(try RawClient(port: port).ask(get("/")).body.count == body.count)
             }
@@ -381,6 +385,7 @@ struct HTTPServerTests {
             limits: limits,
             loops: 1,
             handler: { request in
+                // A slow handler, which ends early if its request is rejected.
                 if request.path == "/slow" { try? await Task.sleep(for: .seconds(1)) }
                 return ServerResponse(status: 200)
             },
@@ -405,7 +410,8 @@ struct HTTPServerTests {
             for client in clients { #expect(try client.ask(get("/")).status == 200) }
             let third = try RawClient(port: port)
             try third.send(get("/third"))
-            usleep(50_000)
+            // The loop has had the chance to accept the third connection before it answers these.
+            for client in clients { #expect(try client.ask(get("/")).status == 200) }
             clients.removeLast()
             #expect(try third.answer()?.text.hasPrefix("GET|/third|") == true)
         }

@@ -59,25 +59,33 @@ struct HangUpTests {
 
     /// A caller that has only shut down its sending side gets the response of a slow handler.
     @Test func halfClosedCallersOfSlowHandlersAreAnswered() async throws {
-        let answer = try await withServer(
+        let gate = AsyncGate()
+        let (interim, status) = try await withServer(
             handler: { _ in
-                try? await Task.sleep(for: .milliseconds(1500))
+                await gate.wait()
                 return ServerResponse(status: Task.isCancelled ? 500 : 201)
             },
             body: { port in
                 let client = try RawClient(port: port)
                 try client.send(get("/"))
                 client.finishSending()
-                return try client.rest()
+                var interim = 0
+                while true {
+                    let status = try client.answer()?.status
+                    guard status == 100 else { return (interim, status) }
+                    interim += 1
+                    gate.open()
+                }
             }
         )
-        #expect(answer.hasPrefix("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 "))
+        #expect(interim > 0 && status == 201)
     }
 
     /// HTTP/1.0 has no interim responses.
     @Test func halfClosedCallersOfVersion10GetOnlyTheFinalResponse() async throws {
         let answer = try await withServer(
             handler: { _ in
+                // A response that is slower than the server's checks of half-closed connections.
                 try? await Task.sleep(for: .milliseconds(1200))
                 return ServerResponse(status: 201)
             },

@@ -51,7 +51,7 @@ struct RandomRequestTests {
                     let piece = rest.prefix(Int.random(in: 1...largest, using: &random))
                     try client.send(Array(piece))
                     rest = rest.dropFirst(piece.count)
-                    if largest < 1000 && rest.count.isMultiple(of: 7) { usleep(10) }
+                    if largest < 1000 && rest.count.isMultiple(of: 7) { sched_yield() }
                 }
                 for request in requests {
                     let text = try client.answer()?.text

@@ -35,11 +35,8 @@ extension TransportTests {
             limits.callsMax = 1
             let transport = CurlTransport(limits: limits)
             let id = UUID().uuidString
-            let first = Task { try await transport.send(silent(id, timeout: .seconds(20))) }
-            for _ in 0..<20_000 where server.attempts(of: id).isEmpty {
-                try await Task.sleep(for: .milliseconds(1))
-            }
-            #expect(!server.attempts(of: id).isEmpty)
+            let first = Task { try await transport.send(silent(id, timeout: .seconds(600))) }
+            await server.arrival(of: id)
             let start = clock.now
             await #expect {
                 try await transport.send(silent(timeout: .milliseconds(200)))
@@ -48,7 +45,8 @@ extension TransportTests {
                     && ($0 as? TransportError)?.outcomeIsUnknown == false
             }
             let elapsed = clock.now - start
-            #expect(elapsed >= .milliseconds(200) && elapsed < .seconds(4), "\(elapsed)")
+            #expect(elapsed >= .milliseconds(200), "\(elapsed)")
+            // The first call still has the connection.
             first.cancel()
             await #expect(throws: CancellationError.self) { try await first.value }
             let next = try await transport.send(TransportRequest(url: server.url("/ok")))
@@ -89,18 +87,18 @@ extension TransportTests {
                 ($0 as? TransportError)?.code == .timedOut
             }
             let elapsed = clock.now - start
-            #expect(elapsed >= .seconds(1) && elapsed < .seconds(120), "\(elapsed)")
+            // A silent connection of the server ends before any other limit.
+            #expect(elapsed >= .seconds(1), "\(elapsed)")
         }
 
         @Test func cancellationEndsACallAtOnce() async throws {
             let transport = CurlTransport()
             for _ in 0..<5 {
-                let call = Task { try await transport.send(silent(timeout: .seconds(30))) }
-                try await Task.sleep(for: .milliseconds(30))
-                let start = clock.now
+                let id = UUID().uuidString
+                let call = Task { try await transport.send(silent(id, timeout: .seconds(600))) }
+                await server.arrival(of: id)
                 call.cancel()
                 await #expect(throws: CancellationError.self) { try await call.value }
-                #expect(clock.now - start < .seconds(20))
             }
             let response = try await transport.send(TransportRequest(url: server.url("/ok")))
             #expect(response.status == 200)
@@ -131,13 +129,18 @@ extension TransportTests {
                         let request = TransportRequest(url: url, timeout: timeout)
                         let call = Task { try await transport.send(request).status }
                         if index % 3 == 0 {
-                            try? await Task.sleep(for: .microseconds(index * 10))
+                            for _ in 0..<index { await Task.yield() }
                             call.cancel()
                         }
                         switch await call.result {
                         case .success(let status): #expect(status == 200)
                         case .failure(let error):
-                            #expect(error is CancellationError || error is TransportError)
+                            // The deadline or the cancellation, whichever comes first.
+                            let mayBeCancelled = index % 3 == 0
+                            #expect(
+                                error is TransportError
+                                    || mayBeCancelled && error is CancellationError
+                            )
                         }
                         return 1
                     }
@@ -164,6 +167,7 @@ extension TransportTests {
             var waits = 0
             // Other tests may use a few transports at the same time.
             while try Self.transportThreads() > before + 10, waits < 200 {
+                // Threads end by themselves, which only the list of the system shows.
                 try await Task.sleep(for: .milliseconds(10))
                 waits += 1
             }

@@ -219,7 +219,6 @@ extension TransportTests {
         @Test func nobodyListeningIsCertain() async throws {
             let closed = FaultyServer()
             closed.stopListening()
-            usleep(20_000)
             let thrown = await error(of: TransportRequest(url: closed.url("/ok")))
             #expect(thrown?.code == .cannotConnect)
             #expect(thrown?.outcomeIsUnknown == false)

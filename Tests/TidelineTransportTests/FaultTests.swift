@@ -133,7 +133,8 @@ extension TransportTests {
             )
             let elapsed = clock.now - start
             #expect(outcome == "timedOut")
-            #expect(elapsed >= .milliseconds(250) && elapsed < .seconds(15), "\(elapsed)")
+            // No other limit of a call would end it as a timeout: the server closes silent connections.
+            #expect(elapsed >= .milliseconds(250), "\(elapsed)")
             try await expectFine(transport)
         }
 
@@ -143,6 +144,7 @@ extension TransportTests {
                 let transport = CurlTransport()
                 let warm = try await transport.send(get("/idle/\(how)"))
                 #expect(warm.status == 200)
+                // Before, while and after the system learns of the end of the connection.
                 usleep(UInt32(delay))
                 let id = UUID().uuidString
                 let cell = Cell(

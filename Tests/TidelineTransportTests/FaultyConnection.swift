@@ -117,6 +117,7 @@ final class FaultyConnection {
             write("HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbig")
             end(how)
         case .never, .neverReads:
+            // A server that is silent for longer than any call in these tests.
             sleep(20)
         case .drips:
             write("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")

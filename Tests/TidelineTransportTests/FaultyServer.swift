@@ -19,6 +19,8 @@ final class FaultyServer: Sendable {
     let port: Int
     private let listener: Int32
     private let attempts = Mutex<[String: [Attempt]]>([:])
+    /// The tests that wait for a request, by its id.
+    private let waiting = Mutex<[String: CheckedContinuation<Void, Never>]>([:])
 
     init() {
         listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
@@ -46,9 +48,22 @@ final class FaultyServer: Sendable {
         attempts.withLock { $0[id] ?? [] }
     }
 
+    /// Returns when a request with this id has arrived.
+    func arrival(of id: String) async {
+        await withCheckedContinuation { continuation in
+            waiting.withLock { $0[id] = continuation }
+            if !attempts(of: id).isEmpty { resume(id) }
+        }
+    }
+
+    private func resume(_ id: String) {
+        waiting.withLock { $0.removeValue(forKey: id) }?.resume()
+    }
+
     /// Records a request; returns its index among the requests with the same id.
     func begin(_ id: String, _ attempt: Attempt) -> Int {
-        attempts.withLock { all in
+        defer { resume(id) }
+        return attempts.withLock { all in
             all[id, default: []].append(attempt)
             return all[id, default: []].count - 1
         }
