@@ -63,6 +63,28 @@ struct CodeRuleTests {
             "Names the temporary directory of a device; no simulation depends on it.",
     ]
 
+    /// The files of tests that sleep for a fixed time, with the reasons.
+    ///
+    /// They are listed by their names, because tests move between targets. All other tests wait for an event or inject
+    /// the waits, and no test draws random numbers without a seed.
+    static let sleepsInTests: [String: String] = [
+        "ClientOperations.swift": "Measures a client that waits as in an app.",
+        "CommitOrderTests.swift": "Lets a standby lag for times that a seed draws.",
+        "CurlConcurrencyTests.swift": "Polls the list of threads in a target without `until`.",
+        "FaultTests.swift": "Sends requests at several moments after a connection was closed.",
+        "FaultyConnection.swift": "Is a server that is silent or slow.",
+        "HTTPLifeTests.swift": "Is a caller that is too slow for the deadlines of a connection.",
+        "HTTPServerTests.swift": "Has a slow handler that ends early if it is cancelled.",
+        "HangUpTests.swift":
+            "Has a handler that is slower than the checks of half-closed connections.",
+        "ResponseMemoryTests.swift": "Is a caller that stops reading for longer than it may.",
+        "RowLockTests.swift": "Releases each lock shortly before the lock timeout of PostgreSQL.",
+        "SQLiteFileTests.swift": "Is another program that locks a file for a moment.",
+        "SanitizerTests.swift": "Has no dependencies, and lets other threads run.",
+        "SlowProxy.swift": "Is a slow network.",
+        "SyncOccasionTests.swift": "Is a link on which lists are slower than other requests.",
+    ]
+
     /// The files with more than `linesMax` lines, and the reasons why they are not split.
     static let longFiles: [String: String] = [:]
 
@@ -161,6 +183,40 @@ struct CodeRuleTests {
     ])
     func waitRuleCanFail(text: String, count: Int) {
         #expect(endlessWaits(SourceFile(path: "Tests/A.swift", text: text)).count == count)
+    }
+
+    @Test func testsDoNotDependOnLuck() throws {
+        let files = try Repository.swiftFiles().filter { $0.isIn("Tests") }
+        expectNone(files.flatMap(unseededDraws))
+        let sleeps = files.flatMap(fixedSleeps)
+        expectNone(sleeps.filter { Self.sleepsInTests[fileName($0.path)] == nil })
+        expectNone(staleEntries(of: Self.sleepsInTests, in: sleeps.map { fileName($0.path) }))
+    }
+
+    @Test(arguments: [
+        ("try await Task.sleep(for: .milliseconds(300))", 1),
+        ("Thread.sleep(forTimeInterval: 0.2)\nusleep(50_000)", 2),
+        ("sleep(20)", 1),
+        ("    sleep(20)", 1),
+        ("queue.asyncAfter(deadline: .now() + 5) { resume() }", 1),
+        ("try await Task.sleep(for: .seconds(3600))", 0),
+        ("try await Task.sleep(for: isShort ? .milliseconds(1) : .seconds(3600))", 0),
+        ("try await environment.sleep(.seconds(1))", 0),
+        (#"try connection.run("SELECT pg_sleep(1)")"#, 0),
+        ("// usleep(10)", 0),
+        ("let bytes = Int.random(in: 1...6)", 1),
+        ("let bytes = Int.random(in: 1...6, using: &random)", 0),
+        ("let bytes = Int.random(\n    in: 1...6,\n    using: &random\n)", 0),
+        ("let bytes = Int.random(\n    in: 1...6\n)", 1),
+        ("let isUp = Bool.random()", 1),
+        ("let one = list.randomElement() ?? list.shuffled()[0]", 2),
+        ("let one = list.randomElement(using: &random)", 0),
+        ("list.shuffle()", 1),
+        ("var random = SystemRandomNumberGenerator()", 1),
+    ])
+    func luckRuleCanFail(text: String, count: Int) {
+        let file = SourceFile(path: "Tests/A.swift", text: text)
+        #expect(fixedSleeps(file).count + unseededDraws(file).count == count)
     }
 
     @Test func everyFileBeginsWithItsRole() throws {
@@ -275,6 +331,40 @@ private func endlessWaits(_ file: SourceFile) -> [Finding] {
         let message = "A wait without a limit. Use `until` or `blockingUntil` of TidelineTestKit."
         return Finding(path: file.path, line: index + 1, message: message)
     }
+}
+
+/// Sleeps for a fixed time, after which a test hopes that something has happened.
+///
+/// A sleep of an hour stands for a wait that does not end by itself, and is allowed.
+private func fixedSleeps(_ file: SourceFile) -> [Finding] {
+    let brief: [Substring] = file.lines.map { $0.contains(".seconds(3600)") ? "" : " " + $0 }
+    let text = SourceFile(path: file.path, text: brief.joined(separator: "\n"))
+    let sleeps = ["Task.sleep", "Thread.sleep", "usleep(", " sleep(", "asyncAfter("]
+    return occurrences(of: sleeps, in: text) { found in
+        "\(found) in a test. Wait for an event with `until` or `blockingUntil` of TidelineTestKit, "
+            + "or add the file, with the reason, to CodeRuleTests.sleepsInTests."
+    }
+}
+
+/// Random choices without a seed, which cannot be repeated.
+private func unseededDraws(_ file: SourceFile) -> [Finding] {
+    let lines = file.lines
+    let unseeded: [Substring] = lines.indices.map { index in
+        // The arguments of the call may be in the next lines.
+        let call = lines[index...].prefix(lines[index].hasSuffix("(") ? 5 : 1)
+        return call.contains { $0.contains("using:") } ? "" : lines[index]
+    }
+    let text = SourceFile(path: file.path, text: unseeded.joined(separator: "\n"))
+    let draws = [
+        ".random(", "randomElement(", "shuffled(", "shuffle(", "SystemRandomNumberGenerator",
+    ]
+    return occurrences(of: draws, in: text) { found in
+        "\(found) without a seed in a test. Pass a SeededGenerator whose seed is an argument of the test."
+    }
+}
+
+private func fileName(_ path: String) -> String {
+    String(path.split(separator: "/").last ?? "")
 }
 
 /// Returns the occurrences of `code` without a comment directly above that has one of `words`.
