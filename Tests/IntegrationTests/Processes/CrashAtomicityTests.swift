@@ -7,7 +7,7 @@ import TidelineTestKit
 
 extension ProcessTests {
     @Suite(.slow) struct CrashAtomicityTests {
-        /// Each kill comes when the process has written a random number of bytes.
+        /// Each kill comes when the process has written a random number of bytes, or does not write so much.
         @Test(arguments: RandomSeeds.all) func rowAndOperationAreAtomic(seed: UInt64) async throws {
             var random = SeededGenerator(seed: seed)
             try await withWorkspace { workspace in
@@ -20,9 +20,11 @@ extension ProcessTests {
                 var edits: Int64 = 0
                 for round in 0..<12 {
                     let before = try probe.file.lastOperation()
-                    let enough = probe.bytesWritten + random.below(400_000)
+                    let enough = probe.bytesWritten + random.below(300_000)
                     let child = try probe.start("edit", "0", "edit\(round)-\(seed)")
-                    try await until { child.end != nil || probe.bytesWritten >= enough }
+                    _ = try await becomesTrue(within: .seconds(2)) {
+                        child.end != nil || probe.bytesWritten >= enough
+                    }
                     #expect(try await child.destroy() == .signal(SIGKILL), "\(child.error)")
                     edits += try probe.file.lastOperation() - before
                     try check(probe, pristine)
@@ -43,7 +45,9 @@ extension ProcessTests {
                     let probe = Probe(workspace, nowhere, store: "store\(round)")
                     let enough = random.below(200_000)
                     let child = try probe.start("fill", "20", "a")
-                    try await until { child.end != nil || probe.bytesWritten >= enough }
+                    _ = try await becomesTrue(within: .seconds(2)) {
+                        child.end != nil || probe.bytesWritten >= enough
+                    }
                     try await child.destroy()
                     try await probe.run("fill", "3", "b")
                     try probe.file.expectIntact()
