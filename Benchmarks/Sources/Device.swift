@@ -17,6 +17,23 @@ struct TodoItem: SyncRecord {
     }
 }
 
+/// The table of `TodoItem`, with half of its columns.
+struct HalfItem: SyncRecord {
+    static let tableName = "TodoItem"
+
+    var id = ""
+    var text: String
+}
+
+/// The table of `TodoItem`, without the time of its last change.
+struct UntimedItem: SyncRecord {
+    static let tableName = "TodoItem"
+
+    var id = ""
+    var text: String
+    var complete = false
+}
+
 struct Device {
     let client: SyncClient
     let todos: SyncTable<TodoItem>
@@ -58,6 +75,20 @@ struct Device {
         return Device(client: client, todos: todos, store: store, path: path)
     }
 
+    /// Opens a client with other models on a new store.
+    static func client(
+        in directory: String,
+        _ models: [any SyncRecord.Type],
+        _ rows: CannedTable
+    ) async throws -> (client: SyncClient, store: SQLiteStore, path: String) {
+        guard let endpoint = URL(string: "http://127.0.0.1:9") else { throw URLError(.badURL) }
+        let path = "\(directory)/\(UUID().uuidString).sqlite"
+        let client = SyncClient(endpoint: endpoint, generation: .datasync, transport: rows)
+        let store = try SQLiteStore(path: path)
+        try await client.syncContext.initialize(store: store, tables: models)
+        return (client, store, path)
+    }
+
     /// Returns a device with this number of rows from a server.
     static func filled(_ rows: Int, in directory: String) async throws -> Device {
         let device = try await open(in: directory, transport: CannedTable(rows: rows, .v7))
@@ -66,7 +97,9 @@ struct Device {
     }
 
     /// Removes the store and its files.
-    func remove() async throws {
+    func remove() async throws { try await Self.remove(store, path) }
+
+    static func remove(_ store: SQLiteStore, _ path: String) async throws {
         try await store.close()
         for suffix in ["", "-wal", "-shm"] {
             try? FileManager.default.removeItem(atPath: path + suffix)

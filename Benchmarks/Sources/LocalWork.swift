@@ -157,6 +157,19 @@ struct LocalWork {
         let each = try await microseconds { _ = try await device.todos.read() }
         Bench.report("local: read and decode", each / 10_000, "us/row")
         try await device.remove()
+        try await measureReading(HalfItem.self, "half of the columns")
+        try await measureReading(UntimedItem.self, "without updatedAt")
+    }
+
+    /// Measures a model that does not have all columns of its table.
+    private func measureReading(_ model: (some SyncRecord).Type, _ name: String) async throws {
+        let rows = CannedTable(rows: 10_000, .v7)
+        let (client, store, path) = try await Device.client(in: directory, [model], rows)
+        let table = try client.syncTable(model)
+        try await table.pull(queryID: "all")
+        let each = try await microseconds { _ = try await table.read() }
+        Bench.report("local: the same, \(name)", each / 10_000, "us/row")
+        try await Device.remove(store, path)
     }
 
     /// Compares lists of a thousand rows, with and without a row that is not pushed yet.

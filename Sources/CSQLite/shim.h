@@ -9,9 +9,8 @@ static inline int tl_bind_blob(sqlite3_stmt *statement, int index, const void *b
     return sqlite3_bind_blob(statement, index, bytes, length, SQLITE_TRANSIENT);
 }
 
-/* Has a quoted name never stand for a text, also where nothing has it; variadic, which Swift does not
-   import. SQLite before 3.29 cannot be told. */
-// The log stays as it is when the last connection is closed.
+/* Keeps the log of a file when its last connection closes. SQLite before 3.18 always copies it into the file. Variadic
+   functions, like the one that sets this, are not imported by Swift. */
 static inline void tl_keep_log(sqlite3 *database) {
 #ifdef SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE
     sqlite3_db_config(database, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)0);
@@ -20,6 +19,7 @@ static inline void tl_keep_log(sqlite3 *database) {
 #endif
 }
 
+/* Rejects quoted names that match no column, instead of reading them as texts. SQLite before 3.29 has no such setting. */
 static inline void tl_refuse_quoted_texts(sqlite3 *database) {
 #ifdef SQLITE_DBCONFIG_DQS_DML
     sqlite3_db_config(database, SQLITE_DBCONFIG_DQS_DML, 0, (int *)0);
@@ -27,10 +27,4 @@ static inline void tl_refuse_quoted_texts(sqlite3 *database) {
 #else
     (void)database;
 #endif
-}
-
-/* Has the last connection to a file leave its log as it is when it closes; variadic, which Swift does not
-   import. */
-static inline void tl_close_without_checkpoint(sqlite3 *database) {
-    sqlite3_db_config(database, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)0);
 }

@@ -282,9 +282,6 @@ package final class Database: @unchecked Sendable {
         return statement.integer(0)
     }
 
-    /// Makes closing the connection skip the checkpoint, which would take time and locks.
-    package func closeWithoutCheckpoint() { tl_close_without_checkpoint(handle) }
-
     /// Interrupts the running statement of this connection; any thread may call it.
     package func interrupt() {
         isClosed.withLock { if !$0 { sqlite3_interrupt(handle) } }
@@ -329,10 +326,8 @@ package final class Database: @unchecked Sendable {
     /// The number of statements that are kept prepared.
     package var statementsKept: Int { statements.count }
 
-    /// Makes closing this connection leave the write-ahead log unchanged.
-    package func keepLog() {
-        tl_keep_log(handle)
-    }
+    /// Makes closing the connection skip the checkpoint, which would take time and locks, and keep the log.
+    package func keepLog() { tl_keep_log(handle) }
 
     /// Leaves checkpoints of the write-ahead log to the observer: from now on it is called with the log's size in
     /// pages after each commit, and commits do not run checkpoints.

@@ -124,7 +124,7 @@ package final class DatabaseThreads: Sendable {
         guard open != nil,
             state.withLock({ $0.isReleasing && $0.next == $0.jobs.count })
         else { return }
-        kept?.closeWithoutCheckpoint()
+        kept?.keepLog()
         kept?.close()
         kept = nil
         let waiting = state.withLock { state in

@@ -50,7 +50,7 @@ package final class LentDatabases: Sendable {
     private func takeBack(_ database: Database, _ isToClose: Bool) {
         let waiting = state.withLock { state -> [CheckedContinuation<Void, Never>] in
             state.lent[ObjectIdentifier(database)] = nil
-            if state.isReleasing { database.closeWithoutCheckpoint() }
+            if state.isReleasing { database.keepLog() }
             if isToClose || state.isReleasing || state.free == nil {
                 database.close()
             } else {
@@ -76,7 +76,7 @@ package final class LentDatabases: Sendable {
             let isClosed = state.withLock { state in
                 state.isReleasing = true
                 for database in state.free ?? [] {
-                    database.closeWithoutCheckpoint()
+                    database.keepLog()
                     database.close()
                 }
                 if state.free != nil { state.free = [] }

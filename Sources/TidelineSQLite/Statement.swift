@@ -74,6 +74,17 @@ package final class Statement {
         }
     }
 
+    /// Binds bytes; SQLite makes its own copy.
+    package func bind(_ index: Int32, blob bytes: [UInt8]) {
+        bytes.withUnsafeBytes { bytes in
+            if let base = bytes.baseAddress, !bytes.isEmpty {
+                _ = tl_bind_blob(pointer, index, base, Int32(bytes.count))
+            } else {
+                sqlite3_bind_zeroblob(pointer, index, 0)
+            }
+        }
+    }
+
     /// Binds valid UTF-8 without a copy: the bytes must stay until the bindings are cleared.
     @inline(__always)
     package func bind(_ index: Int32, lent bytes: UnsafeBufferPointer<UInt8>) {

@@ -60,6 +60,8 @@ final class SQLiteTable: Sendable {
     let delete: String
     private let updateHead: String
     private let updateTail: String
+    /// The statements of `update`, by columns.
+    private let updates = Mutex(GenerationCache<[Int], String>(countMax: 32))
 
     init(_ table: Table, head: TableHead) {
         self.table = table
@@ -90,11 +92,16 @@ final class SQLiteTable: Sendable {
     /// Returns the statement that sets these columns, in their order from `?5` on; `?1` to `?4` are id and system
     /// values.
     func update(_ columns: [Int]) -> String {
-        var text = updateHead
-        for (offset, column) in columns.enumerated() {
-            text += ", \(cells[column + 1].quoted) = ?\(offset + 5)"
+        updates.withLock { updates in
+            if let known = updates.value(columns) { return known }
+            var text = updateHead
+            for (offset, column) in columns.enumerated() {
+                text += ", \(cells[column + 1].quoted) = ?\(offset + 5)"
+            }
+            text += updateTail
+            updates.put(text, for: columns)
+            return text
         }
-        return text + updateTail
     }
 
     /// Returns the current row of a statement with the columns of `selectRow`.

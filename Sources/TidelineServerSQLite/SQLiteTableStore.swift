@@ -246,7 +246,8 @@ package final class SQLiteTableStore: TableStore {
     package func isNew(_ key: RepeatKey) async throws -> Bool {
         let (limits, now) = (limits, now())
         return try await reads.read(ReadBegin()) { database in
-            try Ledger(database: database, limits: limits).find(key, at: now).isNew
+            var ledger = Ledger(database: database, limits: limits)
+            return try ledger.find(key, at: now).isNew
         }
     }
 

@@ -17,30 +17,33 @@ package enum HTTPDate {
         let second = (seconds % 86400 + 86400) % 86400
         let day = (seconds - second) / 86400
         let date = Timestamp.civil(days: day)
-        var text: [UInt8] = []
+        var text = ""
         text.reserveCapacity(29)
-        text += days[Int((day % 7 + 7) % 7)].utf8
-        text += ", ".utf8
+        text += days[Int((day % 7 + 7) % 7)]
+        text += ", "
         append(date.day, &text)
-        text.append(UInt8(ascii: " "))
-        text += months[Int(date.month - 1)].utf8
-        text.append(UInt8(ascii: " "))
+        text += " "
+        text += months[Int(date.month - 1)]
+        text += " "
         append(date.year / 100, &text)
         append(date.year, &text)
-        text.append(UInt8(ascii: " "))
+        text += " "
         append(second / 3600, &text)
-        text.append(UInt8(ascii: ":"))
+        text += ":"
         append(second / 60 % 60, &text)
-        text.append(UInt8(ascii: ":"))
+        text += ":"
         append(second % 60, &text)
-        text += " GMT".utf8
-        return String(decoding: text, as: UTF8.self)
+        text += " GMT"
+        return text
     }
 
     /// Appends the last two digits.
-    private static func append(_ value: Int64, _ text: inout [UInt8]) {
-        text.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value / 10 % 10))
-        text.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value % 10))
+    private static func append(_ value: Int64, _ text: inout String) {
+        let zero = UInt8(ascii: "0")
+        let tens = UInt8(truncatingIfNeeded: value / 10 % 10)
+        let ones = UInt8(truncatingIfNeeded: value % 10)
+        text.unicodeScalars.append(Unicode.Scalar(zero + tens))
+        text.unicodeScalars.append(Unicode.Scalar(zero + ones))
     }
 
     /// Returns the seconds since 1970 for any of the three forms that a recipient must accept; nil for other texts.

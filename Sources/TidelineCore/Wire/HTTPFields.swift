@@ -46,6 +46,20 @@ public struct HTTPFields: Sendable, Hashable, ExpressibleByDictionaryLiteral, Se
     /// The fields in order.
     public func makeIterator() -> IndexingIterator<[Field]> { fields.makeIterator() }
 
+    /// Whether a byte is a letter, a digit, or one of `-`, `_` and `.`, as in the names of usual fields.
+    package static func isNameByte(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"),
+            UInt8(ascii: "."):
+            true
+        default: false
+        }
+    }
+
+    /// The fields as an array.
+    package var all: [Field] { fields }
+
     /// Reserves capacity for this many fields.
     package mutating func reserveCapacity(_ count: Int) { fields.reserveCapacity(count) }
 

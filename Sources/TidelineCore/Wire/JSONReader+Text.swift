@@ -115,6 +115,12 @@ extension JSONReader {
         matches(span, name, 0..<name.count)
     }
 
+    /// Whether a name is written as this text, without escapes.
+    package func reads(_ span: Span, _ name: String) -> Bool {
+        !span.isEscaped && name.utf8.count == span.range.count
+            && name.utf8.elementsEqual(UnsafeBufferPointer(rebasing: bytes[span.range]))
+    }
+
     /// Whether a name is exactly this part of ASCII or UTF-8 text.
     package func matches(_ span: Span, _ names: [UInt8], _ part: Range<Int>) -> Bool {
         if span.isEscaped { return text(span).utf8.elementsEqual(names[part]) }

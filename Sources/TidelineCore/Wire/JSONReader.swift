@@ -201,17 +201,37 @@ extension JSONReader {
 
 /// The names of an object's members, which rejects duplicates.
 package struct MemberNames {
-    private var seen: Set<[UInt8]> = []
+    /// The names of a small object, which are compared one by one, while none has escapes.
+    private var few: [Range<Int>] = []
+    /// The names of any other object.
+    private var many: Set<[UInt8]> = []
+
+    private static let fewMax = 16
 
     package init() {}
 
+    /// Adds a name; all names must be of the same reader.
     package mutating func insert(_ name: JSONReader.Span, _ reader: JSONReader) throws {
-        let key =
-            name.isEscaped
-            ? Array(reader.text(name).utf8)
-            : Array(UnsafeBufferPointer(rebasing: reader.bytes[name.range]))
-        guard seen.insert(key).inserted else {
+        guard insertsNew(name, reader) else {
             throw reader.failure("duplicate member name", at: name.range.lowerBound)
         }
+    }
+
+    private mutating func insertsNew(_ name: JSONReader.Span, _ reader: JSONReader) -> Bool {
+        func bytes(_ range: Range<Int>) -> UnsafeBufferPointer<UInt8> {
+            UnsafeBufferPointer(rebasing: reader.bytes[range])
+        }
+        if many.isEmpty, few.count < Self.fewMax, !name.isEscaped {
+            if few.isEmpty { few.reserveCapacity(Self.fewMax / 2) }
+            let sent = bytes(name.range)
+            guard !few.contains(where: { bytes($0).elementsEqual(sent) }) else { return false }
+            few.append(name.range)
+            return true
+        }
+        for range in few { many.insert(Array(bytes(range))) }
+        few = []
+        return many.insert(
+            name.isEscaped ? Array(reader.text(name).utf8) : Array(bytes(name.range))
+        ).inserted
     }
 }

@@ -30,6 +30,13 @@ package struct SHA256: Sendable {
         bytes.withUnsafeBufferPointer { update($0) }
     }
 
+    /// Adds a text and a byte after it.
+    package mutating func update(_ text: String, endedBy byte: UInt8) {
+        var text = text
+        text.withUTF8 { update($0) }
+        withUnsafePointer(to: byte) { update(UnsafeBufferPointer(start: $0, count: 1)) }
+    }
+
     package mutating func update(_ bytes: UnsafeBufferPointer<UInt8>) {
         count &+= UInt64(bytes.count)
         var rest = bytes[...]
@@ -50,8 +57,8 @@ package struct SHA256: Sendable {
         pending.append(contentsOf: whole[place...])
     }
 
-    /// Returns the 32 bytes of the hash; no bytes may follow.
-    package mutating func finish() -> [UInt8] {
+    /// Returns the first bytes of the hash, at most 32; no bytes may be added afterwards.
+    package mutating func finish(count: Int = 32) -> [UInt8] {
         let bits = count &* 8
         pending.append(0x80)
         let beyond = (pending.count + 8) % Self.blockSize
@@ -63,13 +70,13 @@ package struct SHA256: Sendable {
         for place in stride(from: 0, to: pending.count, by: Self.blockSize) {
             Self.mix(pending, place, &state)
         }
-        pending.removeAll()
+        pending.removeAll(keepingCapacity: true)
         return withUnsafeBytes(
             of: (
                 state.0.bigEndian, state.1.bigEndian, state.2.bigEndian, state.3.bigEndian,
                 state.4.bigEndian, state.5.bigEndian, state.6.bigEndian, state.7.bigEndian
             )
-        ) { Array($0) }
+        ) { Array($0.prefix(count)) }
     }
 
     /// The hash in lower-case hexadecimal digits.

@@ -46,19 +46,29 @@ package enum BatchAnswers {
     private static func write(_ headers: HTTPFields, _ writer: inout JSONWriter) -> String? {
         writer.raw(",\"headers\":{")
         var type: String?
-        let fields = Array(headers)
+        let fields = headers.all
         for (place, field) in fields.enumerated() {
             if fields[..<place].contains(where: { $0.isNamed(field.name) }) { continue }
             let comesAgain = fields[(place + 1)...].contains { $0.isNamed(field.name) }
             let value = comesAgain ? headers[field.name] ?? field.value : field.value
             if ASCII.equal(field.name, "content-type") { type = value }
             if place > 0 { writer.byte(",") }
-            writer.string(field.name.lowercased())
+            write(name: field.name, &writer)
             writer.byte(":")
             writer.string(value)
         }
         writer.byte("}")
         return type
+    }
+
+    /// Writes a name in lower case.
+    private static func write(name: String, _ writer: inout JSONWriter) {
+        guard name.utf8.allSatisfy(HTTPFields.isNameByte) else {
+            return writer.string(name.lowercased())
+        }
+        writer.byte("\"")
+        for byte in name.utf8 { writer.bytes.append(ASCII.lower(byte)) }
+        writer.byte("\"")
     }
 
     private static func write(

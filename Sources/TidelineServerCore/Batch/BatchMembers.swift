@@ -33,6 +33,11 @@ struct BatchMembers {
         ("GET", "get"), ("POST", "post"), ("PATCH", "patch"), ("PUT", "put"), ("DELETE", "delete"),
     ]
 
+    /// The headers that clients send, so that their names need no memory of their own.
+    private static let usualHeaders = [
+        "Repeatability-Request-ID", "Repeatability-First-Sent", "If-Match", "Content-Type",
+    ]
+
     /// The most headers of a request.
     private static let headersMax = 100
 
@@ -64,6 +69,9 @@ struct BatchMembers {
                 seen |= bit
             }
             try read(text, at: name.range.lowerBound, &reader)
+        }
+        if body != nil, headers["Content-Type"] == nil {
+            headers.append("Content-Type", "application/json")
         }
     }
 
@@ -124,13 +132,14 @@ struct BatchMembers {
         case .object: try reader.beginObject()
         default: throw fault("headers", "an object of strings is expected")
         }
+        headers.reserveCapacity(Self.usualHeaders.count)
         var count = 0
         while let span = try reader.nextMember() {
             count += 1
             guard count <= Self.headersMax else {
                 throw fault("headers", "there are more than \(Self.headersMax)")
             }
-            let name = reader.text(span)
+            let name = Self.usualHeaders.first { reader.reads(span, $0) } ?? reader.text(span)
             guard Self.isToken(name) else {
                 throw fault("headers", "a name is not that of a header")
             }
@@ -193,9 +202,6 @@ struct BatchMembers {
             }
             result["Host"] = nil
         }
-        if body != nil, result["Content-Type"] == nil {
-            result.append("Content-Type", "application/json")
-        }
         return result
     }
 
@@ -226,15 +232,7 @@ struct BatchMembers {
 
     private static func isToken(_ name: String) -> Bool {
         (1...256).contains(name.utf8.count)
-            && name.utf8.allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"),
-                    UInt8(ascii: "."):
-                    true
-                default: false
-                }
-            }
+            && name.utf8.allSatisfy(HTTPFields.isNameByte)
     }
 }
 

@@ -115,8 +115,10 @@ struct BatchRun {
             guard let row = rows[other] else { throw ServerError.dependencyFailed }
             (path, query) = (Self.path(row.table, row.id) + rest, text)
         }
-        var headers = request.headers
-        for field in shared where headers[field.name] == nil {
+        var headers = HTTPFields()
+        headers.reserveCapacity(request.headers.all.count + shared.all.count)
+        for field in request.headers { headers.append(field.name, field.value) }
+        for field in shared where request.headers[field.name] == nil {
             headers.append(field.name, field.value)
         }
         var result = ServerRequest(

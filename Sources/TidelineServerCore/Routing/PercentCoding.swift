@@ -45,6 +45,7 @@ package enum PercentCoding {
     ///
     /// A link therefore contains no `;`, at which classic clients would cut it.
     package static func encode(_ text: String) -> String {
+        if text.utf8.allSatisfy(isUnreserved) { return text }
         var result: [UInt8] = []
         result.reserveCapacity(text.utf8.count + 16)
         encode(text, into: &result)

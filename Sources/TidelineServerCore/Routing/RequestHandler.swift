@@ -33,40 +33,40 @@ package struct RequestHandler: Sendable {
         let id = request.id
         var asked = request
         if asked.method == "HEAD" { asked.method = "GET" }
-        let (answered, operation) = await answer(asked, id)
-        var response = answered
-        makeRoom(for: &response, isRead: asked.method == "GET")
+        // Its fields are changed in place, because a copy would copy the headers.
+        var answered = await answer(asked, id)
+        makeRoom(for: &answered.response, isRead: asked.method == "GET")
         // Every response forbids caching, rejections too, except for the files of the dashboard.
-        if response.headers["Cache-Control"] == nil {
-            response.headers.append("Cache-Control", "no-store")
+        if answered.response.headers["Cache-Control"] == nil {
+            answered.response.headers.append("Cache-Control", "no-store")
         }
-        response.headers.append("X-Request-ID", id)
-        service.settings.crossOrigin?.mark(&response, for: request)
-        await response.compress(for: request, on: gzip)
+        answered.response.headers.append("X-Request-ID", id)
+        service.settings.crossOrigin?.mark(&answered.response, for: request)
+        await answered.response.compress(for: request, on: gzip)
         let elapsed = (clock.now - start).components
         let microseconds = elapsed.seconds * 1_000_000 + elapsed.attoseconds / 1_000_000_000_000
         // The HTTP layer has sent another response, or none, and has logged it (`note`).
         let isGivenUp = request.connection != 0 && Task.isCancelled
         if !isGivenUp {
             service.metrics.record(
-                operation,
-                status: response.status,
+                answered.operation,
+                status: answered.response.status,
                 microseconds: Int(microseconds)
             )
         }
         service.settings.dashboard?.slow.note(
             request,
-            status: response.status,
+            status: answered.response.status,
             microseconds: microseconds,
             at: now
         )
         if log.writesRequests, !isGivenUp {
-            log.request(request, response, id: id, microseconds: microseconds)
+            log.request(request, answered.response, id: id, microseconds: microseconds)
         }
         if microseconds >= log.slowMicroseconds {
-            log.slow(request, response, id: id, microseconds: microseconds)
+            log.slow(request, answered.response, id: id, microseconds: microseconds)
         }
-        return response
+        return answered.response
     }
 
     /// The server's time, in microseconds since 1970.
@@ -106,7 +106,7 @@ package struct RequestHandler: Sendable {
     private func answer(
         _ request: ServerRequest,
         _ id: String
-    ) async -> (ServerResponse, ServerMetrics.Operation) {
+    ) async -> (response: ServerResponse, operation: ServerMetrics.Operation) {
         var route: Route?
         var response: ServerResponse
         do {

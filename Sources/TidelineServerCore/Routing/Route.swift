@@ -28,17 +28,21 @@ package enum Route: Hashable, Sendable {
         }
     }
 
+    /// The number of segments in the path of a row, and a final empty one.
+    private static let segmentsUsual = 4
+
     /// Splits the path before it decodes each segment, so that `%2F` stays in its segment.
     package init(path: String) throws {
         var segments: [String] = []
+        segments.reserveCapacity(Self.segmentsUsual)
         var text = path
         try text.withUTF8 { bytes in
-            let parts = bytes.split(
-                separator: UInt8(ascii: "/"),
-                omittingEmptySubsequences: false
-            )
-            for part in parts.dropFirst() {
-                guard let segment = PercentCoding.decode(UnsafeBufferPointer(rebasing: part)) else {
+            let slash = UInt8(ascii: "/")
+            var before = bytes.firstIndex(of: slash)
+            while let start = before.map({ $0 + 1 }) {
+                before = bytes[start...].firstIndex(of: slash)
+                let part = UnsafeBufferPointer(rebasing: bytes[start..<(before ?? bytes.count)])
+                guard let segment = PercentCoding.decode(part) else {
                     throw ServerError.badRequest("The path is not properly percent-encoded UTF-8.")
                 }
                 segments.append(segment)

@@ -75,7 +75,9 @@ struct TableAnswers {
                 writer.byte("}")
             }
             if let query {
-                let url = base(call) + "/tables/" + PercentCoding.encode(table) + "?" + query
+                var url = ""
+                appendBase(call, to: &url)
+                url += "/tables/" + PercentCoding.encode(table) + "?" + query
                 headers.append("Link", url + "; rel=next")
             }
         case .datasync:
@@ -101,26 +103,30 @@ struct TableAnswers {
 
     /// Returns the address of a new row.
     func location(_ call: TableCall, _ table: String, _ id: String) -> String {
-        let base = base(call)
-        var text: [UInt8] = []
-        text.reserveCapacity(base.utf8.count + table.utf8.count + id.utf8.count + 32)
-        text += base.utf8
-        text += "/tables/".utf8
-        PercentCoding.encode(table, into: &text)
-        text.append(UInt8(ascii: "/"))
-        PercentCoding.encode(id, into: &text)
-        return String(decoding: text, as: UTF8.self)
+        var text = ""
+        text.reserveCapacity(Self.addressUsual + table.utf8.count + id.utf8.count)
+        appendBase(call, to: &text)
+        text += "/tables/"
+        text += PercentCoding.encode(table)
+        text += "/"
+        text += PercentCoding.encode(id)
+        return text
     }
 
-    /// Returns scheme and host of the server as the caller sees it.
+    /// The usual number of bytes of an address before the names of table and row.
+    private static let addressUsual = 64
+
+    /// Appends scheme and host of the server as the caller sees it.
     ///
     /// Forwarded headers are not trusted: behind a proxy the operator sets `publicURL`.
-    private func base(_ call: TableCall) -> String {
-        if let url = service.settings.publicURL { return url }
-        guard let host = call.head.host, !host.isEmpty, host.utf8.allSatisfy(Self.isHostByte) else {
-            return ""
+    private func appendBase(_ call: TableCall, to text: inout String) {
+        if let url = service.settings.publicURL {
+            text += url
+        } else if let host = call.head.host, host.utf8.allSatisfy(Self.isHostByte), !host.isEmpty {
+            text += service.settings.scheme
+            text += "://"
+            text += host
         }
-        return service.settings.scheme + "://" + host
     }
 
     private static func isHostByte(_ byte: UInt8) -> Bool {

@@ -123,21 +123,22 @@ extension TableCall {
     /// Returns half of a SHA-256 hash of everything that determines the write.
     private func digest(_ table: String, _ id: String?) -> [UInt8] {
         let conditions = head.conditions
-        let parts = [
-            request.method, table.lowercased(), id ?? "", id == nil ? "table" : "row",
-            request.query, generation == .classic ? "2" : "3", head.options,
-            head.contentType ?? "", conditions.ifMatch ?? "", conditions.ifNoneMatch ?? "",
-            conditions.ifUnmodifiedSince ?? "", conditions.ifModifiedSince ?? "",
-        ]
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(request.body.count + 256)
+        var hash = SHA256()
         // No part contains a zero except the body, which is the last.
-        for part in parts {
-            bytes.append(contentsOf: part.utf8)
-            bytes.append(0)
-        }
-        bytes.append(contentsOf: request.body)
-        return Array(SHA256.hash(bytes).prefix(16))
+        hash.update(request.method, endedBy: 0)
+        hash.update(table.lowercased(), endedBy: 0)
+        hash.update(id ?? "", endedBy: 0)
+        hash.update(id == nil ? "table" : "row", endedBy: 0)
+        hash.update(request.query, endedBy: 0)
+        hash.update(generation == .classic ? "2" : "3", endedBy: 0)
+        hash.update(head.options, endedBy: 0)
+        hash.update(head.contentType ?? "", endedBy: 0)
+        hash.update(conditions.ifMatch ?? "", endedBy: 0)
+        hash.update(conditions.ifNoneMatch ?? "", endedBy: 0)
+        hash.update(conditions.ifUnmodifiedSince ?? "", endedBy: 0)
+        hash.update(conditions.ifModifiedSince ?? "", endedBy: 0)
+        hash.update(request.body)
+        return hash.finish(count: 16)
     }
 }
 
@@ -186,14 +187,5 @@ extension ServerError {
         var error = self
         error.headers.append(Self.field, "accepted")
         return error
-    }
-}
-
-extension ServerResponse {
-    /// Returns the answer to a request whose key was accepted.
-    func accepted() -> ServerResponse {
-        var answer = self
-        answer.headers.append("Repeatability-Result", "accepted")
-        return answer
     }
 }

@@ -138,8 +138,10 @@ struct WriteRoutes {
     ) throws -> WriteBatch.Write {
         try call.checkBody()
         var table = try service.tableForInsert(named: name, grown)
-        var body = RowBody.empty(table)
-        if !call.request.body.isEmpty || call.generation == .datasync {
+        var body: RowBody
+        if call.request.body.isEmpty, call.generation == .classic {
+            body = .empty(table)
+        } else {
             (body, table) = try service.body(call.request.body, for: table)
         }
         if call.generation == .classic { try Self.refuseReserved(body) }
@@ -240,7 +242,9 @@ struct WriteRoutes {
         if service.callers.rates != nil, outcome.changesRow { charge(write, outcome) }
         guard write.write.repeatKey != nil else { return try plainAnswer(write, outcome) }
         do {
-            return try plainAnswer(write, outcome).accepted()
+            var answer = try plainAnswer(write, outcome)
+            answer.headers.append("Repeatability-Result", "accepted")
+            return answer
         } catch let error as ServerError {
             throw error.accepted()
         }

@@ -13,8 +13,8 @@ import TidelineServerCore
 final class FileWatch: Sendable {
     private struct State {
         var fault: FileFault?
-        /// The numbers of the database, its log, the index of the log and the lock file.
-        var numbers: [(file: String, number: FileNumber?)] = []
+        /// The database, its log, the index of the log and the lock file, in this order.
+        var files: [WatchedFile] = []
         /// The largest size that the database had.
         var sizeMax: Int64 = 0
         /// The time of the last write to the file that was verified.
@@ -48,10 +48,9 @@ final class FileWatch: Sendable {
         self.lock = lock
         self.log = log
         pageBytes = try database.integer("PRAGMA page_size") ?? 4096
-        let files = [path, path + "-wal", path + "-shm"]
         state.withLock { state in
-            state.numbers = files.map { (file: $0, number: FileNumber(of: $0)) }
-            state.numbers.append((file: lock.path, number: lock.number))
+            state.files = [path, path + "-wal", path + "-shm"].map { WatchedFile($0) }
+            state.files.append(WatchedFile(lock.path, number: lock.number))
         }
     }
 
@@ -221,26 +220,26 @@ final class FileWatch: Sendable {
     }
 
     private func look(_ state: inout State) -> FileFault? {
-        for place in state.numbers.indices {
-            let (file, number) = state.numbers[place]
-            guard number != nil else {
-                // The first read creates the index of the log.
-                state.numbers[place].number = FileNumber(of: file)
-                continue
-            }
-            guard let found = FileNumber(of: file) else {
-                return file == lock.path ? .locked(file) : .missing(file)
-            }
-            guard found == number else {
-                return file == lock.path ? .locked(file) : .replaced(file)
-            }
-        }
-        // This is read before the checks, because commits continue.
+        // This is read before the files, because commits continue.
         let pages = Int64(logPages.load(ordering: .sequentiallyConsistent))
         let isOwn = copies.load(ordering: .sequentiallyConsistent) > 0
-        guard let size = FileSize(of: path), let logSize = FileSize(of: path + "-wal") else {
-            return .missing(path)
+        var size: FileStatus?
+        var logSize: FileStatus?
+        for index in state.files.indices {
+            let found = state.files[index].status()
+            if index == 0 { size = found }
+            if index == 1 { logSize = found }
+            let isLock = index == state.files.count - 1
+            let file = state.files[index].path
+            guard let number = state.files[index].number else {
+                // The first read creates the index of the log.
+                state.files[index].number = found?.number
+                continue
+            }
+            guard let found else { return isLock ? .locked(file) : .missing(file) }
+            guard found.number == number else { return isLock ? .locked(file) : .replaced(file) }
         }
+        guard let size, let logSize else { return .missing(path) }
         defer { state.sizeMax = max(state.sizeMax, size.bytes) }
         if size.bytes < state.sizeMax, isCutOff(size) { return .truncated(path) }
         let logBytes = pages == 0 ? 0 : Self.logHead + pages * (pageBytes + Self.frameHead)
@@ -261,7 +260,7 @@ final class FileWatch: Sendable {
     /// Whether the file is shorter than its header requires.
     ///
     /// A program that compacts it changes both.
-    private func isCutOff(_ size: FileSize) -> Bool {
+    private func isCutOff(_ size: FileStatus) -> Bool {
         guard let header = try? DatabaseHeader(path: path), header.isDatabase else { return true }
         return header.bytes > size.bytes
     }
@@ -361,7 +360,7 @@ struct FileNumber: Hashable, Sendable {
         self.init(status)
     }
 
-    private init(_ status: stat) {
+    fileprivate init(_ status: stat) {
         device = Int64(truncatingIfNeeded: status.st_dev)
         inode = Int64(truncatingIfNeeded: status.st_ino)
     }
@@ -372,14 +371,38 @@ struct FileTime: Hashable, Sendable {
     var nanoseconds: Int64
 }
 
-private struct FileSize {
+/// A file whose number is compared, with its path as stat takes it.
+private struct WatchedFile {
+    let path: String
+    private let pathBytes: ContiguousArray<CChar>
+    /// The number that the file must have; nil if it did not exist yet.
+    var number: FileNumber?
+
+    init(_ path: String) {
+        self.init(path, number: FileNumber(of: path))
+    }
+
+    init(_ path: String, number: FileNumber?) {
+        self.path = path
+        pathBytes = path.utf8CString
+        self.number = number
+    }
+
+    func status() -> FileStatus? {
+        pathBytes.withUnsafeBufferPointer { path in path.baseAddress.flatMap(FileStatus.init(of:)) }
+    }
+}
+
+private struct FileStatus {
+    var number: FileNumber
     var bytes: Int64
     /// The time of the last write.
     var time: FileTime
 
-    init?(of path: String) {
+    init?(of path: UnsafePointer<CChar>) {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }
+        number = FileNumber(status)
         bytes = Int64(status.st_size)
         #if canImport(Darwin)
         let written = status.st_mtimespec

@@ -16,8 +16,15 @@ struct Ledger {
 
     let database: Database
     let limits: ServerLimits
+    /// The horizon that was read last in this transaction.
+    private var lastHorizon: (caller: String, time: Int64?)?
 
-    func find(_ key: RepeatKey, at now: Int64) throws -> LedgerFinding {
+    init(database: Database, limits: ServerLimits) {
+        self.database = database
+        self.limits = limits
+    }
+
+    mutating func find(_ key: RepeatKey, at now: Int64) throws -> LedgerFinding {
         let statement = try database.prepare(ServerSchema.readLedger)
         defer { statement.reset() }
         statement.bind(1, text: key.requestID)
@@ -29,12 +36,22 @@ struct Ledger {
             return .known(outcome, stateOfRow: needsRow ? Self.state(statement) : nil)
         }
         if key.isAhead(now: now) { return .ahead }
-        let horizon = try database.integer(
-            ServerSchema.readLedgerHorizon,
-            [.text(Self.caller(key))]
+        let isForgotten = key.mayBeForgotten(
+            now: now,
+            days: limits.ledgerDays,
+            horizon: try horizon(of: Self.caller(key))
         )
-        let isForgotten = key.mayBeForgotten(now: now, days: limits.ledgerDays, horizon: horizon)
         return isForgotten ? .forgotten : .new
+    }
+
+    /// Returns the latest time of a dropped entry of the caller; nil for none.
+    ///
+    /// Entries are dropped at the end of a transaction, after its last write, or in one of their own.
+    private mutating func horizon(of caller: String) throws -> Int64? {
+        if let lastHorizon, lastHorizon.caller == caller { return lastHorizon.time }
+        let time = try database.integer(ServerSchema.readLedgerHorizon, [.text(caller)])
+        lastHorizon = (caller, time)
+        return time
     }
 
     /// Stores the outcome of a write.
@@ -56,7 +73,7 @@ struct Ledger {
         statement.bind(2, text: key.requestID)
         statement.bind(3, text: caller)
         statement.bind(4, integer: max(now, key.firstSent))
-        statement.bind(5, .blob(Data(key.digest)))
+        statement.bind(5, blob: key.digest)
         statement.bind(6, text: LedgerRules.word(outcome))
         statement.bind(7, text: operation.id)
         if let row {
@@ -66,12 +83,12 @@ struct Ledger {
         } else {
             for index in 8...10 { statement.bindNull(Int32(index)) }
         }
-        if let kept {
-            kept.withUnsafeBufferPointer { statement.bind(11, utf8: $0) }
-        } else {
-            statement.bindNull(11)
+        // The row is not copied; the statement must not refer to it after its run.
+        defer { statement.bindNull(11) }
+        try (kept ?? []).withUnsafeBufferPointer { row in
+            if kept == nil { statement.bindNull(11) } else { statement.bind(11, lent: row) }
+            try statement.run()
         }
-        try statement.run()
         return (caller, size)
     }
 

@@ -30,14 +30,11 @@ struct SQLiteWriteTransaction: WriteTransaction {
     /// Whether each group has a savepoint.
     private let isApart: Bool
     private let bases: MergeBases
-    private let ledger: Ledger
-    /// The entries that were added to the ledger, and their bytes by caller.
-    private var ledgerPuts = (count: 0, bytes: [String: Int]())
-    private var stamps: [String: Int64] = [:]
-    private var moved: Set<String> = []
-    /// The tables that the current group was the first to write to.
-    private var movedByGroup: [SQLiteTable] = []
-    private var clocks: [String: KnownClock] = [:]
+    private var ledger: Ledger
+    /// The callers and bytes of the entries that were added to the ledger.
+    private var ledgerPuts: [(caller: String, bytes: Int)] = []
+    /// The tables with an assigned commit timestamp.
+    private var stamped: [StampedTable] = []
     var grown: Table?
     var budget = AnswerBudget()
     /// The bytes of the rows that were read and built, including those of rejected writes.
@@ -96,8 +93,8 @@ struct SQLiteWriteTransaction: WriteTransaction {
         in tables: [SQLiteTable],
         within budget: AnswerBudget
     ) throws -> GroupOutcome {
-        movedByGroup.removeAll(keepingCapacity: true)
-        let putsBefore = ledgerPuts
+        for index in stamped.indices { stamped[index].isFirstOfGroup = false }
+        let putsBefore = ledgerPuts.count
         do {
             guard group.count > 1 else { return try applyEach(group, in: tables, within: budget) }
             return try database.savepoint {
@@ -115,17 +112,16 @@ struct SQLiteWriteTransaction: WriteTransaction {
     /// Forgets the changes of a group that was undone, so that they are not reported.
     ///
     /// Its timestamps are not assigned again in this transaction.
-    private mutating func forgetGroup(_ putsBefore: (count: Int, bytes: [String: Int])) {
-        ledgerPuts = putsBefore
-        for table in movedByGroup {
-            moved.remove(table.clock)
-            clocks[table.clock] = nil
+    private mutating func forgetGroup(_ putsBefore: Int) {
+        ledgerPuts.removeSubrange(putsBefore...)
+        for index in stamped.indices where stamped[index].isFirstOfGroup {
+            stamped[index].isChanged = false
             // The flag may have been reset, but the timestamp that it caused was undone.
-            table.head.isCounted.store(true, ordering: .sequentiallyConsistent)
+            stamped[index].table.head.isCounted.store(true, ordering: .sequentiallyConsistent)
         }
     }
 
-    func find(_ key: RepeatKey, at time: Int64) throws -> LedgerFinding {
+    mutating func find(_ key: RepeatKey, at time: Int64) throws -> LedgerFinding {
         try ledger.find(key, at: time)
     }
 
@@ -135,9 +131,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
         _ outcome: WriteOutcome,
         at time: Int64
     ) throws {
-        let (caller, bytes) = try ledger.put(key, operation, outcome, now: time)
-        ledgerPuts.bytes[caller, default: 0] += bytes
-        ledgerPuts.count += 1
+        ledgerPuts.append(try ledger.put(key, operation, outcome, now: time))
     }
 
     mutating func perform(
@@ -308,6 +302,16 @@ struct SQLiteWriteTransaction: WriteTransaction {
 
     // MARK: - Clocks
 
+    /// A table with the last commit timestamp that was assigned to its rows.
+    private struct StampedTable {
+        var table: SQLiteTable
+        var stamp: Int64
+        /// Whether a row has a timestamp of the transaction, so that the clock must be stored.
+        var isChanged = true
+        /// Whether the current group was the first to change the table.
+        var isFirstOfGroup = true
+    }
+
     /// A commit timestamp that is proposed but not assigned yet.
     private struct NextStamp {
         var value: Int64
@@ -316,9 +320,8 @@ struct SQLiteWriteTransaction: WriteTransaction {
     }
 
     private func nextStamp(_ table: SQLiteTable) throws -> NextStamp {
-        let last =
-            try stamps[table.clock]
-            ?? database.integer(ServerSchema.readStamp, [.text(table.name)]) ?? 0
+        let known = stamped.first { $0.table.clock == table.clock }?.stamp
+        let last = try known ?? storedStamp(table)
         let now = now()
         let stamp = max(last + Self.spacing, now)
         let isCounted = table.head.isCounted.load(ordering: .sequentiallyConsistent)
@@ -328,13 +331,25 @@ struct SQLiteWriteTransaction: WriteTransaction {
         return NextStamp(value: (last / 1000 + 1) * 1000, endsCount: isCounted)
     }
 
+    private func storedStamp(_ table: SQLiteTable) throws -> Int64 {
+        let statement = try database.prepare(ServerSchema.readStamp)
+        defer { statement.reset() }
+        statement.bind(1, text: table.name)
+        return try statement.step() ? statement.integer(0) : 0
+    }
+
     /// Assigns the commit timestamp to the row that was just stored.
     private mutating func take(_ stamp: NextStamp, _ table: SQLiteTable) {
         if stamp.endsCount { table.head.isCounted.store(false, ordering: .sequentiallyConsistent) }
-        stamps[table.clock] = stamp.value
-        guard moved.insert(table.clock).inserted else { return }
-        movedByGroup.append(table)
-        clocks[table.clock] = table.head.clock
+        guard let index = stamped.firstIndex(where: { $0.table.clock == table.clock }) else {
+            stamped.append(StampedTable(table: table, stamp: stamp.value))
+            return
+        }
+        stamped[index].stamp = stamp.value
+        guard !stamped[index].isChanged else { return }
+        stamped[index].table = table
+        stamped[index].isChanged = true
+        stamped[index].isFirstOfGroup = true
     }
 
     /// Performs the last step before the commit: writes the clocks of the changed tables, and drops old entries of
@@ -342,20 +357,31 @@ struct SQLiteWriteTransaction: WriteTransaction {
     ///
     /// - Returns: These tables with their clocks.
     func finish() throws -> [TableStamp] {
-        if ledgerPuts.count > 0 {
-            try ledger.charge(ledgerPuts.bytes, count: ledgerPuts.count)
+        if !ledgerPuts.isEmpty {
+            var bytes: [String: Int] = [:]
+            for put in ledgerPuts { bytes[put.caller, default: 0] += put.bytes }
+            try ledger.charge(bytes, count: ledgerPuts.count)
         }
-        return try moved.sorted().map { name in
-            let stamp = stamps[name] ?? 0
-            try database.prepare(ServerSchema.putStamp).run([.text(name), .integer(stamp)])
-            return TableStamp(table: name, stamp: stamp)
+        var stamps: [TableStamp] = []
+        for table in stamped where table.isChanged {
+            stamps.append(TableStamp(table: table.table.clock, stamp: table.stamp))
         }
+        if stamps.count > 1 { stamps.sort { $0.table < $1.table } }
+        let statement = try database.prepare(ServerSchema.putStamp)
+        for stamp in stamps {
+            statement.bind(1, text: stamp.table)
+            statement.bind(2, integer: stamp.stamp)
+            try statement.run()
+        }
+        return stamps
     }
 
     /// Performs the first step after the commit, before any answer: a read that begins after an answer must see its
     /// write.
     func advanceClocks() {
-        for (name, clock) in clocks { clock.advance(to: stamps[name] ?? 0) }
+        for table in stamped where table.isChanged {
+            table.table.head.clock.advance(to: table.stamp)
+        }
     }
 }
 

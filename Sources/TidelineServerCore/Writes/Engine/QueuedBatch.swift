@@ -107,7 +107,7 @@ package struct LargeBatches<Backend: Sendable> {
 
     /// Removes the batches that their callers have cancelled.
     package mutating func dropCancelled() {
-        if batches.contains(where: \.position.isCancelled) {
+        if batches.contains(where: { $0.position.isCancelled }) {
             batches = batches.filter { !$0.endIfCancelled() }[...]
         }
     }

@@ -219,9 +219,12 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
             (stamps, outcomes) = try transact(&batches, session)
             if batches.isEmpty { return [] }
             try session.committed(stamps, batches, &outcomes)
-            let done = zip(batches, outcomes).filter { $1 != nil }
-            metrics.groups.add(done.reduce(0) { $0 + $1.0.count })
-            for (batch, outcomes) in done { batch.answer.resume(returning: outcomes ?? []) }
+            metrics.groups.add(
+                zip(batches, outcomes).reduce(0) { $1.1 == nil ? $0 : $0 + $1.0.count }
+            )
+            for case (let batch, let outcomes?) in zip(batches, outcomes) {
+                batch.answer.resume(returning: outcomes)
+            }
             return Array(batches[outcomes.count...])
         } catch {
             metrics.failures.add()

@@ -44,12 +44,18 @@ package struct WriteQueue<Work> {
 
     /// Removes and returns all waiting work.
     package mutating func takeAll() -> [Work] {
-        defer {
-            first += waiting.count
-            waiting = []
-            writes = 0
-            callers = [:]
-        }
-        return waiting.compactMap { $0?.work }
+        var taken: [Work] = []
+        taken.reserveCapacity(waiting.count)
+        for case (let work, _, _)? in waiting { taken.append(work) }
+        first += waiting.count
+        // The memory of a long queue is released.
+        let isShort = waiting.count <= Self.countKept
+        waiting.removeAll(keepingCapacity: isShort)
+        callers.removeAll(keepingCapacity: isShort)
+        writes = 0
+        return taken
     }
+
+    /// The most entries whose memory is kept for the next ones.
+    private static var countKept: Int { 1000 }
 }
