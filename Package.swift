@@ -29,7 +29,7 @@ let package = Package(
         )
     ],
     targets: [
-        // Found by its module map alone: with a name for pkg-config it would be linked beside
+        // The module map is enough to find it. With a name for pkg-config it would be linked in addition to
         // SQLCipher, which has the same functions.
         .systemLibrary(name: "CSQLite", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(
@@ -266,7 +266,7 @@ let package = Package(
             dependencies: ["TidelineCore", "TidelineTokens", "CCrypto"],
             swiftSettings: strict
         ),
-        // What the fuzzer runs without end (Fuzz/Package.swift), to replay its corpus.
+        // The targets of the fuzzer (Fuzz/Package.swift), for a test that replays its corpus.
         .target(
             name: "FuzzTargets",
             dependencies: [

@@ -1,4 +1,4 @@
-// BatchCheck: bodies of batches, the way through them, and the body of their answers.
+// BatchCheck: batch bodies, their execution, and the response body.
 
 import TidelineCore
 import TidelineServerCore
@@ -27,7 +27,7 @@ final class BatchCheck {
         try answer(envelope)
     }
 
-    /// Each request is in one unit, and everything points backwards.
+    /// Checks that each request is in exactly one unit, and that references point only to earlier requests.
     private func checkOrder(_ envelope: BatchEnvelope) throws {
         try demand(envelope.requests.count <= limits.batchRequests, "the limit holds")
         var next = 0
@@ -66,7 +66,7 @@ final class BatchCheck {
         }
     }
 
-    /// Whatever happens, there is an end.
+    /// Checks that the machine finishes, whichever units fail.
     private func walk(_ envelope: BatchEnvelope, seed: UInt8) throws {
         var machine = BatchMachine(envelope.units, continuesOnError: seed & 1 == 0)
         var chance = seed
@@ -91,7 +91,7 @@ final class BatchCheck {
         try demand(machine.ends.allSatisfy { $0 != nil }, "each unit has an end")
     }
 
-    /// The answers are JSON, with the ids of the requests in their order.
+    /// Checks that the response is JSON and has the ids of the requests in their order.
     private func answer(_ envelope: BatchEnvelope) throws {
         let answers = envelope.requests.map { request in
             ServerResponse(

@@ -1,4 +1,4 @@
-// DeltaCheck: the `$deltatoken` of a delta link, through a whole server to the changes behind it.
+// DeltaCheck: the `$deltatoken` of a delta link, sent to a complete server that returns the changes.
 
 import Dispatch
 import Synchronization
@@ -6,17 +6,19 @@ import TidelineCore
 import TidelineServerCore
 import TidelineServerSQLite
 
-/// The first byte chooses the table, and what the rest is: the bytes of a token, its text, changes of
-/// the bytes of a real one, or what stands beside a real one in the query.
+/// The first byte selects the table and the meaning of the other bytes.
+///
+/// They are the bytes of a token, its text, changes to the bytes of a real token, or query options that are added to a
+/// real token.
 final class DeltaCheck {
-    /// The table whose rows are all seen, and the one that hides those without a rank.
+    /// A table without restrictions, and one that hides the rows without a rank.
     private static let tables = ["plain", "viewed"]
 
-    /// No answer of the second table may have it.
+    /// The id of a row that no response of the second table may contain.
     private static let hidden = "hidden-row"
 
     private let handler: RequestHandler
-    /// The tokens of links and of pages of each table.
+    /// The delta and page tokens of each table.
     private let tokens: [[[UInt8]]]
 
     init() throws {
@@ -41,7 +43,7 @@ final class DeltaCheck {
         }
     }
 
-    /// Rows that stay, go, change and are never seen; returns the tokens that were given meanwhile.
+    /// Inserts, changes and deletes rows, some of them hidden, and returns the tokens that the server issued.
     private static func fill(_ table: String, _ handler: RequestHandler) async throws -> [[UInt8]] {
         func send(_ method: String, _ path: String, _ body: String = "") async -> ServerResponse {
             await handler.handle(request(method, path, body: body))
@@ -89,8 +91,9 @@ final class DeltaCheck {
         )
     }
 
-    /// Waits for async work, which has a thread of its own: the caller may hold one of the few that
-    /// tasks share.
+    /// Blocks until async work has finished.
+    ///
+    /// The work runs on a separate thread, because the caller may block a thread of the cooperative pool.
     private static func blocking<Result: Sendable>(
         _ body: @escaping @Sendable () async throws -> Result
     ) throws -> Result {
@@ -138,7 +141,7 @@ final class DeltaCheck {
         "$deltatoken=" + PercentCoding.encode(token)
     }
 
-    /// Each pair of bytes is a place and what is added there.
+    /// Changes bytes of a token; each pair of bytes is a position and the value to add there.
     private static func changed(_ token: [UInt8], by changes: [UInt8]) -> [UInt8] {
         var token = token
         for pair in stride(from: 0, to: changes.count - 1, by: 2) where !token.isEmpty {
@@ -147,7 +150,7 @@ final class DeltaCheck {
         return token
     }
 
-    /// A link leads to changes that the caller may see, or is refused; the next one leads on.
+    /// Checks that a link either returns changes that the caller may read, or is rejected.
     private func ask(_ place: Int, _ query: String) throws {
         let request = Self.request("GET", "/tables/" + Self.tables[place], query: query)
         let answer = try Self.blocking { [handler] in await handler.handle(request) }

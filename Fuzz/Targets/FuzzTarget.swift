@@ -1,38 +1,38 @@
-// FuzzTarget, FuzzRunner: what is fuzzed, and one input of it.
+// FuzzTarget, FuzzRunner: the fuzz targets, and the function that runs one input.
 //
-// An input is fine when it is refused in the way that callers expect, or when what was read
-// keeps the promises that its target checks. Anything else is thrown, or crashes. The fuzzer
-// makes inputs without end; a test replays those that are kept in `Fuzz/corpus`.
+// An input passes if it is rejected with the expected error, or if the parsed value meets the conditions that its
+// target checks. Otherwise the target throws or crashes. The fuzzer generates inputs until it is stopped; a test
+// replays those in `Fuzz/corpus`.
 
-/// What reads bytes of callers.
+/// Code that parses input from callers.
 package enum FuzzTarget: String, CaseIterable, Sendable {
-    /// Filters, orders and selections, and what they mean in memory and in SQL.
+    /// Filters, orders and selections; their results in memory and in SQL are compared.
     case odata
-    /// Bodies of requests, and JSON as such.
+    /// Request bodies, and JSON in general.
     case json
-    /// What the server reads of a request's head.
+    /// Request heads.
     case head
-    /// Tokens, and the keys that an operator gives.
+    /// Tokens, and the keys that an operator configures.
     case token
-    /// The `$skiptoken` of next links, to the statement of the page behind it.
+    /// The `$skiptoken` of next links, up to the SQL statement of the next page.
     case pagetoken
-    /// The `$deltatoken` of delta links, to the changes behind it.
+    /// The `$deltatoken` of delta links, up to the returned changes.
     case delta
-    /// Bodies of batches.
+    /// Batch bodies.
     case batch
 }
 
-/// A promise that an input broke.
+/// A condition that an input violated.
 package struct FuzzFailure: Error, CustomStringConvertible {
     package var description: String
 }
 
-/// Throws unless the condition holds.
+/// Throws an error if the condition is false.
 func demand(_ condition: Bool, _ promise: @autoclosure () -> String) throws {
     guard condition else { throw FuzzFailure(description: promise()) }
 }
 
-/// Runs inputs of one target; used by one thread.
+/// Runs inputs of one target, on one thread.
 package final class FuzzRunner {
     private let body: (UnsafeBufferPointer<UInt8>) throws -> Void
 
@@ -49,7 +49,7 @@ package final class FuzzRunner {
         }
     }
 
-    /// Runs one input, whose first byte chooses among the target's readers.
+    /// Runs one input; its first byte selects one of the target's parsers.
     package func run(_ input: UnsafeBufferPointer<UInt8>) throws {
         if !input.isEmpty { try body(input) }
     }

@@ -1,4 +1,4 @@
-// HeadCheck: framing, target, path, query and fields of a request's head.
+// HeadCheck: the framing, target, path, query and fields of a request head.
 
 import Foundation
 import TidelineCore
@@ -30,7 +30,7 @@ final class HeadCheck {
 
     private typealias Field = (name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer)
 
-    /// One field a line; the value begins behind the colon.
+    /// Splits the input into fields, one per line; the value follows the colon.
     private func lines(_ bytes: UnsafeBufferPointer<UInt8>) -> [Field] {
         bytes.split(separator: UInt8(ascii: "\n")).map { line in
             let colon = line.firstIndex(of: UInt8(ascii: ":")) ?? line.endIndex
@@ -40,7 +40,7 @@ final class HeadCheck {
         }
     }
 
-    /// A head that passes can be read in one way.
+    /// Checks that an accepted head can be interpreted in only one way.
     private func framing(_ bytes: UnsafeBufferPointer<UInt8>) throws {
         let lines = lines(bytes)
         var check = FramingCheck()
@@ -149,7 +149,7 @@ final class HeadCheck {
         }
     }
 
-    /// A canonical text stays as it is.
+    /// Checks that canonical text is not changed when it is made canonical again.
     private func values(_ text: String) throws {
         if let decimal = DecimalText.parse(text) {
             let canonical = DecimalText.canonical(decimal)

@@ -1,4 +1,4 @@
-// JSONCheck: bodies of requests.
+// JSONCheck: request bodies.
 
 import Foundation
 import TidelineCore
@@ -39,7 +39,7 @@ final class JSONCheck {
         }
     }
 
-    /// What is read is what Foundation reads, and stays the same when it is read again.
+    /// Checks that Foundation parses the same value, and that parsing the result again does not change it.
     private func document(_ bytes: UnsafeBufferPointer<UInt8>) throws {
         var reader = JSONReader(bytes)
         let span = try reader.rawValue()
@@ -47,7 +47,7 @@ final class JSONCheck {
         try demand(String(validating: bytes, as: UTF8.self) != nil, "JSON is UTF-8")
         let compact = JSON.compact(bytes, span)
         try demand(try JSON(compact).text == compact, "a compact document stays as it is")
-        // Foundation refuses numbers that a double cannot hold.
+        // Foundation rejects numbers that do not fit into a double.
         if bytes.contains(where: { $0 | 0x20 == UInt8(ascii: "e") }) || bytes.count > 300 { return }
         let options: JSONSerialization.ReadingOptions = .fragmentsAllowed
         let one = try? JSONSerialization.jsonObject(with: Data(bytes), options: options)

@@ -1,7 +1,7 @@
-// ODataCheck: texts of query options.
+// ODataCheck: query options.
 //
-// What parses must come back from its own text, and must mean the same in memory, in SQL, and
-// behind the text that the writer makes of it.
+// A parsed expression must survive being written and parsed again, and must have the same results in memory and in
+// SQL, before and after that.
 
 import Foundation
 import TidelineCore
@@ -21,7 +21,7 @@ final class ODataCheck {
         ]
     )
 
-    /// As a server keeps them: with microseconds.
+    /// The rows as a server stores them, with microseconds.
     private static let stored: [Row] = [
         ["id": "1", "u": ""],
         [
@@ -45,7 +45,7 @@ final class ODataCheck {
         ["id": "5", "u": "5", "d": .decimal(Decimal(sign: .minus, exponent: 127, significand: 9))],
     ]
 
-    /// As the wire has them: cut to milliseconds, but for `updatedAt`, which is compared as it is kept.
+    /// The rows as they are sent: times are truncated to milliseconds, except `updatedAt`, which is compared as stored.
     private static let rows: [Row] = stored.map { row in
         guard case .date(let date)? = row["t"] else { return row }
         var row = row
@@ -113,7 +113,7 @@ final class ODataCheck {
         }
     }
 
-    /// Nil when the brackets of the writer make it nest too deep.
+    /// Parses a filter that was written by the writer; nil if its parentheses are nested too deeply.
     private func reread(_ text: String, _ dialect: ODataDialect) throws -> QueryExpression? {
         do {
             return try ODataParser.filter(text, dialect: dialect)
@@ -149,7 +149,9 @@ final class ODataCheck {
         Self.rows.filter(matches).map(\.id)
     }
 
-    /// An empty list is written as false, and any list as a chain in v3.
+    /// Returns whether an expression contains a list.
+    ///
+    /// An empty list is written as false, and in version 3 every list as a chain of comparisons.
     private static func hasList(_ expression: QueryExpression) -> Bool {
         String(describing: expression).contains("isIn")
     }

@@ -1,11 +1,11 @@
-// PageTokenCheck: the `$skiptoken` of a next link, to the statement of the page behind it.
+// PageTokenCheck: the `$skiptoken` of a next link, up to the SQL statement of the next page.
 
 import Foundation
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
-/// The first byte chooses an order, and whether the rest is the token or the JSON in it.
+/// The first byte selects an order, and whether the other bytes are a token or the JSON in a token.
 final class PageTokenCheck {
     private static let table = Table(
         TableDefinition(
@@ -72,7 +72,7 @@ final class PageTokenCheck {
         }
     }
 
-    /// A token that is taken leads to a page, and its keys come back.
+    /// Checks that an accepted token gives a page, and that its keys survive encoding and decoding.
     private func page(_ request: ListRequest) throws {
         let keyset = KeysetRenderer(renderer, order: request.order)
         let types = keyset.keys.map { PageToken.type(of: $0, in: renderer.schema) }

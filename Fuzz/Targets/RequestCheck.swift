@@ -1,11 +1,11 @@
-// RequestCheck: whole requests as they come from a socket, in two pieces.
+// RequestCheck: complete requests that arrive in two parts, as from a socket.
 
 import TidelineCore
 import TidelineHTTP
 import TidelineServerCore
 
 struct RequestCheck {
-    /// The first byte says where the rest is cut.
+    /// Parses a request; the first byte of the input is the position at which the other bytes are split.
     func run(_ input: UnsafeBufferPointer<UInt8>) throws {
         guard let first = input.first else { return }
         let bytes = Array(input.dropFirst())
@@ -38,7 +38,7 @@ struct RequestCheck {
             .reduce("\(request.method) \(request.path)?\(request.query)\n", +) + "\(request.body)"
     }
 
-    /// What was understood, sent in the plainest form, is understood again.
+    /// Checks that the parsed request, written in its simplest form, is parsed again.
     private func again(_ request: ServerRequest) throws {
         var raw = Array("\(request.method) \(request.path)?\(request.query) HTTP/1.1\r\n".utf8)
         var hasHost = false

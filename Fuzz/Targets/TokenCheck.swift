@@ -1,4 +1,4 @@
-// TokenCheck: tokens of callers, with keys of all three kinds, and the keys themselves.
+// TokenCheck: tokens, with keys of all three kinds, and the keys.
 
 import Foundation
 import TidelineCore
@@ -6,7 +6,7 @@ import TidelineServerCore
 import TidelineTokens
 
 final class TokenCheck {
-    /// The tokens that the keys below have signed: no other may pass.
+    /// The tokens that are signed with the keys below; all others must be rejected.
     private static let issued: Set<String> = [
         """
         eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJhbm5hIiwiaXNzIjoiaHR0cHM6Ly9pZC5\
@@ -86,7 +86,7 @@ final class TokenCheck {
         }
     }
 
-    /// Claims that nobody could sign, signed.
+    /// Signs arbitrary claims and verifies the token.
     private func claims(_ json: [UInt8]) throws {
         let claims = try TokenClaims(json: json)
         guard let signer = try? TokenSigner(secret: Self.secret),

@@ -12,8 +12,8 @@ public protocol ReadableTable<Record>: Sendable {
     /// Returns the records of a query, and their total count if the query asks for it.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` if the table cannot run the query, and
-    ///   `rowDoesNotFit` for a row that does not decode, unless `onDecodingFailure` skips it. A table on
-    ///   the device also throws `storeFailure`, and a ``RemoteTable`` the errors of its requests.
+    ///   `rowDoesNotFit` for a row that does not decode, unless `onDecodingFailure` skips it. A ``SyncTable``
+    ///   also throws `storeFailure`; a ``RemoteTable`` also throws the errors of its requests.
     func read(
         _ query: Query<Record>,
         onDecodingFailure: DecodingFailurePolicy

@@ -5,12 +5,11 @@ import TidelineCore
 
 /// A table on the server.
 ///
-/// Calls bypass the local store and the operation queue, so every call fails while the device is offline.
-/// All errors are ``SyncError``. Every call can throw these codes: `offline` if no response came, which
-/// includes an untrusted certificate; `unauthorized`, `forbidden`, `tooManyRequests`, `serverError`,
-/// `badRequest` and `badResponse`, depending on the response; `insecureEndpoint` before anything is sent;
-/// and `cancelled`. After `offline` and `cancelled` the server may have applied the change: read the record
-/// before you repeat it.
+/// Calls bypass the local store and the operation queue, so every call fails while the device is offline. All
+/// errors are ``SyncError``. Every call can throw these codes: `offline` if no response came, which includes an
+/// untrusted certificate; `unauthorized`, `forbidden`, `tooManyRequests`, `serverError`, `badRequest` and
+/// `badResponse`, depending on the response; `insecureEndpoint` before anything is sent; and `cancelled`. After
+/// `offline` or `cancelled`, the server may have applied the change: read the record before you retry.
 ///
 /// ```swift
 /// let remote = client.table(TodoItem.self)
@@ -57,10 +56,10 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     ///
     /// If the record has a `version`, it must match the server's.
     ///
-    /// Every column is sent with the record's value. ``update(id:_:)`` sends only the columns that differ.
-    /// If the record has nested values, the row is read first, so that members unknown to the model are kept.
-    /// A record of ``Query/selecting(_:)`` throws `partialRecord` if the row has other values in columns that
-    /// were not read.
+    /// Every column is sent with the record's value. ``update(id:_:)`` sends only the columns that differ. If
+    /// the record has nested values, the row is read first, so that members unknown to the model are kept. A
+    /// record that was read with ``Query/selecting(_:)`` throws `partialRecord` if the row has other values in
+    /// columns that were not read.
     ///
     /// - Throws: ``SyncError`` with code `notFound`; `conflict` if the server has another
     ///   version, which is the error's `serverItem`; `rowDoesNotFit` or `invalidID` before anything is
@@ -113,12 +112,12 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
 
     private static var attemptsMax: Int { 5 }
 
-    /// Reads a record, changes it and stores it, unless another caller changed it in between.
+    /// Reads a record, changes it and stores it, unless another caller changed it in the meantime.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` if the row does not exist or is deleted;
-    ///   `conflict` if another caller changed it in between, in which case a second call may succeed;
-    ///   `rowDoesNotFit`; or an error that every call can throw. Errors of `change` are rethrown, and
-    ///   then nothing was sent except the read.
+    /// - Throws: ``SyncError`` with code `notFound` if the row does not exist or is deleted; `conflict` if
+    ///   another caller changed it in the meantime, in which case a second call may succeed; `rowDoesNotFit`;
+    ///   or an error that every call can throw. Errors of `change` are rethrown; nothing is written in that
+    ///   case.
     @discardableResult
     public func update(
         id: String,
@@ -194,7 +193,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         _ = try Self.checked(response, coder, remote)
     }
 
-    /// Returns whether the server's list of the table lacks a row with this id or has it only as deleted.
+    /// Returns whether the row is missing from the server's table, or is deleted there.
     private func isGone(
         _ id: String,
         _ coder: RecordCoder<Record>,
@@ -423,7 +422,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
             || AnswerProof.wantsSignIn(response)
     }
 
-    /// Returns the error for a response that is not a page of rows.
+    /// Returns the error for a response that does not contain a page of rows.
     private static func noPage(
         _ response: TransportResponse,
         _ coder: RecordCoder<Record>,

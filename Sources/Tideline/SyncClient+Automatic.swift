@@ -82,15 +82,15 @@ extension SyncClient {
     /// let isDone = try await client.syncOnce(deadline: .seconds(20))
     /// ```
     ///
-    /// If the server asked for a wait (`Retry-After`), nothing is pushed before that time. Pulls are
-    /// sent anyway; if they succeed, the wait is over.
+    /// If the server asked for a wait (`Retry-After`), nothing is pushed before that time. Pulls are sent
+    /// anyway; if they succeed, the wait ends.
     ///
     /// Rejected operations are not an error: ``SyncContext/operationErrors()`` returns them, and
-    /// ``currentSyncStatus`` names them unless automatic sync is running.
+    /// ``currentSyncStatus`` includes them unless automatic sync is running.
     ///
     /// - Parameters:
-    ///   - deadline: The longest time that the sync may take.
-    ///   - policy: The policy that says what to pull.
+    ///   - deadline: The time limit of the sync.
+    ///   - policy: The policy with the queries to pull.
     /// - Returns: Whether the sync finished before the deadline.
     /// - Throws: ``PushError`` or ``SyncError``, as push and pull do. If the task is cancelled, the error has
     ///   the status or code `cancelled`.
@@ -127,10 +127,10 @@ extension SyncClient {
         }
     }
 }
-/// The automatic sync of a client, one for each.
+/// The automatic sync of a client.
 final class AutomaticSync: Sendable {
     private struct State {
-        /// The number of the runner's start: a runner that was stopped no longer publishes.
+        /// The number of the runner's start, so that a stopped runner no longer publishes.
         var start = 0
         var runner: SyncRunner?
         var task: Task<Void, Never>?

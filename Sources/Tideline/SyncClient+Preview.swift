@@ -57,7 +57,7 @@ extension SyncRecord {
     }
 }
 
-/// A transport that carries nothing.
+/// A transport that sends nothing and always fails.
 private struct NoNetwork: Transport {
     func send(_ request: TransportRequest) async throws -> TransportResponse {
         throw TransportError(.cannotConnect, "A preview has no network.", outcomeIsUnknown: false)

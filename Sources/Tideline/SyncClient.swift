@@ -35,18 +35,18 @@ public final class SyncClient: Sendable {
     /// Nothing is sent.
     ///
     /// - Parameters:
-    ///   - endpoint: The server's URL. Plain http is rejected unless it leads to this machine: calls that
-    ///     would send something throw ``SyncError`` `insecureEndpoint`. Local work needs no server.
+    ///   - endpoint: The server's URL. Plain http is rejected unless the server is on this machine: calls that
+    ///     would send a request throw ``SyncError`` `insecureEndpoint`. Local reads and changes need no server.
     ///   - generation: The generation of server at the endpoint. If nil, the client detects it.
     ///   - transport: The transport that carries requests. If nil, the platform's own.
     ///   - authentication: The signed-in account and its token. If nil, requests have no token.
-    ///   - limits: The bounds of push, pull and requests.
+    ///   - limits: The limits of pushes, pulls and requests.
     ///   - log: Receives messages about the client's work. If nil, nothing is logged.
     ///   - appName: The app's name in `User-Agent`. If nil, its bundle identifier, or the name of the
     ///     process.
     ///   - appVersion: The version of the app. If nil, the one in its bundle. After an update, operations that
     ///     the server rejected because of a missing table, column or right are retried once.
-    ///   - allowsInsecureEndpoint: Whether plain http may leave this machine.
+    ///   - allowsInsecureEndpoint: Whether plain http to another machine is allowed.
     ///   - environment: The wall clock, ids, randomness and sleep. Tests pass their own.
     public init(
         endpoint: URL,

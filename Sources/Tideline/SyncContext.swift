@@ -16,7 +16,7 @@ public actor SyncContext {
     private nonisolated let opened = Mutex<SyncEngine?>(nil)
     private nonisolated let broadcast: SyncEvents
     private let projected: ProjectedRows
-    /// The gate of the context, by which tables of an earlier `initialize` wait for those of a later one.
+    /// The gate of the context, which tables of an earlier `initialize` share with those of a later one.
     private let gate: SyncGate
 
     init(
@@ -42,7 +42,7 @@ public actor SyncContext {
     ///
     /// Call this once, before you ask for a sync table.
     ///
-    /// Operations that an earlier run of the app left in the queue are still there.
+    /// The queue keeps the operations of earlier runs of the app.
     ///
     /// ```swift
     /// try await client.syncContext.initialize(
@@ -53,12 +53,12 @@ public actor SyncContext {
     /// ```
     ///
     /// - Parameters:
-    ///   - store: The store that keeps the rows and the queue; see ``SQLiteStore``.
+    ///   - store: The store for the rows and the queue; see ``SQLiteStore``.
     ///   - tables: The record types to synchronize.
     ///   - schemas: Tables without a type, and declared columns and defaults for tables with one.
     ///   - conflicts: The policy that resolves conflicts.
     ///   - tableConflicts: The policies of single tables, by table name.
-    ///   - lostRows: Whether rows that a restored server lost wait for the app.
+    ///   - lostRows: The policy for rows that a restored server has lost.
     /// - Throws: ``SyncError`` with code `invalidModel` for a type whose columns cannot be found and
     ///   for merge rules of columns that their table does not have, `defaultRequired` for a property that was
     ///   added to a table with rows and whose default is not known, `newerStore` or `storeFailure` for a
@@ -173,7 +173,7 @@ public actor SyncContext {
         get async throws { try await pendingOperationCounts.own }
     }
 
-    /// The numbers of queued operations, by the account that they belong to.
+    /// The numbers of queued operations, by account.
     ///
     /// ```swift
     /// let counts = try await client.syncContext.pendingOperationCounts
@@ -200,9 +200,9 @@ public actor SyncContext {
         try await engine().read { try $0.operations().map(\.pending) }
     }
 
-    /// Returns the operations that the server rejected, or that cannot be sent, and that await the app's decision.
+    /// Returns the operations that need the app: the server rejected them, or they cannot be sent.
     ///
-    /// They are stored durably, and include operations of tables that the app does not name.
+    /// They are stored durably, and include operations of tables that the app does not declare.
     ///
     /// ```swift
     /// for error in try await client.syncContext.operationErrors() {
@@ -238,7 +238,7 @@ public actor SyncContext {
 
     /// Assigns the changes made without a signed-in account to the account that is signed in now.
     ///
-    /// Without this call, such operations stay in the queue and are sent only without an account.
+    /// Without this call, such operations stay in the queue, and are sent only by an app without accounts.
     ///
     /// ```swift
     /// try await signIn()
@@ -258,9 +258,9 @@ public actor SyncContext {
     /// Removes an account's data from the device, whether the account is signed in or not.
     ///
     /// This removes the cursors of its pulls, its operations, and every row that no other account's query
-    /// holds and that no other account has changed. If a row belonged to an account that pulls without query
-    /// ids, that account's next pull fetches it again. ``SQLiteStore`` overwrites the removed data and truncates
-    /// its write-ahead log unless another connection uses the log.
+    /// contains and that no other account has changed. If a row belonged to an account that pulls without query
+    /// ids, that account's next pull fetches it again. ``SQLiteStore`` overwrites the removed data and
+    /// truncates its write-ahead log unless another connection uses the log.
     ///
     /// ```swift
     /// try await client.syncContext.purge(account: "anna", force: true)

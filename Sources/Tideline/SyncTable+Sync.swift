@@ -5,7 +5,7 @@ import Synchronization
 import TidelineCore
 
 extension SyncTable {
-    /// Pushes all pending operations and pulls the changes of the records of a query, as pull-to-refresh needs.
+    /// Pushes all pending operations and pulls the changes of the records of a query, as for pull-to-refresh.
     ///
     /// When it returns, every change made on the device before the call is on the server, and
     /// every change that was on the server is on the device.
@@ -76,10 +76,10 @@ extension SyncTable {
 
     /// Compares the records that a query id pulled with the server's, in a few small requests.
     ///
-    /// A matching result proves that the device and the server hold the same rows in the same versions;
-    /// otherwise the result has the differences, which include changes since the last pull. Rows with pending
-    /// operations are compared by the state that the server sent last. If another program changed a value
-    /// in the file of a ``SQLiteStore``, the row counts as different even if its version is unchanged.
+    /// If the result has no differences, the device and the server have the same rows in the same versions.
+    /// Changes since the last pull count as differences. Rows with pending operations are compared with the
+    /// last state that the server sent. If another program changed a value in the file of a ``SQLiteStore``,
+    /// the row counts as different even if its version is unchanged.
     ///
     /// ```swift
     /// let result = try await todos.verify(queryID: "openItems", repair: true)

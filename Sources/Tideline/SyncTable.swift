@@ -63,11 +63,11 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// Only the columns that the app changed are written. The record's `version`, or else its `updatedAt`,
     /// identifies the state that the app read. If only pushes of this device replaced that state since, it
     /// counts as the current one. If another device replaced it, the update is based on the older version, and
-    /// the push reports a conflict. A record of a new row has neither value; after the row was pushed, it still
-    /// stands for the inserted row.
+    /// the push reports a conflict. A record of a new row has neither value, and identifies the inserted row
+    /// even after it was pushed.
     ///
-    /// A record of ``Query/selecting(_:)`` has nil or defaults in the properties that were not read. If the
-    /// row has other values there, the update throws ``SyncError`` with code `partialRecord`: use
+    /// A record that was read with ``Query/selecting(_:)`` has nil or defaults in the properties that were not
+    /// read. If the row has other values there, the update throws ``SyncError`` with code `partialRecord`: use
     /// ``update(id:_:)`` instead.
     ///
     /// ```swift
@@ -103,8 +103,8 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     ///
     /// This is the recommended way to update.
     ///
-    /// A change that a pull or another task stored in between is never overwritten: `change` is
-    /// called again with the newer record.
+    /// A change that a pull or another task stores in the meantime is never overwritten: `change` is called
+    /// again with the newer record.
     ///
     /// ```swift
     /// try await todos.update(id: milk.id) { $0.complete = true }
@@ -148,8 +148,8 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     ///
     /// Does nothing if the device does not have the record.
     ///
-    /// A record of an older state is deleted as of that state: the push reports a conflict if another
-    /// device changed the row since.
+    /// The record identifies the state that the app read: the push reports a conflict if another device changed
+    /// the row since.
     ///
     /// - Throws: ``SyncError`` with code `otherAccount` or `storeFailure`.
     @concurrent

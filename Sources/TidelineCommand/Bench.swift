@@ -23,7 +23,7 @@ struct Bench: Sendable {
     /// The percentage of requests that write.
     var writes = 20
 
-    /// The outcomes of requests; times are microseconds.
+    /// The outcomes of requests, with times in microseconds.
     private struct Tally: Sendable {
         var reads: [Int] = []
         var writes: [Int] = []
@@ -92,7 +92,7 @@ struct Bench: Sendable {
 
     private static func report(_ kind: String, _ times: [Int], _ time: Int) -> Report {
         let sorted = times.sorted()
-        /// Returns the time within which this share of a thousand requests was answered.
+        /// Returns the time within which this many of a thousand requests were answered.
         func within(_ share: Int) -> Report.Item {
             guard !sorted.isEmpty else { return .none }
             let place = (sorted.count * share + 999) / 1000 - 1

@@ -1,4 +1,4 @@
-// Command+Care: maintenance by an operator: certificates, and the database as a file.
+// Command+Maintenance: maintenance by an operator: certificates, and the database as a file.
 
 import Foundation
 import TidelineServer
@@ -64,7 +64,7 @@ extension Command {
         try tell("backup in \(file), \(bytes) bytes")
     }
 
-    /// Explains how to back up a PostgreSQL database; the exit code says whether that is set up.
+    /// Explains how to back up a PostgreSQL database; the exit code shows whether backups are set up.
     private static func advise(_ database: ServerDatabase, _ isJSON: Bool) throws {
         let advice = try naming("Cannot read the backup settings") { try database.backupAdvice() }
         guard let advice else { throw UsageError("backup needs FILE; see tideline --help.") }

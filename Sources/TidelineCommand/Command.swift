@@ -98,7 +98,7 @@ enum Command {
         try tell(isJSON ? Report(["token": .text(token)]).json : token)
     }
 
-    /// Prints each mistake on a line; exit code 2 if there is one.
+    /// Prints each mistake on a line, and exits with code 2 if there is one.
     private static func check(
         _ configuration: ServerConfiguration,
         _ mistakes: [String],

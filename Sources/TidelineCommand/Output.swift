@@ -28,8 +28,7 @@ enum Output {
         }
     }
 
-    /// Opens `/dev/null` in place of closed standard streams, so that no other file gets their
-    /// descriptors.
+    /// Opens `/dev/null` for closed standard streams, so that other files do not get their descriptors.
     ///
     /// Writes to these streams still fail.
     static func guardStreams() {

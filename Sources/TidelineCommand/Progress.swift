@@ -8,7 +8,7 @@ import TidelineServer
 import TidelineServerCore
 
 final class Progress: Sendable {
-    /// The state of the work; `whole` is nil if the total is unknown.
+    /// The state of the work; `whole` is the total, or nil if it is unknown.
     struct Mark: Sendable {
         var part = ""
         var done: Int64 = 0
@@ -23,7 +23,7 @@ final class Progress: Sendable {
 
     private let task: String
     private let look: (@Sendable () -> Mark?)?
-    /// Microseconds since 1970.
+    /// The start time, in microseconds since 1970.
     private let start = ServerEnvironment.live.now()
     private let state = Mutex(State())
 
@@ -31,7 +31,7 @@ final class Progress: Sendable {
 
     /// Shows a task; returns nil if the output is JSON or standard error is not a terminal.
     ///
-    /// The line is updated several times a second from `look`. Without it the work calls `take`.
+    /// The line is updated several times a second from `look`. Without `look`, the work calls `take`.
     init?(_ task: String, isJSON: Bool, look: (@Sendable () -> Mark?)? = nil) {
         guard !isJSON, isatty(STDERR_FILENO) == 1 else { return nil }
         self.task = task
@@ -42,7 +42,7 @@ final class Progress: Sendable {
         }
     }
 
-    /// Adds finished work of a part.
+    /// Adds finished work to a part.
     func take(_ part: String, _ count: Int) {
         state.withLock { state in
             if state.mark.part != part { state.mark = Mark(part: part) }
@@ -50,7 +50,7 @@ final class Progress: Sendable {
         }
     }
 
-    /// Removes the line.
+    /// Removes the line from the terminal.
     func end() {
         state.withLock { state in
             guard !state.isOver else { return }
@@ -59,7 +59,7 @@ final class Progress: Sendable {
         }
     }
 
-    /// Writes the line; returns false when the work is over.
+    /// Writes the line; returns false after the work has ended.
     @discardableResult
     private func show() -> Bool {
         let seen = look?()

@@ -29,8 +29,8 @@ final class Signals {
         hangUp.setEventHandler(handler: body)
     }
 
-    /// Raises a flag and calls `body` at the first signal, also at SIGHUP; the second signal
-    /// ends the process.
+    /// Raises a flag and calls `body` at the first signal, including SIGHUP; the second signal ends the
+    /// process.
     func raise(_ flag: StopFlag, _ body: @escaping @Sendable () -> Void) {
         for source in sources + [hangUp] {
             source.setEventHandler {

@@ -6,7 +6,7 @@ import Foundation
 
 struct Supervisor: Sendable {
     private let address: String?
-    /// The interval in which the supervisor expects a sign of life; nil if it expects none.
+    /// The interval in which the supervisor expects a watchdog notification; nil if it expects none.
     let watchdog: Duration?
 
     init(environment: [String: String]) {
@@ -23,7 +23,7 @@ struct Supervisor: Sendable {
 
     func stopping() { tell("STOPPING=1") }
 
-    /// Reports that the server is alive each time `pulse` has returned, until the task is cancelled.
+    /// Sends a watchdog notification each time `pulse` returns, until the task is cancelled.
     func keepTelling(_ pulse: () async -> Void) async {
         guard let watchdog else { return }
         while !Task.isCancelled {

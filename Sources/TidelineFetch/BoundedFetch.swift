@@ -14,11 +14,11 @@ package struct FetchError: Error, Hashable, Sendable, CustomStringConvertible {
 
 /// A fetch with limits.
 package struct BoundedFetch: Sendable {
-    /// The most bytes of a document.
+    /// The maximum number of bytes of a document.
     package var bytesMax = 512 * 1024
-    /// The time for everything: name lookup, connection, redirects, document.
+    /// The time limit for everything: name lookup, connection, redirects, document.
     package var timeMax: Duration = .seconds(10)
-    /// The most redirects, which lead to the same origin only.
+    /// The maximum number of redirects, which must have the same origin.
     package var redirectsMax = 3
 
     package init() {}
@@ -27,7 +27,7 @@ package struct BoundedFetch: Sendable {
 
     // MARK: - Addresses
 
-    /// Returns why an address is not fetched from; nil if it is https, or http on this machine.
+    /// Returns the reason why an address is not accepted; nil if it is https, or http on this machine.
     package static func mistake(in text: String) -> String? {
         guard let url = URL(string: text), let host = url.host, !host.isEmpty,
             url.scheme == "https" || url.scheme == "http" && isLoopback(host)
@@ -51,7 +51,7 @@ package struct BoundedFetch: Sendable {
 
     // MARK: - Fetching
 
-    /// Reads the document at an address, on a thread of its own.
+    /// Fetches the document at an address, on its own thread.
     ///
     /// - Returns: The body of an answer with status 200.
     /// - Throws: ``FetchError``

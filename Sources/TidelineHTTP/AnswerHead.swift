@@ -4,7 +4,7 @@ import TidelineCore
 import TidelineServerCore
 
 struct AnswerHead {
-    /// The step of the connection after the answer, if the head has to announce it.
+    /// The next step of the connection after the answer, if the head has to announce it.
     enum Connection {
         case lasts
         case lastsInVersion10
@@ -74,7 +74,7 @@ struct AnswerHead {
         bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: number % 10))
     }
 
-    /// Returns the reason phrase, for people; programs use the status (RFC 9110 section 15).
+    /// Returns the reason phrase, which is for people; programs use the status (RFC 9110 section 15).
     private static func reason(_ status: Int) -> String {
         switch status {
         case 200: "OK"

@@ -15,17 +15,17 @@ import TidelineTLS
 // it only after it has returned to the loop, which is the executor it prefers.
 final class HTTPConnection: @unchecked Sendable {
     enum Phase {
-        /// Client and server negotiate keys; only with TLS.
+        /// The TLS handshake is in progress.
         case handshaking
-        /// A request arrives, or none has begun.
+        /// A request is arriving, or none has begun.
         case reading
-        /// The handler's task runs; nothing is read.
+        /// The handler's task is running; nothing is read.
         case handling
         /// The answer is being sent; no request is read.
         case answering
-        /// The answer continues for as long as both sides want; nothing is read.
+        /// The answer continues until one side ends it; nothing is read.
         case streaming
-        /// The last answer is sent; bytes that still arrive are dropped.
+        /// The last answer was sent; bytes that still arrive are dropped.
         case lingering
         case closed
     }
@@ -36,16 +36,16 @@ final class HTTPConnection: @unchecked Sendable {
         case callerConnections
     }
 
-    /// The part of an answer that the socket has not taken yet.
+    /// The part of an answer that the socket has not accepted yet.
     struct Output {
         var head: [UInt8]
         var body: [UInt8]
         var sent: Int
         /// The memory reservation of the answer.
         var share: AnswerShare?
-        /// The number of bytes that were sent and released.
+        /// The number of bytes that were sent and freed.
         var dropped = 0
-        /// How fast the peer reads; nil as long as the system took all the bytes it was given.
+        /// How fast the peer reads; nil if the system accepted all bytes so far.
         var pace: ReadPace?
 
         var left: Int { head.count + body.count - sent }
@@ -54,9 +54,9 @@ final class HTTPConnection: @unchecked Sendable {
     /// The current request.
     struct Request {
         var parser: RequestParser
-        /// Its ID; empty until it has one.
+        /// The ID of the request; empty until it has one.
         var id = ""
-        /// The address that it comes from if a proxy sends it; empty until it is complete.
+        /// The client's address, if a proxy sends it; empty until the head is complete.
         var caller = ""
 
         init(_ limits: HTTPLimits) {
@@ -81,46 +81,46 @@ final class HTTPConnection: @unchecked Sendable {
 
     /// The state of reading from the socket.
     struct Input {
-        /// Whether the loop continues with the connection without an event of its socket.
+        /// Whether the loop continues with the connection even without a socket event.
         var isPostponed = false
         /// Whether a read may return bytes; the system reports when that becomes true.
         var mayRead = false
-        /// Whether the peer has sent its last byte, which a short read does not reveal.
+        /// Whether the peer has sent its last byte, which a short read does not show.
         var isEnding = false
-        /// Whether the server has probed a peer that closed its sending side.
+        /// Whether the server has probed the peer after it closed its sending side.
         var wasAsked = false
-        /// Bytes that were read together with a request; those from `unreadStart` on come after it.
+        /// The bytes that were read with a request; those from `unreadStart` on follow the request.
         var unread: [UInt8] = []
         var unreadStart = 0
-        /// The number of bytes that arrived after the last answer.
+        /// The number of bytes that arrived after the last answer and were dropped.
         var dropped = 0
     }
 
     /// The handler of the current request.
     struct Handler {
         var task: Task<Void, Never>?
-        /// When it got the request.
+        /// When the handler received the request.
         var since = ContinuousClock.now
-        /// Counts answers, so that a handler that timed out cannot answer a later request.
+        /// The number of answers, so that a handler that timed out cannot answer a later request.
         var turn: UInt64 = 0
     }
 
-    /// The connection's share of the limits for each caller.
+    /// The connection's share of the limits of its caller.
     struct Counts {
-        /// The address that the connection counts for; empty for a trusted proxy.
+        /// The address that the connection is counted for; empty for a trusted proxy.
         var address = ""
-        /// The bytes of the current request, and of those received after it, as the worker has counted them.
+        /// The bytes of the current request, and of the data received after it, as the worker has counted them.
         var bytes = 0
-        /// The caller that these bytes count for; empty for none.
+        /// The caller that these bytes are counted for; empty for none.
         var caller = ""
     }
 
     /// A stream of events.
     struct Stream {
         var listener: EventListener
-        /// The caller that the stream counts for.
+        /// The caller that the stream is counted for.
         var caller: String
-        /// Whether the loop will send events without an event of the socket.
+        /// Whether the loop will send events even without a socket event.
         var isDue = false
 
         /// Flags the changed tables that the listener watches; returns false if there are none.
@@ -144,12 +144,12 @@ final class HTTPConnection: @unchecked Sendable {
     var counts = Counts()
     /// Whether the peer has disconnected.
     var isGone = false
-    /// Why requests on the connection are rejected, except health checks.
+    /// The reason why requests on the connection are rejected, except health checks.
     var excess: Excess?
     var output: Output?
     /// The event stream; nil for any other response.
     var stream: Stream?
-    /// Whether the connection ends with this answer.
+    /// Whether the connection is closed after this answer.
     var isLast = false
 
     /// The number of bytes of the answer that are not yet written to the socket.
@@ -175,7 +175,7 @@ final class HTTPConnection: @unchecked Sendable {
         )
     }
 
-    /// Ends the handshake; the first request follows.
+    /// Ends the handshake and prepares for the first request.
     func handshakeEnded(now: ContinuousClock.Instant, limits: HTTPLimits) {
         phase = .reading
         // The request may have arrived already, and the system does not report that again.
@@ -184,7 +184,7 @@ final class HTTPConnection: @unchecked Sendable {
         deadlines.whole = now + limits.requestTimeMax
     }
 
-    /// Whether the connection has no request.
+    /// Whether the connection has no current request.
     var hasNoRequest: Bool {
         phase == .handshaking || phase == .reading && !request.parser.hasBegun
     }
@@ -199,13 +199,13 @@ final class HTTPConnection: @unchecked Sendable {
         input.wasAsked = false
     }
 
-    /// Releases the current request, on a connection that gets no further one.
+    /// Releases the current request of a connection that accepts no further one.
     func forgetRequest(_ limits: HTTPLimits) {
         request.parser = Request(limits).parser
         input.unread = []
     }
 
-    /// Sets the deadlines of a request that may just have begun.
+    /// Sets the deadlines of a request that may have just begun.
     func keepTime(now: ContinuousClock.Instant, limits: HTTPLimits) {
         if !deadlines.areOfRequest && request.parser.hasBegun {
             deadlines.areOfRequest = true

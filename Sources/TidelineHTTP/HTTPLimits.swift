@@ -2,130 +2,130 @@
 
 /// The limits of an ``HTTPServer``.
 ///
-/// Times are checked twice a second, so a limit may be overstepped by up to half a second.
+/// Times are checked twice a second, so a limit may be exceeded by up to half a second.
 public struct HTTPLimits: Sendable, Hashable {
-    /// The most bytes of a request body.
+    /// The maximum number of bytes of a request body.
     ///
-    /// Bodies are held in memory. A larger one is answered with 413 as soon as its length, or that
-    /// of a chunk, shows that.
+    /// Bodies are kept in memory. A larger body is rejected with 413 as soon as its length, or that of a chunk,
+    /// is known.
     public var bodyBytesMax = 4 << 20
 
-    /// The most bytes of a request head, and of the trailers after a chunked body.
+    /// The maximum number of bytes of a request head, and of the trailers after a chunked body.
     ///
-    /// A larger head is answered with 431, or with 414 if the target is too long. A next link
-    /// contains the filter of its list and the keys of a row, so it is longer than the request.
+    /// A larger head is answered with 431, or with 414 if the target is too long. A next link contains the
+    /// filter of its list and the keys of a row, so it is longer than the first request's URL.
     public var headerBytesMax = 32 << 10
 
-    /// The most fields of a request head.
+    /// The maximum number of fields of a request head.
     ///
-    /// A head with more is answered with 431: each field costs more memory than its bytes, and each
-    /// lookup by name goes through all fields. Browsers behind proxies send some thirty.
+    /// A head with more fields is rejected with 431, because each field takes more memory than its bytes, and
+    /// each lookup by name is a linear search. Browsers behind proxies send about thirty.
     public var headerFieldsMax = 100
 
-    /// The most bytes of bodies and large heads that are held in memory at a time, for all
-    /// connections.
+    /// The maximum number of bytes of bodies and large heads in memory, for all connections.
     ///
-    /// A request that would exceed it is answered with 503, so that many callers with large
-    /// requests do not use up the memory of the machine. The first 4 KiB of a request are not
-    /// counted. Never less than ``bodyBytesMax``.
+    /// A request that would exceed it is answered with 503, so that many callers with large requests do not use
+    /// up the memory of the machine. The first 4 KiB of a request are not counted. The limit is never less than
+    /// ``bodyBytesMax``.
     public var bodiesBytesMax = 256 << 20
 
-    /// The most bytes of answers that are held in memory at a time, for all connections.
+    /// The maximum number of bytes of answers in memory, for all connections.
     ///
-    /// If there is not enough memory left, a large answer waits before it is built, and callers
-    /// that have read nothing for a second are disconnected, those that have been idle longest
-    /// first. While half of the memory is used, callers that read more slowly than
-    /// ``answerRateMin`` are disconnected, those with the most left to read first.
+    /// If there is not enough memory left, a large answer is built later, and callers that have read nothing
+    /// for a second are disconnected, beginning with the longest idle. While half of the memory is used,
+    /// callers that read more slowly than ``answerRateMin`` are disconnected, beginning with those that have
+    /// the most left to read.
     public var answersBytesMax = 64 << 20
 
-    /// The bytes per second that a caller has to read while memory for answers is short.
+    /// The minimum bytes per second that a caller has to read while memory for answers is short.
     ///
     /// A phone on a poor network reads faster.
     public var answerRateMin = 16 << 10
 
-    /// The most connections open at a time.
+    /// The maximum number of open connections.
     ///
-    /// For a further one the server closes the connection that has been idle longest. If each
-    /// connection has a request, further ones are answered with 503, except for `/health`, or wait
-    /// in the backlog of the kernel. Each costs a file descriptor: the soft limit of the process is
-    /// raised to fit, and if the hard limit is lower (`ulimit -Hn`), fewer are accepted, so that
-    /// the database still gets its files.
+    /// If the limit is reached, the server closes the connection that has been idle longest. If each connection
+    /// has a request, requests on further connections are rejected with 503, except for `/health`, or wait in
+    /// the kernel's backlog. Each connection takes a file descriptor: the soft limit of the process is raised
+    /// accordingly, and if the hard limit is lower (`ulimit -Hn`), fewer connections are accepted, so that
+    /// descriptors are left for the database.
     public var connectionsMax = 10_000
 
-    /// The most callers that listen for changes at a time; they do not count as connections.
+    /// The maximum number of callers that listen for changes, which do not count as connections.
     ///
-    /// Further ones are answered with 503. Each costs a file descriptor, too: if there are not
-    /// enough for both, they are shared.
+    /// Further callers are rejected with 503. Each takes a file descriptor, too; if there are not enough,
+    /// listeners and connections share them.
     public var listenersMax = 10_000
 
-    /// The most connections of one address, or for IPv6 of one 64-bit network; 0 for no limit.
+    /// The maximum number of connections of one address, or of one 64-bit network for IPv6; 0 for no limit.
     ///
-    /// A request on a further one is answered with 429, and the connection is closed. Trusted
-    /// proxies have no such limit.
+    /// A request on a further connection is rejected with 429, and the connection is closed. The limit does not
+    /// apply to trusted proxies.
     public var callerConnectionsMax = 0
 
-    /// The most streams of changes of one caller; 0 for no limit.
+    /// The maximum number of event streams of one caller; 0 for no limit.
     ///
-    /// A caller is a user or, without a token, an address. A further one is answered with 429.
+    /// A caller is a user or, without a token, an address. A further stream is rejected with 429.
     public var callerListenersMax = 0
 
-    /// How long a stream of changes is silent until a heartbeat is sent.
+    /// The time without events after which a heartbeat is sent.
     ///
-    /// Shorter than the timeout of usual proxies, which is a minute.
+    /// It is shorter than the timeout of most proxies, which is a minute.
     public var eventsHeartbeat: Duration = .seconds(25)
 
     /// The longest time for a TLS handshake.
     ///
-    /// It needs at most two round trips, including those over a slow mobile network.
+    /// A handshake takes at most two round trips, so the limit is long enough for a slow mobile network.
     public var handshakeTimeMax: Duration = .seconds(10)
 
     /// The longest time for a request head to arrive.
     ///
-    /// Counted from the start of the connection, or from the first byte of a later request. It
-    /// disconnects callers that send a byte now and then to occupy the server: with 408, or without
-    /// an answer if no byte arrived.
+    /// The time begins with the connection, or with the first byte of a later request. The limit disconnects
+    /// callers that occupy the server by sending a byte now and then. They get 408, or no answer if no byte
+    /// arrived.
     public var headerTimeMax: Duration = .seconds(10)
 
     /// The longest time for a complete request to arrive, head and body.
     ///
-    /// Long enough for ``bodyBytesMax`` over a slow mobile network.
+    /// It is long enough for ``bodyBytesMax`` over a slow mobile network.
     public var requestTimeMax: Duration = .seconds(60)
 
-    /// The longest silence between two requests of a connection, or of a peer that reads an answer.
+    /// The longest pause between two requests on a connection, or while a peer reads an answer.
     public var idleTimeMax: Duration = .seconds(60)
 
     /// The longest time for a handler to build an answer.
     ///
-    /// After that its task is cancelled and the caller gets 503, so that a database that hangs does
-    /// not keep callers waiting forever.
+    /// After that, the handler's task is cancelled and the caller gets 503, so that callers do not wait forever
+    /// for a database that hangs.
     public var handlerTimeMax: Duration = .seconds(30)
 
     /// The longest time for a peer to read an answer.
     ///
-    /// Without it a caller that reads a byte now and then would keep an answer in memory forever.
-    /// Long enough for a page of 4 MB over a slow mobile network.
+    /// Without the limit, a caller that reads a byte now and then would keep an answer in memory forever. It is
+    /// long enough for a page of 4 MB over a slow mobile network.
     public var answerTimeMax: Duration = .seconds(300)
 
     /// The longest time for a peer to receive the answer that ends its connection.
     ///
-    /// Bytes that it still sends are read and dropped meanwhile: closing immediately would make the
-    /// kernel discard an answer that the peer has not read (RFC 9112 section 9.6).
+    /// In the meantime, bytes from the peer are read and dropped, because the kernel would discard an unread
+    /// answer if the socket were closed immediately (RFC 9112 section 9.6).
     public var lingerTimeMax: Duration = .seconds(1)
 
-    /// The most bytes that are read and dropped in that time.
+    /// The maximum number of bytes that are read and dropped during `lingerTimeMax`.
     public var lingerBytesMax = 16 << 20
 
-    /// How long a server that is being stopped continues as before, except for its readiness.
+    /// The time for which a server that is being stopped continues to serve, except that it reports that it is
+    /// not ready.
     ///
-    /// A load balancer polls the readiness now and then, and stops sending requests once it sees
-    /// the change. Zero drains immediately.
+    /// A load balancer polls the readiness, and stops sending requests once it has changed. Zero drains
+    /// immediately.
     public var drainNoticeTime: Duration = .zero
 
-    /// The longest time for current requests to end once the server is drained.
+    /// The longest time for current requests to end after the drain has begun.
     ///
-    /// Shorter than the timeout of the usual supervisors, which kill after 30 to 90 seconds.
+    /// It is shorter than the timeout of most supervisors, which kill a process after 30 to 90 seconds.
     public var drainTimeMax: Duration = .seconds(25)
 
-    /// The limits for a public server with small bodies.
+    /// Creates the limits for a public server with small bodies.
     public init() {}
 }

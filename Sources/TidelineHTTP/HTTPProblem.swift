@@ -45,20 +45,22 @@ enum HTTPProblem {
         }
     }
 
-    /// The handler timed out.
+    /// The answer if the handler timed out.
     static func timedOut(_ parser: RequestParser) -> ServerResponse {
         gaveUp("The server took too long to answer.", parser.request.method)
     }
 
-    /// The server stops before the handler has ended.
+    /// The answer if the server stops before the handler has ended.
     static func stopping(_ parser: RequestParser) -> ServerResponse {
         gaveUp("The server is stopping.", parser.request.method)
     }
 
-    /// For the log and the metrics: the caller closed the connection before there was an answer.
+    /// The status for log and metrics if the caller closed the connection before the answer.
     static let callerLeft = ServerResponse(status: 499)
 
-    /// Returns the response if a handler was abandoned; a write may have been committed, or may still be.
+    /// Returns the answer if a handler was abandoned.
+    ///
+    /// A write may have been committed, or may still be.
     private static func gaveUp(_ reason: String, _ method: String) -> ServerResponse {
         if ["GET", "HEAD", "OPTIONS"].contains(method) {
             return answer(503, "Service Unavailable", reason + " Try again.")

@@ -19,9 +19,9 @@ package import TidelineTLS
 /// await server.drain()
 /// ```
 ///
-/// The handler runs on the thread of its connection's event loop, and so do the actors it awaits
-/// unless they have an executor of their own. Whatever blocks, such as a database, has to run on
-/// a thread of its own: awaiting it there and coming back is cheap.
+/// The handler runs on the thread of its connection's event loop, and so do the actors that it awaits, unless
+/// they have their own executor. Blocking work, such as that of a database, has to run on another thread;
+/// awaiting it from the handler is cheap.
 package final class HTTPServer: Sendable {
     private enum Phase {
         case ready
@@ -51,10 +51,10 @@ package final class HTTPServer: Sendable {
     ///
     /// - Parameters:
     ///   - host: An IPv4 or IPv6 address of this machine, or `localhost` for 127.0.0.1.
-    ///   - port: The port, or 0 to have one picked.
+    ///   - port: The port, or 0 for a free one.
     ///   - limits: The limits for requests, connections and waits.
     ///   - loops: The number of threads that serve connections, at least one.
-    ///   - handler: Answers a request. It is cancelled after `handlerTimeMax`.
+    ///   - handler: The function that answers a request. It is cancelled after `handlerTimeMax`.
     package convenience init(
         host: String,
         port: Int,
@@ -76,10 +76,9 @@ package final class HTTPServer: Sendable {
 
     /// Creates a server whose requests have IDs, and which speaks TLS if `tls` is given.
     ///
-    /// Each request gets an ID from `ids` before it reaches the handler; `refused` is notified of
-    /// those that do not reach it, and of those whose handler was too slow. The `proxies` are
-    /// trusted to say where a request comes from. If sockets are passed, it listens on them, and
-    /// not on `host` and `port`.
+    /// Each request gets an ID from `ids` before it reaches the handler; `refused` is called for requests that
+    /// do not reach it, and for those whose handler was too slow. The `proxies` are trusted to report the
+    /// client's address. If sockets are passed, the server listens on them instead of `host` and `port`.
     package init(
         host: String,
         port: Int,
@@ -105,9 +104,9 @@ package final class HTTPServer: Sendable {
         self.handler = handler
     }
 
-    /// Listens, and serves from then on until the server is drained.
+    /// Starts to listen, and serves until the server is drained.
     ///
-    /// A server is started only once, even if it could not start for lack of threads.
+    /// A server can be started only once, even if the start failed because there were no threads left.
     ///
     /// - Returns: The port that was bound.
     /// - Throws: ``HTTPServerError``, with code `alreadyStarted` for a second start. If the address
@@ -136,11 +135,10 @@ package final class HTTPServer: Sendable {
         }
     }
 
-    /// Ends the server: refuses new connections, lets current requests finish, closes the rest.
+    /// Ends the server: refuses new connections, waits for current requests, and closes all connections.
     ///
-    /// Returns when everything is done, at the latest after `drainTimeMax`: requests that are not
-    /// answered by then get 503 if it can be sent immediately. May be called more than once; each
-    /// call waits for the end.
+    /// Returns after everything is done, or after `drainTimeMax`: requests that are not answered by then get
+    /// 503 if it can be sent immediately. The method may be called more than once; each call waits for the end.
     package func drain() async {
         let workers = state.withLock { state in
             let workers = state.phase == .running ? state.workers : []
@@ -161,7 +159,7 @@ package final class HTTPServer: Sendable {
         Task(executorPreference: worker.loop) { worker.beginDrain() }
     }
 
-    /// Returns the most connections and listeners that there are descriptors for.
+    /// Returns the maximum numbers of connections and listeners for which there are descriptors.
     ///
     /// The limit of the process is raised as far as possible; some descriptors are left for files.
     private static func sockets(_ limits: HTTPLimits) -> (connections: Int, listeners: Int) {
@@ -181,11 +179,10 @@ package final class HTTPServer: Sendable {
         return (min(connections, available - listening), listening)
     }
 
-    /// The number of connections that have priority over listeners if there are only few
-    /// descriptors.
+    /// The number of connections that have priority over listeners if there are few descriptors.
     private static let connectionsWanted = 1000
 
-    /// Descriptors for the database, its sorts, and whatever else the process opens.
+    /// The number of descriptors that are left for the database and for other files.
     private static let filesReserved = 64
 
     /// Returns the listening sockets of each event loop, and the port.

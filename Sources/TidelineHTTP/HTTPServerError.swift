@@ -76,7 +76,7 @@ extension HTTPServerError {
         "This server was started before, and a server is started once. Make another one."
     )
 
-    /// The error for a server that must be stopped first.
+    /// The error for a server that is running and must be stopped first.
     package static let running = HTTPServerError(
         .alreadyStarted,
         "This server is running or being started. Stop it before it is started again."

@@ -61,7 +61,7 @@ extension HTTPWorker {
         return true
     }
 
-    /// Sends the waiting output; returns false if not all of it was sent.
+    /// Sends the buffered output; returns false if some of it is left.
     func push(_ connection: HTTPConnection) -> Bool {
         guard var output = connection.output else { return false }
         while output.left > 0 {
@@ -107,14 +107,14 @@ extension HTTPWorker {
         if output.pace == nil { output.pace = ReadPace(taken: taken(output, socket), now: now) }
     }
 
-    /// Returns how many bytes of the answer the peer's system has taken.
+    /// Returns the number of bytes of the answer that the peer's system has accepted.
     private func taken(_ output: HTTPConnection.Output, _ socket: Int32) -> Int {
         output.dropped + output.sent - Int(tideline_untaken(socket))
     }
 
     // MARK: - Callers that do not read
 
-    /// Records how fast the peer reads its answer; returns false if no bytes wait for it.
+    /// Measures how fast the peer reads its answer; returns false if no bytes are left to read.
     func lookAtPace(_ connection: HTTPConnection) -> Bool {
         guard let output = connection.output, output.pace != nil else { return false }
         connection.output?.pace?.look(
@@ -125,11 +125,11 @@ extension HTTPWorker {
         return true
     }
 
-    /// Closes connections whose peers use memory for answers and do not read, or read too slowly.
+    /// Closes connections whose peers occupy memory for answers and read nothing, or read too slowly.
     ///
-    /// If an answer waits for memory, connections that have been idle longest go first. A peer that
-    /// reads a little is disconnected only while memory is short without the idle ones, those with
-    /// the most bytes first.
+    /// If an answer waits for memory, the connections that have been idle longest are closed first. Slow peers
+    /// are disconnected only if closing the idle connections is not enough, beginning with those that have the
+    /// most bytes left.
     func cut(_ waiting: [HTTPConnection], for answers: ResponseMemory) {
         let idle = waiting.filter { $0.output?.pace?.isIdle(now: now) == true }
         var isCut = false

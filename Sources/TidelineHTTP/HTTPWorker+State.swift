@@ -6,39 +6,38 @@ extension HTTPWorker {
     /// The listening sockets of a worker.
     struct Doors {
         var sockets: [Int32] = []
-        /// Whether another process has the sockets, too, and accepts connections that are not accepted
-        /// here.
+        /// Whether another process also has the sockets, and accepts the connections that this one does not.
         var areShared = false
         var areOpen = true
-        /// The system had no descriptor or memory for a connection when it was last asked.
+        /// Whether the system had no descriptor or memory for the last connection.
         var isExhausted = false
         var connectionsMax = 0
     }
 
-    /// The end of the service.
+    /// The end of the service, while the server is drained.
     struct Drain {
         /// When the last connections are closed.
         let deadline: ContinuousClock.Instant
-        /// Until then connections without a request may still send one.
+        /// Until when connections without a request may send one.
         let lastRequestDeadline: ContinuousClock.Instant
     }
 
     /// The connections that listen for changes.
     struct Streams {
         var count = 0
-        /// The most listeners, of all loops together.
+        /// The maximum number of listeners of all loops together.
         var countMax = 0
         /// The loop's feed of table changes; nil until the first listener.
         var feed: EventFeed?
         /// The events of the current state of the tables, as text.
         var texts = EventTexts()
-        /// Listeners that have to be notified, those from `dueStart` on.
+        /// The listeners that have to be notified, from `dueStart` on.
         var due: [HTTPConnection] = []
         var dueStart = 0
         var isTelling = false
     }
 
-    /// Buffers that keep nothing from one use to the next.
+    /// Buffers whose contents are not needed after each use.
     struct Buffers {
         /// The bytes of a read; the worker deallocates it.
         let input = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
@@ -48,20 +47,20 @@ extension HTTPWorker {
         var record: [UInt8] = []
     }
 
-    /// The work that the next turn of the loop continues.
+    /// The work that is left for the next turn of the loop.
     struct Pending {
-        /// Connections that have used their turn and are not done.
+        /// The connections that have used their turn but are not done.
         var connections: [HTTPConnection] = []
-        /// There may be jobs that nothing will wake the loop for.
+        /// Whether there may be jobs for which no event wakes the loop.
         var hasJobs = false
         /// The bytes of answers that this turn of the loop has sent.
         var bytesSent = 0
     }
 
-    /// The checks of all connections at intervals.
+    /// The periodic checks of all connections.
     struct Sweeps {
         var next = ContinuousClock.now
-        /// The number of sweeps after which spare memory is returned to the system.
+        /// The number of sweeps after which unused memory is returned to the system.
         var spareRounds = 0
         /// Whether some connections were idle at the last check.
         var idleKnown = true

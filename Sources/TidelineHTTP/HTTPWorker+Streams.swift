@@ -7,7 +7,7 @@ import Glibc
 import TidelineServerCore
 
 extension HTTPWorker {
-    /// Begins a stream instead of an answer with a body.
+    /// Begins an event stream as the answer.
     func begin(_ stream: EventStream, _ answer: ServerResponse, on connection: HTTPConnection) {
         if isDraining {
             return send(
@@ -54,10 +54,10 @@ extension HTTPWorker {
         acceptIfPossible()
     }
 
-    /// The bytes that the system buffers for a listener that does not read.
+    /// The size of the system's buffer for a listener that does not read.
     ///
-    /// An event in that buffer is delivered, however late it is read; events that wait here are
-    /// merged into one for each table.
+    /// An event in that buffer is delivered however late it is read; events that are not yet in it are merged
+    /// into one for each table.
     private static let listenerBufferBytes: Int32 = 16 << 10
 
     private func keepShort(_ socket: Int32) {
@@ -65,7 +65,7 @@ extension HTTPWorker {
         setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, socklen_t(MemoryLayout<Int32>.size))
     }
 
-    /// Longer than a process lives.
+    /// A duration longer than the lifetime of any process.
     private static let withoutEnd: Duration = .seconds(1 << 32)
 
     /// Sends events until the peer has to read or no event is left; returns true when the stream is over.
@@ -117,7 +117,7 @@ extension HTTPWorker {
         )
     }
 
-    /// Ends a stream properly; if its peer does not read, just closes the connection.
+    /// Ends a stream properly, or closes the connection if its peer does not read.
     func dismiss(_ connection: HTTPConnection) {
         guard connection.phase == .streaming else { return }
         guard connection.output == nil else { return end(connection) }
@@ -158,7 +158,7 @@ extension HTTPWorker {
 
     // MARK: - Changes
 
-    /// Returns the loop's feed of changes, which exists from its first listener on.
+    /// Returns the loop's feed of changes, which is created for the first listener.
     private func openFeed() -> EventFeed {
         if let feed = streams.feed { return feed }
         let opened = traffic.events.attach { [self] in
@@ -191,7 +191,7 @@ extension HTTPWorker {
         tellSome()
     }
 
-    /// The number of listeners that are notified before other connections have their turn.
+    /// The number of listeners that are notified before other connections take their turn.
     private static let toldAtOnce = 64
 
     private func tellSome() {

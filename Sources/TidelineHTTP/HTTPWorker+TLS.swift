@@ -35,7 +35,7 @@ extension HTTPWorker {
         }
     }
 
-    /// Reads like `receive(_:)`.
+    /// Reads from the TLS session, as `receive(_:)` does from the socket.
     func receive(_ connection: HTTPConnection, by tls: TLSSession) -> SocketRead {
         switch tls.read(into: buffers.input) {
         case .bytes(let count): return .bytes(count)
@@ -82,7 +82,7 @@ extension HTTPWorker {
 
 /// The result of a read from a socket.
 enum SocketRead: Hashable, Sendable {
-    /// The number of bytes, at least one.
+    /// This number of bytes, at least one, was read.
     case bytes(Int)
     /// No bytes are available now.
     case wait

@@ -11,11 +11,11 @@ import TidelineCore
 import TidelineServerCore
 
 extension HTTPWorker {
-    /// How often a connection is read before others have their turn, because each read may return only one byte.
+    /// The number of reads from a connection before others take their turn; each read may return only one byte.
     private static let stepsAtOnce = 64
 
-    /// Continues with a connection until it waits for the peer or the handler, or until other connections have their
-    /// turn.
+    /// Continues with a connection until it waits for the peer or the handler, or until other connections take
+    /// their turn.
     func proceed(_ connection: HTTPConnection) {
         for _ in 0..<Self.stepsAtOnce {
             switch connection.phase {
@@ -98,7 +98,7 @@ extension HTTPWorker {
         return count > 0 ? .bytes(count) : .ended
     }
 
-    /// Returns the number of bytes that belong to the current request.
+    /// Parses bytes; returns the number that belong to the current request.
     private func parse(_ connection: HTTPConnection, _ bytes: UnsafeRawBufferPointer) -> Int {
         let count = connection.request.parser.take(bytes)
         connection.keepTime(now: now, limits: limits)
@@ -120,7 +120,7 @@ extension HTTPWorker {
         return count
     }
 
-    /// Asks for the body: some callers wait for that before they send it (RFC 9110 section 10.1.1).
+    /// Sends `100 Continue`, which some callers wait for before they send the body (RFC 9110 section 10.1.1).
     private func askForBody(_ connection: HTTPConnection) { continueInterim(connection) }
 
     private func continueInterim(_ connection: HTTPConnection) {
@@ -167,7 +167,7 @@ extension HTTPWorker {
         }
     }
 
-    /// Whether a path is a health check: those are answered on any connection.
+    /// Whether a path is a health check, which is answered on any connection.
     private static func isHealth(_ path: String) -> Bool {
         path == "/health" || path == "/health/ready"
     }
@@ -178,11 +178,10 @@ extension HTTPWorker {
         end(connection)
     }
 
-    /// Tests whether a peer that has sent its last byte has disconnected, or waits for the answer.
+    /// Tests whether a peer that has sent its last byte has disconnected, or is waiting for the answer.
     ///
-    /// Both cases look the same, because closing both directions sends no more than closing one. So the server sends
-    /// an interim answer: the system of a disconnected peer responds to it with a reset, and a caller that reads
-    /// ignores it (RFC 9110 section 15.2), in HTTP/1.1.
+    /// Both cases look the same to the server. It therefore sends an interim answer in HTTP/1.1: the system of
+    /// a disconnected peer responds with a reset, and a waiting caller ignores it (RFC 9110 section 15.2).
     func askWhetherGone(_ connection: HTTPConnection) {
         guard !connection.input.wasAsked, !connection.request.parser.isVersion10,
             now - connection.handler.since >= Self.askPatience
@@ -191,10 +190,10 @@ extension HTTPWorker {
         continueInterim(connection)
     }
 
-    /// Most requests end within this time, so that no peer has to be tested.
+    /// The time after which a peer is tested; most requests end sooner.
     private static let askPatience: Duration = .milliseconds(300)
 
-    /// Sends an answer in place of a handler that is too slow.
+    /// Sends an answer for a handler that is too slow.
     ///
     /// The handler's own answer is dropped.
     func giveUp(_ connection: HTTPConnection, answer: ServerResponse) {
@@ -203,14 +202,13 @@ extension HTTPWorker {
         proceed(connection)
     }
 
-    /// Rejects the request and closes the connection, because the beginning of the next request is unknown.
+    /// Rejects the request and closes the connection, because the start of the next request is unknown.
     func refuse(_ connection: HTTPConnection, _ fault: RequestFault) {
         connection.isLast = true
         send(named(HTTPProblem.answer(to: fault, limits: limits), connection), on: connection)
     }
 
-    /// Returns an answer of the server itself with the ID of its request, and reports it to the
-    /// log.
+    /// Returns an answer of the server itself with the ID of its request, after reporting it to the log.
     func named(_ answer: ServerResponse, _ connection: HTTPConnection) -> ServerResponse {
         var request = connection.request.parser.request
         request.id =

@@ -16,19 +16,21 @@ struct HTTPNaming: Sendable {
     var refused: @Sendable (ServerRequest, ServerResponse) -> Void
 }
 
-/// Sendable without a check because it is confined to the thread of its loop: the initializer and
-/// `listen` run before that thread starts, and everything else is called by it, or by a task on the
-/// loop, which is its executor.
+/// A worker that serves connections on one event loop.
+///
+/// `@unchecked Sendable` because it is confined to the thread of its loop: the initializer and `listen` run
+/// before that thread starts, and everything else is called by it, or by a task on the loop, which is its
+/// executor.
 final class HTTPWorker: @unchecked Sendable {
     let loop: EventLoop
     let limits: HTTPLimits
     let handler: HTTPHandler
     let naming: HTTPNaming
     let traffic: ServerTraffic
-    /// The certificate that callers are shown; nil for plain HTTP.
+    /// The server's certificate; nil for plain HTTP.
     private let tls: TLSIdentity?
 
-    /// How long the turns of the loop take.
+    /// The duration of the loop's turns.
     private let turns: Histogram
     private let sockets: SocketPoll
 
@@ -42,7 +44,7 @@ final class HTTPWorker: @unchecked Sendable {
     var buffers = Buffers()
     var pending = Pending()
     private var sweeps = Sweeps()
-    /// Tasks of handlers that have not returned.
+    /// The number of handler tasks that have not returned.
     var handlersRunning = 0
     private var date: (second: Int, text: [UInt8]) = (0, [])
 
@@ -65,7 +67,7 @@ final class HTTPWorker: @unchecked Sendable {
 
     deinit { buffers.input.deallocate() }
 
-    /// Takes ownership of the listening sockets; nothing is served before `run`.
+    /// Takes ownership of the listening sockets; connections are served only by `run`.
     func listen(
         on doors: [Int32],
         areShared: Bool,
@@ -83,7 +85,7 @@ final class HTTPWorker: @unchecked Sendable {
         streams.countMax = listenersMax
     }
 
-    /// Reverses `listen` if `run` will not be called.
+    /// Releases the sockets if `run` will not be called.
     func abandon() {
         for door in doors.sockets {
             // Other processes have it open: the system would continue to report it.
@@ -93,10 +95,9 @@ final class HTTPWorker: @unchecked Sendable {
         doors.sockets = []
     }
 
-    /// Serves until it is drained; `onStop` is called when the last connection is gone.
+    /// Serves until it is drained; `onStop` is called when the last connection is closed.
     ///
-    /// Returns later than that if a handler is slow to notice that it was cancelled, since its
-    /// task needs the loop to end.
+    /// Returns later if a cancelled handler has not ended, because its task needs the loop.
     func run(onStop: () -> Void) {
         loop.bind()
         while !isDrained {
@@ -172,12 +173,11 @@ final class HTTPWorker: @unchecked Sendable {
         acceptIfPossible()
     }
 
-    /// The usual size of a head is not counted, so that small requests are answered while others use up the memory
-    /// for bodies.
+    /// The number of bytes of each request that are not counted, so that small requests are answered while
+    /// others use up the memory for bodies.
     private static let freeBytes = 4 << 10
 
-    /// Counts the bytes of a request; returns false if they exceed the limit together with other requests, on all
-    /// loops.
+    /// Counts the bytes of a request; returns false if the requests of all loops exceed the limit.
     func hold(_ bytes: Int, for connection: HTTPConnection) -> Bool {
         let bytes = max(0, bytes - Self.freeBytes)
         let more = bytes - connection.counts.bytes
@@ -197,8 +197,7 @@ final class HTTPWorker: @unchecked Sendable {
         return more < 0 || all <= bodiesMax || makeRoom(forRequestOf: caller)
     }
 
-    /// Returns the caller that the bytes of a request count for: behind a trusted proxy it is known
-    /// when the head is complete; empty until then.
+    /// Returns the caller that the bytes of a request are counted for; empty if a proxy has not sent it yet.
     private func bytesCaller(of connection: HTTPConnection) -> String {
         if !connection.counts.address.isEmpty { return connection.counts.address }
         switch connection.request.parser.phase {
@@ -212,7 +211,7 @@ final class HTTPWorker: @unchecked Sendable {
 
     private var bodiesMax: Int { max(limits.bodyBytesMax, limits.bodiesBytesMax) }
 
-    /// Rejects a large request of the caller that uses more bytes than all others.
+    /// Rejects a large request of the caller that uses the most memory.
     private func makeRoom(forRequestOf caller: String) -> Bool {
         traffic.warnings.reached("bodiesBytes") { traffic.callerBytes.most }
         guard let most = traffic.callerBytes.most, most.caller != caller,
@@ -240,26 +239,29 @@ final class HTTPWorker: @unchecked Sendable {
 
     // MARK: - The turns of the loop
 
-    /// Half of what `HTTPLimits` promises, because a deadline may fall between two sweeps.
+    /// The interval between two sweeps: half of what `HTTPLimits` promises, because a deadline may fall between
+    /// two sweeps.
     private static let sweepMilliseconds: Int32 = 500
 
-    /// How often a drained loop checks for its end, because the next server waits for it.
+    /// The interval at which a drained loop checks for its end; it is short because the next server waits.
     private static let drainMilliseconds: Int32 = 20
 
-    /// The number of connections that are accepted before others have their turn.
+    /// The number of connections that are accepted before others take their turn.
     private static let acceptedAtOnce = 64
 
-    /// The number of rounds of jobs that run before the sockets have their turn.
+    /// The number of rounds of jobs that run before the sockets take their turn.
     private static let jobRoundsMax = 16
 
-    /// The number of bytes that are sent before the sockets have their turn.
+    /// The number of bytes that are sent before the sockets take their turn.
     private static let turnBytesMax = 1 << 20
 
-    /// Five seconds after memory for answers was last short, because answers that waited have been sent by then.
+    /// The number of sweeps after a shortage of memory, five seconds, because the waiting answers have been
+    /// sent by then.
     private static let spareRoundsMax = 10
 
-    /// How long a connection may still send a request while the server is drained and another one replaces it, so
-    /// that a caller that has just sent a request gets an answer.
+    /// How long a connection may still send a request while the server is drained.
+    ///
+    /// A caller that has just sent a request then gets an answer.
     private static let lastRequestTime: Duration = .milliseconds(500)
 
     /// Whether the loop waits for a connection without a request.
@@ -268,7 +270,7 @@ final class HTTPWorker: @unchecked Sendable {
         return now < drain.lastRequestDeadline
     }
 
-    /// How long the loop waits for events; without connections no timer has to be checked.
+    /// How long the loop waits for events; if there are no connections, no timer has to be checked.
     private var patience: Int32 {
         if isDraining, doors.areShared { return Self.drainMilliseconds }
         return connections.isEmpty && !doors.isExhausted && sweeps.spareRounds == 0
@@ -357,20 +359,19 @@ final class HTTPWorker: @unchecked Sendable {
         acceptIfPossible()
     }
 
-    /// Listeners have a limit of their own.
+    /// The number of connections without listeners, which have their own limit.
     private var served: Int { connections.count - streams.count }
 
-    /// Connections beyond the limit serve only the health of the server.
+    /// Whether a connection may be accepted; those beyond the limit serve only health checks.
     private var mayAccept: Bool { served < doors.connectionsMax + Self.reserve || sweeps.idleKnown }
 
-    /// Connections beyond the limit, for health checks.
+    /// The number of connections beyond the limit, for health checks.
     private static let reserve = 2
 
-    /// How long a connection that exceeds a limit waits for its request.
+    /// How long a connection beyond a limit may take to send its request.
     private static let excessTime: Duration = .seconds(2)
 
-    /// The number of connections that are closed at once to make room, because finding them takes a
-    /// while.
+    /// The number of idle connections that are closed together, because finding them takes a while.
     private var evictedAtOnce: Int { min(16, max(1, doors.connectionsMax / 64)) }
 
     /// Counts a new connection for its address, and closes idle ones if there are too many.

@@ -8,24 +8,24 @@
 package struct ReadPace: Sendable {
     package typealias Instant = ContinuousClock.Instant
 
-    /// When the answer began to wait.
+    /// When the first byte of the answer had to wait.
     package let begin: Instant
-    /// Since when the caller has read nothing.
+    /// When the caller last read something.
     package private(set) var idleSince: Instant
-    /// Whether the caller read less than required when its pace was last measured.
+    /// Whether the caller read too slowly in the last measurement.
     package private(set) var isSlow = false
 
-    /// How much the caller had read when it was last checked.
+    /// The number of bytes that the caller had read at the last check.
     private var taken: Int
-    /// How much it had read at the start of the current measurement.
+    /// The number of bytes read at the start of the current measurement.
     private var measured: (taken: Int, since: Instant)
 
-    /// How long a pace is measured before it counts.
+    /// The duration of a measurement.
     private static let measureTime: Duration = .seconds(2)
 
-    /// A caller that reads nothing for this long counts as one that does not read.
+    /// The time without reading after which a caller counts as idle.
     ///
-    /// Longer than the delay that a lost and retransmitted packet usually causes.
+    /// It is longer than the delay that a retransmitted packet usually causes.
     private static let idleGrace: Duration = .seconds(1)
 
     package init(taken: Int, now: Instant) {
@@ -35,12 +35,12 @@ package struct ReadPace: Sendable {
         measured = (taken, now)
     }
 
-    /// Records how much of the answer the caller's system has.
+    /// Records the number of bytes that the caller's system has received.
     ///
     /// - Parameters:
-    ///   - taken: How many bytes of the answer it has.
+    ///   - taken: The number of received bytes of the answer.
     ///   - now: The time of this check.
-    ///   - rateMin: The bytes per second that it should read.
+    ///   - rateMin: The minimum bytes per second.
     package mutating func look(taken: Int, now: Instant, rateMin: Int) {
         if taken > self.taken { idleSince = now }
         self.taken = taken
@@ -52,8 +52,9 @@ package struct ReadPace: Sendable {
 
     package func isIdle(now: Instant) -> Bool { now - idleSince >= Self.idleGrace }
 
-    /// Whether this caller is disconnected before the other one when memory is needed, because its peer is less
-    /// likely to read.
+    /// Returns whether this caller is disconnected before another one when memory is needed.
+    ///
+    /// That is the caller that is less likely to continue reading.
     package func hasWaitedLonger(than other: ReadPace) -> Bool {
         (idleSince, begin) < (other.idleSince, other.begin)
     }

@@ -11,11 +11,12 @@ import Synchronization
 
 enum SpareMemory {
     private static let isUnderWay = Atomic(false)
-    /// Returning memory takes some milliseconds, so no loop does it; malloc locks each arena in the meantime.
+    /// The queue for returning memory, which takes some milliseconds while malloc locks each arena.
     private static let queue = DispatchQueue(label: "tideline-spare-memory")
 
-    /// Returns the free memory of the whole process, and from then on memory as it is freed; does
-    /// nothing while that is under way.
+    /// Returns the free memory of the process to the system, and memory that is freed from now on.
+    ///
+    /// Does nothing while another call is running.
     static func giveBack() {
         guard !isUnderWay.exchange(true, ordering: .relaxed) else { return }
         queue.async {
@@ -24,7 +25,7 @@ enum SpareMemory {
         }
     }
 
-    /// Lets malloc keep memory that is freed from now on.
+    /// Makes malloc keep memory that is freed from now on.
     static func keep() {
         queue.async { tideline_keep_memory() }
     }

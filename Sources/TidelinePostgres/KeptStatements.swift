@@ -7,11 +7,11 @@
 import CLibPQ
 
 struct KeptStatements {
-    /// The way in which a statement is sent.
+    /// How a statement is sent.
     enum Step: Hashable {
-        /// With its text, planned for this execution only.
+        /// With its SQL, planned for this execution only.
         case plain
-        /// With its text under a name, then by that name.
+        /// With its SQL and a name, and then by that name.
         case prepare(String)
         /// By a name that the server knows.
         case known(String)
@@ -19,11 +19,11 @@ struct KeptStatements {
 
     private struct Key: Hashable {
         var text: String
-        /// The server takes parameters as the types that were given when the name was created.
+        /// The parameter types that were given when the statement was prepared.
         var types: [Oid]
     }
 
-    /// The most names.
+    /// The maximum number of names.
     static let countMax = 128
 
     /// The prefix of the names; no other connection has it.
@@ -34,11 +34,10 @@ struct KeptStatements {
     private var oldest: ContinuousClock.Instant?
     private var unanswered: [Key] = []
 
-    /// - Parameter age: The time after which the names are released, when the connection is next
-    ///   idle.
+    /// - Parameter age: The time after which the statements are released, once the connection is idle.
     init(age: Duration) { self.age = age }
 
-    /// Returns how to send a statement; calls follow the order of sending.
+    /// Returns how to send a statement; the calls must be in the order of sending.
     mutating func step(for text: String, _ types: [Oid]) -> Step {
         let key = Key(text: text, types: types)
         if let name = names[key] { return .known(name) }
@@ -51,17 +50,16 @@ struct KeptStatements {
         return .prepare(name)
     }
 
-    /// Records that the server has accepted the first unanswered preparation.
+    /// Records that the server has confirmed the first unconfirmed statement.
     mutating func prepared() { unanswered.removeFirst() }
 
-    /// Records that the sent statements get no further answer.
+    /// Records that no further answers to the sent statements will arrive.
     mutating func ended() {
         for key in unanswered { names[key] = nil }
         unanswered = []
     }
 
-    /// Whether the statements are due for release: their plans may date from when a table was
-    /// small.
+    /// Whether the statements are due for release, because their plans may date from when a table was small.
     var isDue: Bool {
         guard let oldest else { return false }
         return names.count >= Self.countMax || ContinuousClock.now - oldest >= age
@@ -76,8 +74,8 @@ struct KeptStatements {
 
 /// A fault of a prepared statement.
 package enum StatementFault: Hashable, Sendable {
-    /// The columns that the statement reads have changed: it has to be prepared again on another connection.
+    /// The columns that the statement reads have changed, so that it has to be prepared on a new connection.
     case changed
-    /// The server does not know the statement: a pooler gives each transaction another connection.
+    /// The server does not know the statement, because a pooler gives each transaction another connection.
     case missing
 }

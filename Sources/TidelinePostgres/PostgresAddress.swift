@@ -2,7 +2,7 @@
 
 import CLibPQ
 
-/// `postgres://user:password@host:port/database?option=value`, or several hosts.
+/// An address such as `postgres://user:password@host:port/database?option=value`, possibly with several hosts.
 ///
 /// Its description has no user and no password.
 package struct PostgresAddress: Hashable, Sendable, CustomStringConvertible {
@@ -10,7 +10,7 @@ package struct PostgresAddress: Hashable, Sendable, CustomStringConvertible {
     let url: String
     /// Host and database.
     package let description: String
-    /// The hosts that the connection may use (`target_session_attrs`); nil if the address does not specify it.
+    /// The accepted kinds of hosts (`target_session_attrs`); nil if the address does not specify them.
     package let sessionAttributes: String?
 
     /// Whether a host must accept writes, unless the address specifies something else.
@@ -54,9 +54,10 @@ package struct PostgresAddress: Hashable, Sendable, CustomStringConvertible {
             + "postgres://USER:PASSWORD@HOST:PORT/DATABASE, '@' and '/' of the password as %40 and %2F."
     )
 
-    /// Returns whether libpq might take a part of the password for host, port or database.
+    /// Returns whether libpq might treat a part of the password as host, port or database.
     ///
-    /// User and password end at the first '@' before a '/', so that a second one belongs to a password.
+    /// User and password end at the first '@' before a '/', so a second '@' indicates a password that is not
+    /// encoded.
     private static func mayHoldPassword(_ url: String) -> Bool {
         let bytes = Array(url.utf8)
         guard let start = bytes.firstRange(of: Array("://".utf8))?.upperBound else { return false }

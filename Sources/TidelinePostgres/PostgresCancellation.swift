@@ -2,7 +2,7 @@
 
 import CLibPQ
 
-/// Asks the server, from any thread, to cancel the current work of a connection.
+/// A cancellation of a connection's current statement, which any thread may request.
 ///
 /// `@unchecked`: libpq never changes a `PGcancel`, and `PQcancel` may be called by any thread.
 package final class PostgresCancellation: @unchecked Sendable {

@@ -9,14 +9,14 @@ package import TidelineCore
 
 package final class PostgresConnection {
     private let handle: OpaquePointer
-    /// The prepared statements, or nil if statements are not kept.
+    /// The cache of prepared statements; nil if statements are not prepared.
     private var statements: KeptStatements?
-    /// The fault of a prepared statement, after which the connection must not be used any more.
+    /// The fault of a prepared statement, after which the connection must no longer be used.
     package private(set) var fault: StatementFault?
 
     /// Connects.
     ///
-    /// - Throws: ``PostgresError``; it contains no password.
+    /// - Throws: ``PostgresError``, which does not contain the password.
     package init(_ address: PostgresAddress, connectSeconds: Int = 5) throws {
         // Options in the address override the defaults, and the required options override them.
         let pairs: [(String, String)] = [
@@ -47,7 +47,7 @@ package final class PostgresConnection {
 
     deinit { PQfinish(handle) }
 
-    /// Passes the strings to `body` as C strings, with a null at the end.
+    /// Passes the strings to `body` as C strings, with a null pointer at the end.
     private static func withCStrings<Result>(
         _ texts: [String],
         _ body: ([UnsafePointer<CChar>?]) -> Result
@@ -67,16 +67,16 @@ package final class PostgresConnection {
     /// Whether the connection is unusable.
     package var isBroken: Bool { PQstatus(handle) != CONNECTION_OK }
 
-    /// Whether a transaction is open, whole or failed.
+    /// Whether a transaction is open, even if it has failed.
     package var isInTransaction: Bool {
         let status = PQtransactionStatus(handle)
         return status == PQTRANS_INTRANS || status == PQTRANS_INERROR
     }
 
-    /// The version as a number: 150018 for 15.18.
+    /// The version as a number, such as 150018 for 15.18.
     package var serverVersion: Int { Int(PQserverVersion(handle)) }
 
-    /// Cancels the current work of the connection from another thread.
+    /// A cancellation of the connection's current statement, for another thread.
     package var cancellation: PostgresCancellation { PostgresCancellation(PQgetCancel(handle)) }
 
     // MARK: - Statements
@@ -111,7 +111,7 @@ package final class PostgresConnection {
         _ = try checked(PQexec(handle, script))
     }
 
-    /// Sends all the statements before the first of them is answered, in one round trip.
+    /// Sends all the statements in one round trip.
     ///
     /// - Throws: The error of the first statement that failed; those after it are not run.
     package func pipeline(_ statements: [PostgresStatement]) throws -> [PostgresResult] {
@@ -169,7 +169,7 @@ package final class PostgresConnection {
         return results
     }
 
-    /// Sends a statement; returns the steps whose answers follow, in their order.
+    /// Sends a statement; returns the steps whose answers follow, in order.
     private func send(_ statement: PostgresStatement) throws -> [KeptStatements.Step] {
         let buffer = ParameterBuffer(statement.parameters)
         let step =
@@ -219,14 +219,13 @@ package final class PostgresConnection {
 
     // MARK: - Kept statements
 
-    /// Prepares statements that request it from now on, unless there is a pooler in between.
+    /// Prepares statements that request it, unless the connection goes through a pooler.
     ///
-    /// A pooler has its own numbers for the connections that it gives, and PostgreSQL reports its
-    /// own.
+    /// Behind a pooler, the connection's process ID differs from the one that PostgreSQL reports.
     ///
     /// - Parameters:
-    ///   - age: The time after which plans are released, when the connection is next idle.
-    ///   - trustsPoolers: Whether a pooler is treated as the database.
+    ///   - age: The time after which statements are released, once the connection is idle.
+    ///   - trustsPoolers: Whether statements are prepared even behind a pooler.
     /// - Throws: ``PostgresError`` if the connection is lost.
     package func keepStatements(
         for age: Duration = .seconds(5),
@@ -254,7 +253,7 @@ package final class PostgresConnection {
         }
     }
 
-    /// Ends a transaction that was left open; returns false if the connection cannot be used any more.
+    /// Ends an open transaction; returns false if the connection can no longer be used.
     package func settle() -> Bool {
         if PQpipelineStatus(handle) != PQ_PIPELINE_OFF { return false }
         if isInTransaction { PQclear(PQexec(handle, "ROLLBACK")) }
@@ -271,7 +270,7 @@ package final class PostgresConnection {
     /// The socket, which becomes readable when data arrives.
     package var socket: Int32 { PQsocket(handle) }
 
-    /// Reads the arrived data; returns whether there was a notification.
+    /// Reads the received data; returns whether there was a notification.
     package func takeNotifications() -> Bool {
         guard PQconsumeInput(handle) == 1 else { return false }
         var isAny = false

@@ -4,7 +4,7 @@ import CLibPQ
 
 /// An error from PostgreSQL, or from the connection to it.
 package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The SQLSTATE, five characters; empty if no connection exists.
+    /// The five characters of the SQLSTATE; empty if there was no connection.
     package var state: String
     /// The description of the error, for an operator's log.
     package var message: String
@@ -36,7 +36,7 @@ package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible
         state.isEmpty || category == "08" || category == "57" && state != "57014"
     }
 
-    /// Whether the same transaction may succeed when it is retried.
+    /// Whether the same transaction may succeed in a retry.
     package var isTransient: Bool { state == "40001" || state == "40P01" }
 
     /// Whether another transaction has inserted a row with the same key.
@@ -45,16 +45,16 @@ package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible
     /// Whether the statement timed out or was cancelled.
     package var isCanceled: Bool { state == "57014" }
 
-    /// Whether a lock was not released in time.
+    /// Whether a lock timeout was exceeded.
     package var isLockTimeout: Bool { state == "55P03" }
 
-    /// Whether the connection does not have a statement by the given name.
+    /// Whether the connection does not have the prepared statement.
     var isStatementMissing: Bool { state == "26000" }
 
-    /// Whether a statement cannot be run as it was prepared.
+    /// Whether a statement can no longer be run as it was prepared.
     var isStatementChanged: Bool { state == "0A000" }
 
-    /// Messages of these classes quote the values of rows.
+    /// The SQLSTATE classes whose messages contain values of rows.
     private static let quoting: Set<Substring> = ["22", "23", "P0"]
 
     init(_ result: OpaquePointer?) {
@@ -69,7 +69,7 @@ package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible
         table = Self.field(result, Self.tableField)
     }
 
-    /// Returns the columns without the values that follow them, or the name of a CHECK.
+    /// Returns the columns, without the values that follow them, or the name of a CHECK constraint.
     private static func constraint(_ result: OpaquePointer?, _ state: String) -> String {
         let column = field(result, columnField)
         if !column.isEmpty { return column }

@@ -11,25 +11,25 @@ package final class PostgresResult {
 
     deinit { PQclear(handle) }
 
-    /// The number of rows that it returned.
+    /// The number of rows in the result.
     package var count: Int { Int(PQntuples(handle)) }
 
     /// The memory that the result occupies.
     package var bytes: Int { PQresultMemorySize(handle) }
 
-    /// The number of rows that it wrote, deleted or returned.
+    /// The number of rows that the statement wrote, deleted or returned.
     package var changes: Int {
         PQcmdTuples(handle).flatMap { Int(String(cString: $0)) } ?? 0
     }
 
-    /// Returns the type of a column, as PostgreSQL numbers types.
+    /// Returns PostgreSQL's identifier of a column's type.
     package func type(_ column: Int) -> UInt32 { PQftype(handle, Int32(column)) }
 
     package func isNull(_ row: Int, _ column: Int) -> Bool {
         PQgetisnull(handle, Int32(row), Int32(column)) != 0
     }
 
-    /// Returns the bytes of a cell; they live as long as the result.
+    /// Returns the bytes of a cell, which are valid as long as the result exists.
     package func bytes(_ row: Int, _ column: Int) -> UnsafeBufferPointer<UInt8> {
         let length = Int(PQgetlength(handle, Int32(row), Int32(column)))
         guard length > 0, let start = PQgetvalue(handle, Int32(row), Int32(column)) else {

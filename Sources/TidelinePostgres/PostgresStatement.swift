@@ -7,9 +7,9 @@ package import TidelineCore
 /// A parameter of a statement.
 package enum PostgresParameter: Hashable, Sendable {
     case value(SQLValue)
-    /// Sent as the text of an array; the statement gives the element type: `$1::bigint[]`.
+    /// An array, sent as its string form; the statement specifies the element type: `$1::bigint[]`.
     case array([SQLValue])
-    /// The text of a value whose type the statement gives: `$1::timestamptz`.
+    /// A value as a string; the statement specifies its type: `$1::timestamptz`.
     case untyped(String)
 }
 
@@ -17,7 +17,7 @@ package enum PostgresParameter: Hashable, Sendable {
 package struct PostgresStatement: Sendable {
     package var text: String
     package var parameters: [PostgresParameter]
-    /// Whether the statement is often repeated and its plan is the same for all values.
+    /// Whether to prepare the statement, because it is often repeated and its plan is the same for all values.
     package var isKept = false
 
     package init(_ text: String, _ parameters: [PostgresParameter] = []) {
@@ -33,7 +33,7 @@ package struct PostgresStatement: Sendable {
         self.init(sql.text(for: .postgres), values: sql.bindings)
     }
 
-    /// The same statement, prepared under a name if the connection keeps statements.
+    /// The same statement, which is prepared if the connection caches statements.
     package var kept: PostgresStatement {
         var kept = self
         kept.isKept = true
@@ -41,7 +41,7 @@ package struct PostgresStatement: Sendable {
     }
 }
 
-/// The parameters as libpq's arrays, alive while a call uses them.
+/// The parameters as libpq's arrays, valid while a call uses them.
 struct ParameterBuffer {
     private(set) var types: [Oid] = []
     private(set) var lengths: [Int32] = []
@@ -96,7 +96,7 @@ struct ParameterBuffer {
         }
     }
 
-    /// Returns the text of an array: `{"a","b",NULL}`.
+    /// Returns the string form of an array: `{"a","b",NULL}`.
     private static func array(_ values: [SQLValue]) -> [UInt8] {
         var bytes: [UInt8] = [UInt8(ascii: "{")]
         for (place, value) in values.enumerated() {

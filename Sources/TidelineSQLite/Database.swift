@@ -15,19 +15,19 @@ import CSQLite
 
 /// One SQLite connection.
 ///
-/// `@unchecked Sendable`: it wraps a C handle that may move between threads but must not be used by two at once. Only
-/// `DatabaseThreads` and `LentDatabases` share connections between threads; the first gives each connection to one
-/// thread for life, and the second lends each under a lock.
+/// `@unchecked Sendable`: it wraps a C handle that may move between threads but must not be used by two at
+/// once. Only `DatabaseThreads` and `LentDatabases` share connections between threads. The first assigns each
+/// connection to one thread; the second lends a connection to one caller at a time.
 package final class Database: @unchecked Sendable {
     package enum Mode: Sendable {
-        /// Creates the file if it does not exist, and turns it into WAL mode.
+        /// Creates the file if it does not exist, and switches it to WAL mode.
         case readWrite
-        /// As `readWrite`, but never creates the file, which was opened before.
+        /// Like `readWrite`, but does not create the file, which was opened before.
         case writer
-        /// Never creates the file, and does not change its settings.
+        /// Does not create the file or change its settings.
         case existing
         case readOnly
-        /// Reads a file that no process writes to: without locks, and without creating files next to it.
+        /// Reads a file that no process writes to, without locks and without creating files next to it.
         case frozen
     }
 
@@ -37,15 +37,15 @@ package final class Database: @unchecked Sendable {
     private let deadline = QueryDeadline()
     /// Whether commits wait for the disk.
     private var flushes = true
-    /// How long the connection waits for locks of other connections.
+    /// How long the connection waits for the locks of other connections, in milliseconds.
     private let busyMilliseconds: Int32
     /// Whether the handle is closed; another thread may interrupt it at any time.
     private let isClosed = Mutex(false)
 
     /// Opens a file, or creates it; WAL, `synchronous=FULL`.
     ///
-    /// Without a key the file is read as unencrypted. With `isIncremental`, a file that is created here can return
-    /// free pages to the system (`auto_vacuum`); an existing file is unchanged until it is rewritten.
+    /// Without a key, the file is read as unencrypted. With `isIncremental`, a new file can return free pages
+    /// to the system (`auto_vacuum`); an existing file can do so only after it is rewritten.
     package init(
         path: String,
         key: DatabaseKey? = nil,
@@ -119,7 +119,7 @@ package final class Database: @unchecked Sendable {
         try execute("PRAGMA wal_checkpoint(TRUNCATE)")
     }
 
-    /// Truncates the log if no connection reads, writes or copies it at this moment; does not wait for one.
+    /// Truncates the log if no connection is reading, writing or checkpointing it; does not wait for one.
     ///
     /// - Returns: Whether the log is empty.
     /// - Throws: ``SQLiteError``
@@ -145,10 +145,10 @@ package final class Database: @unchecked Sendable {
         return try text("PRAGMA journal_mode = WAL")
     }
 
-    /// The milliseconds between two attempts to get a lock.
+    /// The milliseconds between two attempts to acquire a lock.
     private static let busyStep: Int32 = 10
 
-    /// The first column of the first row, as text.
+    /// Returns the first column of the first row as a string.
     package func text(_ sql: String) throws -> String {
         let statement = try prepareOnce(sql)
         return try statement.step() ? statement.text(0) : ""
@@ -163,13 +163,13 @@ package final class Database: @unchecked Sendable {
         )
     }
 
-    /// Runs statements that bind nothing and return nothing.
+    /// Runs statements without parameters and results.
     package func execute(_ sql: String) throws {
         let code = sqlite3_exec(handle, sql, nil, nil, nil)
         guard code == SQLITE_OK else { throw failure(code, sql) }
     }
 
-    /// Returns a prepared statement, which is cached for the next use of the same text.
+    /// Returns a prepared statement, which is cached for the next use of the same SQL.
     package func prepare(_ sql: String) throws -> Statement {
         if let statement = statements.value(sql) {
             statement.beginAnew()
@@ -180,20 +180,22 @@ package final class Database: @unchecked Sendable {
         return statement
     }
 
-    /// The page cache of a writer: the pages that a large transaction changes.
+    /// The size of a writer's page cache, for the pages that a large transaction changes.
     ///
-    /// An index of random ids touches many pages. With SQLite's default of 2 MiB they are written out and read back
-    /// during the transaction.
+    /// An index of random ids touches many pages. With SQLite's default of 2 MiB, they would be written to the
+    /// log and read again during the transaction.
     private static let writerCacheKibibytes = 8192
 
-    /// The number of pages at which the log is copied to the database (16 MiB): the same page
-    /// changes in many transactions and is copied once.
+    /// The number of pages at which the log is checkpointed (16 MiB).
+    ///
+    /// Many transactions change the same page, which is then copied only once.
     private static let checkpointPages = 4000
 
-    /// The size of the log that stays on disk after it was longer for a while.
+    /// The size of the log that is kept on the disk after it was longer.
     private static let logBytesKept = 32 << 20
 
-    /// The most statements of a generation that stay prepared, because the number of different filters is unlimited.
+    /// The maximum number of statements of a generation in the cache, because the number of different filters
+    /// is unlimited.
     private static let statementsMax = 128
 
     /// Returns a prepared statement that is not cached.
@@ -222,8 +224,7 @@ package final class Database: @unchecked Sendable {
 
     /// Runs `body` in one transaction, which is committed when it returns and rolled back when it throws.
     ///
-    /// Without `isFlushed` the commit does not wait for the disk. A flush covers all earlier
-    /// transactions: those that were not flushed are safe when the next one is.
+    /// Without `isFlushed`, the commit does not wait for the disk. A flush includes all earlier transactions.
     package func transaction<Result>(
         isFlushed: Bool = true,
         _ body: () throws -> Result
@@ -246,7 +247,7 @@ package final class Database: @unchecked Sendable {
 
     /// Runs `body`, which only reads, on one snapshot of the database.
     ///
-    /// The snapshot is always released: a connection that kept it would read it forever.
+    /// The snapshot is always released, because the connection would otherwise continue to read it.
     package func snapshot<Result>(_ body: () throws -> Result) throws -> Result {
         try prepare("BEGIN").run()
         defer {
@@ -257,7 +258,8 @@ package final class Database: @unchecked Sendable {
         return try body()
     }
 
-    /// Runs `body` so that only its own writes are rolled back if it throws; needs an open transaction.
+    /// Runs `body` in a savepoint, within an open transaction; if it throws, only its own writes are rolled
+    /// back.
     package func savepoint<Result>(_ body: () throws -> Result) throws -> Result {
         try prepare("SAVEPOINT one").run()
         do {
@@ -273,7 +275,7 @@ package final class Database: @unchecked Sendable {
         }
     }
 
-    /// Returns one integer, or nil for no row or null.
+    /// Returns one integer; nil if there is no row or the value is null.
     package func integer(_ sql: String, _ bindings: [SQLValue] = []) throws -> Int64? {
         let statement = try prepare(sql)
         defer { statement.reset() }
@@ -287,9 +289,9 @@ package final class Database: @unchecked Sendable {
         isClosed.withLock { if !$0 { sqlite3_interrupt(handle) } }
     }
 
-    /// Runs `body`; a statement that exceeds the time limit is interrupted.
+    /// Runs `body` and interrupts a statement that exceeds the time limit.
     ///
-    /// The time counts from `start`, or from now; the limit is also reached when `stop` is set.
+    /// The time begins at `start`, or now. The statement is also interrupted when `stop` is set.
     package func limitTime<Result>(
         _ limit: Duration,
         since start: QueryStart? = nil,
@@ -303,14 +305,14 @@ package final class Database: @unchecked Sendable {
         return try body()
     }
 
-    /// Whether the last statement that ran out of time was running for most of it.
+    /// Whether the last statement that exceeded the time limit was running for most of the time.
     ///
-    /// If not, the machine was busy with other work, and the statement may finish in time later.
+    /// If not, the machine was busy, and a retry may finish in time.
     package var workedPastItsTime: Bool { deadline.wasWork }
 
-    /// Runs `body`; its statements are interrupted when they have used up their share.
+    /// Runs `body` and interrupts statements that have used up their share.
     ///
-    /// Only checked within ``limitTime(_:since:stop:_:)``.
+    /// The share is checked only within ``limitTime(_:since:stop:_:)``.
     package func share<Result>(
         until hasHadShare: (() -> Bool)?,
         _ body: () throws -> Result
@@ -320,17 +322,19 @@ package final class Database: @unchecked Sendable {
         return try body()
     }
 
-    /// Whether the last statement within ``share(until:_:)`` was interrupted because it had used up its share.
+    /// Whether the last statement within ``share(until:_:)`` was interrupted because its share was used up.
     package var hasYielded: Bool { deadline.hasYielded }
 
-    /// The number of statements that are kept prepared.
+    /// The number of cached statements.
     package var statementsKept: Int { statements.count }
 
     /// Makes closing the connection skip the checkpoint, which would take time and locks, and keep the log.
     package func keepLog() { tl_keep_log(handle) }
 
-    /// Leaves checkpoints of the write-ahead log to the observer: from now on it is called with the log's size in
-    /// pages after each commit, and commits do not run checkpoints.
+    /// Leaves checkpoints of the write-ahead log to the observer.
+    ///
+    /// After each commit, the observer is called with the size of the log in pages, and commits no longer run
+    /// checkpoints.
     package func observeLog(_ observe: @escaping @Sendable (_ pages: Int) -> Void) {
         let observer = LogObserver(observe)
         sqlite3_wal_hook(
@@ -346,10 +350,10 @@ package final class Database: @unchecked Sendable {
         logObserver = observer
     }
 
-    /// Copies the write-ahead log to the database.
+    /// Runs a checkpoint of the write-ahead log.
     ///
-    /// - Returns: Nil if another reader or writer prevented the checkpoint for longer than this connection waits;
-    ///   otherwise the pages of the log and how many of them are in the database.
+    /// - Returns: Nil if another reader or writer prevented the checkpoint for longer than this connection
+    ///   waits; otherwise the number of pages in the log, and how many of them are in the database.
     package func checkpoint(_ mode: CheckpointMode) throws -> (pages: Int, copied: Int)? {
         let statement = try prepare("PRAGMA wal_checkpoint(\(mode.rawValue))")
         defer { statement.reset() }
@@ -357,7 +361,7 @@ package final class Database: @unchecked Sendable {
         return (Int(statement.integer(1)), Int(statement.integer(2)))
     }
 
-    /// Notifies the observer of each row written through this connection.
+    /// Calls the observer for each row written through this connection.
     package func observeWrites(_ observer: TableWriteObserver) {
         sqlite3_update_hook(
             handle,

@@ -8,7 +8,7 @@ import CSQLCipher
 import CSQLite
 #endif
 
-/// A column as the file declares it.
+/// A column as it is declared in the file.
 package struct DeclaredColumn: Hashable, Sendable {
     package var name: String
     package var type: String
@@ -17,7 +17,7 @@ package struct DeclaredColumn: Hashable, Sendable {
 extension Database {
     /// Returns the columns of a table, in their order; none if the table does not exist.
     ///
-    /// The statement is not cached, because it reports the schema as of its preparation.
+    /// The statement is not cached, because it returns the schema at the time of its preparation.
     package func columns(of table: String) throws -> [DeclaredColumn] {
         let statement = try prepareOnce("PRAGMA table_info(\(Identifier(table).quoted))")
         var columns: [DeclaredColumn] = []
@@ -27,10 +27,10 @@ extension Database {
         return columns
     }
 
-    /// Returns a number that changes with each change of a table or an index of the file.
+    /// Returns a number that changes with each change of a table or an index in the file.
     package func schemaVersion() throws -> Int64 { try integer("PRAGMA schema_version") ?? 0 }
 
-    /// Whether this SQLite reads JSON: Debian's SQLCipher does not.
+    /// Whether this SQLite supports JSON; Debian's SQLCipher does not.
     package var readsJSON: Bool { (try? integer("SELECT json_valid('1')")) == 1 }
 
     /// Whether this SQLite has RENAME COLUMN (3.25) and DROP COLUMN (3.35).

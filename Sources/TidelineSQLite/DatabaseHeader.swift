@@ -9,13 +9,13 @@ import CSQLCipher
 import CSQLite
 #endif
 
-/// The contents of an SQLite file's header; the log of a file in WAL mode may differ.
+/// The contents of an SQLite file's header; in WAL mode, the log may have newer contents.
 package struct DatabaseHeader: Hashable, Sendable {
-    /// Whether the file begins as SQLite's files do.
+    /// Whether the file begins like an SQLite database.
     package var isDatabase: Bool
-    /// Whether the file has been turned into WAL mode.
+    /// Whether the file is in WAL mode.
     package var isWAL: Bool
-    /// The number of bytes of its pages; 0 for an empty file.
+    /// The size of the database in bytes; 0 for an empty file.
     package var bytes: Int64
 
     /// Reads the header without changing the file or its folder.
@@ -50,7 +50,7 @@ package struct DatabaseHeader: Hashable, Sendable {
 
     private static let size = 100
     private static let magic = Array("SQLite format 3\0".utf8)
-    /// SQLITE_IOERR_SHORT_READ: the file is shorter, the rest of the bytes is zero.
+    /// SQLITE_IOERR_SHORT_READ: the file is shorter than requested, and the remaining bytes are zero.
     private static let shortRead = SQLITE_IOERR | 2 << 8
 }
 

@@ -10,7 +10,7 @@ import CSQLCipher
 
 /// A passphrase, or 32 bytes that are the key itself.
 package struct DatabaseKey: Hashable, Sendable {
-    /// The key in SQLCipher's form: a passphrase unchanged, or bytes as the literal of a blob.
+    /// The key in SQLCipher's format: a passphrase, or bytes as the literal of a blob.
     fileprivate let bytes: [UInt8]
 
     package init(passphrase: String) { bytes = Array(passphrase.utf8) }
@@ -27,11 +27,11 @@ package struct DatabaseKey: Hashable, Sendable {
 
     private static func digit(_ value: UInt8) -> UInt8 { (value < 10 ? 48 : 87) + value }
 
-    /// The key for binding to a statement, because a key in its text would appear in error messages.
+    /// The key as a bound value, because a key in the SQL would appear in error messages.
     package var sqlValue: SQLValue { .blob(Data(bytes)) }
 }
 
-/// No part of a key is printed, not even by `dump` of a value that contains one.
+/// A description that contains no part of the key, not even in `dump` of a value that contains one.
 extension DatabaseKey: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     package var description: String { "a key" }
     package var debugDescription: String { description }
@@ -40,7 +40,8 @@ extension DatabaseKey: CustomStringConvertible, CustomDebugStringConvertible, Cu
 
 #if SQLCipher
 extension DatabaseKey {
-    /// Must be called before anything else: the first read shows whether the key is right.
+    /// Sets the key, before anything else is done with the handle; the first read shows whether the key is
+    /// right.
     func apply(to handle: OpaquePointer) throws {
         let code = sqlite3_key(handle, bytes, Int32(bytes.count))
         guard code == SQLITE_OK else { throw SQLiteError(code: code, message: "no key") }

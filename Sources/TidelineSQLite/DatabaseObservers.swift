@@ -2,13 +2,13 @@
 
 import Foundation
 
-/// The way in which a checkpoint copies the write-ahead log.
+/// The kind of a checkpoint.
 package enum CheckpointMode: String, Sendable {
     /// Copies as much as possible while other connections read and write.
     case passive = "PASSIVE"
-    /// Copies all of it, so that the next commit begins at its start; writers wait.
+    /// Copies everything, so that the next commit begins at the start of the log; writers wait.
     case restart = "RESTART"
-    /// Does the same, and then truncates the log to zero bytes.
+    /// Does the same, and truncates the log to zero bytes.
     case truncate = "TRUNCATE"
 }
 
@@ -18,10 +18,10 @@ final class LogObserver: Sendable {
     init(_ observe: @escaping @Sendable (Int) -> Void) { self.observe = observe }
 }
 
-/// The tables that were written since the last call of `take()`; it must live as long as its connection.
+/// An observer of the tables that a connection writes; it must live as long as its connection.
 package final class TableWriteObserver {
     private var tables: Set<String> = []
-    /// The table of the last row, so that a page of rows creates its name only once.
+    /// The table of the last row, so that a page of rows creates the string only once.
     private var last: [CChar] = []
 
     package init() {}

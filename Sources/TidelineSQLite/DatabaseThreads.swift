@@ -12,7 +12,7 @@ package final class DatabaseThreads: Sendable {
     package typealias Job = @Sendable (Database) -> Void
     /// A job of a thread.
     ///
-    /// It gets the connection or the error of reopening it, and returns how to report its end.
+    /// It receives the connection, or the error of reopening it, and returns a closure that reports its end.
     private typealias Work = @Sendable (Result<Database, any Error>) -> Report
     private typealias Report = @Sendable () -> Void
 
@@ -23,14 +23,13 @@ package final class DatabaseThreads: Sendable {
         var isStopped = false
         /// The number of threads that have a connection.
         var running = 0
-        /// Callers that wait for the last of these threads to end.
+        /// The callers that wait for the last of the threads to end.
         var waiting: [CheckedContinuation<Void, Never>] = []
-        /// Whether a connection is closed as soon as no job is queued, and reopened by the next
-        /// one.
+        /// Whether a connection is closed when no job is queued, and reopened for the next one.
         var isReleasing = false
         /// Whether the next job gets a new connection.
         var isToReopen = false
-        /// Callers that wait until the connection is closed.
+        /// The callers that wait until the connection is closed.
         var releasing: [CheckedContinuation<Void, Never>] = []
 
         mutating func take() -> Work? {
@@ -52,7 +51,7 @@ package final class DatabaseThreads: Sendable {
     private let count: Int
     /// Reopens a connection that was closed by ``release()`` or ``reopen()``.
     private let open: (@Sendable () throws -> Database)?
-    /// Guards the connection of the inline mode.
+    /// The connection of the inline mode.
     private let inlineDatabase: Mutex<Database?>
 
     /// Starts one thread for each connection.
@@ -134,9 +133,9 @@ package final class DatabaseThreads: Sendable {
         for continuation in waiting { continuation.resume() }
     }
 
-    /// Closes the connection when the jobs that are queued are done, and from then on after each job.
+    /// Closes the connection after the queued jobs, and from then on after each job.
     ///
-    /// Returns when the connection is closed. A pool that cannot reopen its connection does nothing.
+    /// Returns after the connection is closed. A pool that cannot reopen its connection does nothing.
     package func release() async {
         guard open != nil else { return }
         await withCheckedContinuation { continuation in
@@ -163,7 +162,7 @@ package final class DatabaseThreads: Sendable {
         endReleases()
     }
 
-    /// Makes the next job open another connection, because the current one cannot use its file any more.
+    /// Makes the next job open a new connection, because the current one can no longer use its file.
     package func reopen() { state.withLock { $0.isToReopen = true } }
 
     private func ended() {
@@ -177,7 +176,7 @@ package final class DatabaseThreads: Sendable {
         endReleases()
     }
 
-    /// Queues a job; returns false, without queueing it, after the end of the threads.
+    /// Queues a job; returns false, without queueing it, if the threads have ended.
     @discardableResult
     package func submit(_ job: @escaping Job) -> Bool {
         enqueue {
@@ -221,7 +220,7 @@ package final class DatabaseThreads: Sendable {
         inlineDatabase.withLock { $0 = nil }
     }
 
-    /// Ends the threads as ``stop()`` does, and returns when their connections are closed.
+    /// Ends the threads as ``stop()`` does, and waits until their connections are closed.
     package func finish() async {
         stop()
         await withCheckedContinuation { continuation in

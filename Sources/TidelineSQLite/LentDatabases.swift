@@ -5,28 +5,29 @@
 
 import Synchronization
 
-/// Connections that are lent to one caller at a time.
+/// Connections of which each is lent to one caller at a time.
 package final class LentDatabases: Sendable {
     private struct State {
-        /// The free connections; nil after the end.
+        /// The free connections; nil after the pool was closed.
         var free: [Database]?
         var lent: [ObjectIdentifier: Database] = [:]
         /// Whether each connection is closed when it is returned.
         var isReleasing = false
-        /// Callers that wait until no connection is open.
+        /// The callers that wait until no connection is open.
         var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
     private let state: Mutex<State>
     private let open: @Sendable () throws -> Database
 
-    /// Some connections are open from the start, because files are not always accessible.
+    /// Creates a pool; the connections in `ready` are already open, because files are not always accessible.
     package init(ready: [Database] = [], open: @escaping @Sendable () throws -> Database) {
         self.open = open
         state = Mutex(State(free: ready))
     }
 
-    /// Lends a connection to `body`; `isUnusable` returns whether it is closed after this error.
+    /// Lends a connection to `body`; `isUnusable` returns whether the connection has to be closed after an
+    /// error.
     package func lend<Result>(
         isUnusable: (any Error) -> Bool = { _ in false },
         _ body: (Database) throws -> Result
@@ -63,14 +64,14 @@ package final class LentDatabases: Sendable {
         for continuation in waiting { continuation.resume() }
     }
 
-    /// Closes the connections that are free, and each other one when it is returned.
+    /// Closes the free connections, and each other one when it is returned.
     package func close() {
         state.withLock { $0.free = nil }
     }
 
-    /// Closes the connections that are free, and from now on each other one when it is returned.
+    /// Closes the free connections, and from now on every connection when it is returned.
     ///
-    /// Returns when no connection is open.
+    /// Returns after all connections are closed.
     package func release() async {
         await withCheckedContinuation { continuation in
             let isClosed = state.withLock { state in

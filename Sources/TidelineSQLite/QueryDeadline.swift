@@ -6,10 +6,10 @@ import Synchronization
 
 /// The deadline of the running statement.
 ///
-/// It is checked between steps of SQLite's virtual machine
-/// and also by functions, because one step may be a function with much text to read.
+/// It is checked between steps of SQLite's virtual machine and also by functions, because a single step may be
+/// a function that reads a long string.
 ///
-/// It belongs to one connection and lives as long; only the thread that uses the connection accesses it.
+/// It belongs to one connection, and only the thread that uses the connection accesses it.
 final class QueryDeadline {
     /// The number of virtual machine steps between two checks of the time: about 1 ms.
     static let stepsBetweenLooks: Int32 = 20_000
@@ -21,12 +21,12 @@ final class QueryDeadline {
     private var workedBefore: UInt64 = 0
     private var bytesLeft = bytesBetweenLooks
     private var stop: QueryStop?
-    /// Whether the statement has used up its share, and has to restart later.
+    /// Returns whether the statement has used up its share, and has to restart later.
     private var hasHadShare: (() -> Bool)?
     /// Whether the last statement was interrupted because it had used up its share.
     private(set) var hasYielded = false
 
-    /// From now on statements are interrupted when `hasHadShare` returns true; with nil they are not.
+    /// Sets the function that ends a statement's share; nil ends the checks.
     func beginShare(_ hasHadShare: (() -> Bool)?) {
         self.hasHadShare = hasHadShare
         hasYielded = false
@@ -42,8 +42,8 @@ final class QueryDeadline {
         end = (start ?? QueryStart()).nanoseconds &+ self.limit
     }
 
-    /// Whether the thread was running for most of the last limit, rather than waiting for its turn
-    /// or for the disk.
+    /// Whether the thread was running for most of the last limit, instead of waiting for a processor or the
+    /// disk.
     var wasWork: Bool { (Self.threadWork &- workedBefore) > limit / 2 }
 
     /// The processor time of the thread, in nanoseconds.
@@ -66,7 +66,7 @@ final class QueryDeadline {
         self.end = end
     }
 
-    /// Returns whether the time is over; a function calls it before it reads this many bytes.
+    /// Returns whether the deadline has passed; a function calls it before it reads this many bytes.
     func isOver(beforeReading bytes: Int) -> Bool {
         bytesLeft -= bytes
         guard bytesLeft < 0 else { return false }
@@ -98,7 +98,7 @@ package struct QueryStart: Sendable {
 }
 
 extension Duration {
-    /// Nanoseconds; zero if the duration is negative.
+    /// The duration in nanoseconds; zero if it is negative.
     fileprivate var nanoseconds: UInt64 {
         let (seconds, attoseconds) = components
         return UInt64(clamping: seconds) &* 1_000_000_000
@@ -106,10 +106,10 @@ extension Duration {
     }
 }
 
-/// A flag for work on a database thread whose caller no longer waits for it.
+/// A flag that stops work whose caller no longer waits for it.
 ///
-/// The work checks the flag. A connection is never interrupted from outside, because that could interrupt the next
-/// query.
+/// The work on the database thread checks the flag. Interrupting the connection instead could interrupt the
+/// next query.
 package final class QueryStop: Sendable {
     private let flag = Atomic<Bool>(false)
 

@@ -21,7 +21,7 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
         self.sql = sql
     }
 
-    /// Returns an error for a result that no statement should have.
+    /// The error of a call after the database was closed.
     package static func unexpected(_ message: String) -> SQLiteError {
         SQLiteError(code: SQLITE_ERROR, message: message)
     }
@@ -29,7 +29,7 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
     /// The error of a call after the database was closed.
     package static let closed = SQLiteError(code: SQLITE_MISUSE, message: "closed")
 
-    /// Whether the database was closed before.
+    /// Whether the error says that the database was closed.
     package var isClosed: Bool { primaryCode == SQLITE_MISUSE }
 
     /// The primary result code.
@@ -41,9 +41,9 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
     /// Whether the file is not a database, or is encrypted.
     package var isNotADatabase: Bool { primaryCode == SQLITE_NOTADB }
 
-    /// Whether the statement has to write and may not.
+    /// Whether the statement has to write but may not.
     ///
-    /// This includes a read that finds an unfinished change, which it would have to roll back.
+    /// This includes a read that would have to roll back an unfinished change.
     package var isReadOnly: Bool { primaryCode == SQLITE_READONLY }
 
     /// Whether another connection has locked the file or a table of it.
@@ -57,13 +57,12 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
         primaryCode == SQLITE_PERM || primaryCode == SQLITE_AUTH
     }
 
-    /// Whether the disk failed, or the storage that replaces it.
+    /// Whether the disk failed, or the storage that a memory file system uses.
     package var isInputOutput: Bool { primaryCode == SQLITE_IOERR }
 
-    /// Whether the file cannot be read or written at this moment, such as a protected file on a
-    /// locked phone.
+    /// Whether the file currently cannot be read or written, such as a protected file on a locked phone.
     ///
-    /// Wrong permissions and failing disks give the same codes.
+    /// Missing permissions and failing disks result in the same codes.
     package var isUnavailable: Bool {
         isCannotOpen || isInputOutput && code != Self.damagedFileSystem
     }
@@ -74,7 +73,7 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
     /// The error of an interrupted statement.
     package static let interrupted = SQLiteError(code: SQLITE_INTERRUPT, message: "interrupted")
 
-    /// Whether the code is SQLITE_ERROR: the statement is wrong, or only the message describes the failure.
+    /// Whether the code is SQLITE_ERROR, for invalid SQL or for a failure that only the message describes.
     package var isGeneric: Bool { primaryCode == SQLITE_ERROR }
 
     /// Whether the disk is full.
@@ -86,7 +85,7 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
     /// Whether the caller asked to stop.
     package var isInterrupt: Bool { primaryCode == SQLITE_INTERRUPT }
 
-    /// Whether the statement is nested deeper, or has more parts, than SQLite takes.
+    /// Whether the statement has more parts or a deeper nesting than SQLite supports.
     package var isTooComplex: Bool {
         isGeneric
             && ["parser stack overflow", "Expression tree is too large", "too many SQL variables"]

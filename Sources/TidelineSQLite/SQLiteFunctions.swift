@@ -19,8 +19,7 @@ package func registerTidelineFunctions(on handle: OpaquePointer) -> Int32 {
     registerTidelineFunctions(on: handle, deadline: nil)
 }
 
-/// Does the same; functions that read much text check the deadline, which must outlive the
-/// connection.
+/// Registers the functions; those that read long strings check the deadline, which must outlive the connection.
 func registerTidelineFunctions(on handle: OpaquePointer, deadline: QueryDeadline?) -> Int32 {
     let groups = [
         registerConditions, registerText, registerDates, registerNumbers, registerPrograms,
@@ -160,7 +159,7 @@ private func registerNumbers(_ handle: OpaquePointer, _ deadline: QueryDeadline?
     )
 }
 
-/// Registers a function that reads the whole text of its arguments.
+/// Registers a function that reads its arguments as strings.
 private func text(
     _ context: OpaquePointer?,
     _ function: Function,
@@ -177,7 +176,7 @@ private func text(
     }
 }
 
-/// A compiled pattern, which SQLite keeps with its statement while the argument stays the same.
+/// A compiled pattern, which SQLite caches with its statement while the argument does not change.
 private final class KeptPattern {
     let pattern: TextPattern
 
@@ -203,7 +202,7 @@ private func matchesPattern(
     }
 }
 
-/// Returns the result, or interrupts the statement if its time runs out.
+/// Returns the result, or interrupts the statement if its time limit is reached.
 func watched(_ context: OpaquePointer?, _ body: (EvaluationWatch?) -> SQLValue) {
     guard let data = sqlite3_user_data(context) else { return respond(context, body(nil)) }
     let deadline = Unmanaged<QueryDeadline>.fromOpaque(data).takeUnretainedValue()
@@ -246,7 +245,9 @@ func arguments(
     (0..<Int(count)).map { argument(values, $0) }
 }
 
-/// Texts may contain NUL: their length is read after the conversion to UTF-8.
+/// Returns an argument as a string.
+///
+/// Its length is read after the conversion to UTF-8, because it may contain NUL.
 func argument(_ values: UnsafeMutablePointer<OpaquePointer?>?, _ index: Int) -> SQLValue {
     guard let value = values?[index] else { return .null }
     switch sqlite3_value_type(value) {

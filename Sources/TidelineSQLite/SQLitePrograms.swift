@@ -14,12 +14,13 @@ import CSQLite
 private let programType: StaticString = "tl_program"
 private let argumentsType: StaticString = "tl_arguments"
 
-/// The name of a pointer's type, which SQLite keeps: it lives as long as the process.
+/// Returns the name of a pointer's type, which must live as long as the process because SQLite stores its
+/// address.
 private func name(_ type: StaticString) -> UnsafePointer<CChar> {
     UnsafeRawPointer(type.utf8Start).assumingMemoryBound(to: CChar.self)
 }
 
-/// The values of more columns than a function may have arguments.
+/// The values of the columns, used if SQLite allows a function fewer arguments.
 private final class Arguments {
     let values: [SQLValue]
 

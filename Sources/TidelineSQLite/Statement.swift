@@ -9,7 +9,7 @@ import CSQLCipher
 import CSQLite
 #endif
 
-/// A prepared statement of one connection; finalized with its last reference.
+/// A prepared statement of one connection, which is finalized with the last reference.
 package final class Statement {
     private let pointer: OpaquePointer
     private unowned let database: Database
@@ -85,7 +85,7 @@ package final class Statement {
         }
     }
 
-    /// Binds valid UTF-8 without a copy: the bytes must stay until the bindings are cleared.
+    /// Binds valid UTF-8 without a copy; the bytes must be valid until the bindings are cleared.
     @inline(__always)
     package func bind(_ index: Int32, lent bytes: UnsafeBufferPointer<UInt8>) {
         guard let base = bytes.baseAddress else { return bind(index, utf8: bytes) }
@@ -94,7 +94,7 @@ package final class Statement {
         }
     }
 
-    /// Binds bytes without a copy; they must stay until the bindings are cleared.
+    /// Binds bytes without a copy; they must be valid until the bindings are cleared.
     package func bind(_ index: Int32, lentBlob bytes: UnsafeBufferPointer<UInt8>) {
         if let base = bytes.baseAddress, !bytes.isEmpty {
             sqlite3_bind_blob(pointer, index, base, Int32(bytes.count), nil)
@@ -123,7 +123,7 @@ package final class Statement {
         _ = sqlite3_stmt_status(pointer, SQLITE_STMTSTATUS_VM_STEP, 1)
     }
 
-    /// Resets the statement for the next use; bindings stay until they are bound again.
+    /// Resets the statement for the next use, without clearing its bindings.
     @inline(__always)
     package func reset() { sqlite3_reset(pointer) }
 
@@ -156,7 +156,7 @@ package final class Statement {
     @inline(__always)
     package func real(_ index: Int32) -> Double { sqlite3_column_double(pointer, index) }
 
-    /// The bytes of a text column; valid until the next step or reset.
+    /// Returns the bytes of a string column, which are valid until the next step or reset.
     @inline(__always)
     package func utf8(_ index: Int32) -> UnsafeBufferPointer<UInt8> {
         let start = sqlite3_column_text(pointer, index)
@@ -173,7 +173,7 @@ package final class Statement {
         )
     }
 
-    /// Returns the column, which is looked up once for all its reads; valid until the next step or reset.
+    /// Returns a cell of the current row, which is valid until the next step or reset.
     @inline(__always)
     package func cell(_ index: Int32) -> StatementCell {
         StatementCell(pointer: sqlite3_column_value(pointer, index))
@@ -193,7 +193,7 @@ package final class Statement {
 
 /// One cell of the current row of a statement.
 ///
-/// SQLite calls such a value unprotected: only the thread that runs the statement may use it.
+/// In SQLite's terms, the value is unprotected: only the thread that runs the statement may use it.
 package struct StatementCell {
     fileprivate let pointer: OpaquePointer?
 
@@ -219,7 +219,7 @@ package struct StatementCell {
     @inline(__always)
     package var isNull: Bool { sqlite3_value_type(pointer) == SQLITE_NULL }
 
-    /// The number of bytes of a text or a blob; 0 for other types.
+    /// The number of bytes of a string or a blob; 0 for other types.
     package var bytes: Int {
         switch sqlite3_value_type(pointer) {
         case SQLITE_TEXT, SQLITE_BLOB: Int(sqlite3_value_bytes(pointer))

@@ -9,9 +9,9 @@ package import TidelineTokens
 extension ServerConfiguration {
     /// The tokens that the server accepts.
     ///
-    /// At least one file or address of keys is needed; the keys of all of them are accepted. They are read at the
-    /// start of the server and by ``TidelineServer/reload(_:)``. Fetched keys and those of `jwksFile` are renewed
-    /// each hour, and if a token has an unknown `kid`, at most once a minute.
+    /// At least one file or address with keys is required; the keys of all of them are accepted. They are read
+    /// when the server starts, and by ``TidelineServer/reload(_:)``. Fetched keys and those of `jwksFile` are
+    /// renewed every hour, and, at most once a minute, when a token has an unknown `kid`.
     public struct Authentication: Hashable, Sendable {
         /// A signature algorithm of a token.
         public enum Algorithm: String, Hashable, Sendable, CaseIterable {
@@ -58,11 +58,14 @@ extension ServerConfiguration {
         public var user = "sub"
         /// How many seconds the clocks of server and issuer may differ, up to 600.
         public var leewaySeconds: Int
-        /// The users that may read `/metrics`; nil for every caller on loopback, and elsewhere for every caller with
-        /// a token.
+        /// The users that may read `/metrics`.
+        ///
+        /// Nil means every caller on loopback if the server listens there, or else every caller with a token.
         public var operators: [String]?
 
-        /// Creates an authentication with these files; without any source of keys the server does not start.
+        /// Creates an authentication with these files.
+        ///
+        /// The server does not start without any source of keys.
         public init(
             secretFile: String? = nil,
             keyFile: String? = nil,
@@ -93,8 +96,8 @@ extension ServerConfiguration.Authentication {
     /// Reads the files and checks their keys.
     ///
     /// - Parameter fetched: A JWK Set that was fetched; nil if there is none, or none yet.
-    /// - Returns: Nil if all keys have to be fetched and were not.
-    /// - Throws: ``ConfigurationError``, each error with the key that it is about.
+    /// - Returns: Nil if all keys have to be fetched but were not.
+    /// - Throws: ``ConfigurationError``, each error with its configuration key.
     func makeVerifier(fetched: [UInt8]? = nil) throws(ConfigurationError) -> TokenVerifier? {
         var sources: [TokenKeySource] = []
         var faults: [String] = []
@@ -147,7 +150,9 @@ extension ServerConfiguration.Authentication {
         }
     }
 
-    /// Whether the claim's name can be used; rejections contain it, and RFC 6750 allows no quotes there.
+    /// Whether the name of a claim can be used.
+    ///
+    /// Rejections contain it, and RFC 6750 does not allow quotes there.
     private func isUserClaim(_ name: String) -> Bool {
         guard !name.isEmpty, name == "sub" || !TokenClaims.registered.contains(name) else {
             return false
@@ -163,7 +168,7 @@ extension ServerConfiguration.Authentication {
         ]
     }
 
-    /// Returns the contents of a key file; for one that is too long, one byte more than allowed.
+    /// Returns the contents of a key file; if it is too long, one byte more than allowed.
     private static func read(_ path: String) throws(TokenError) -> [UInt8] {
         let limit = TokenLimits().keyFileBytesMax
         guard let file = FileHandle(forReadingAtPath: path),
@@ -201,8 +206,7 @@ extension TokenVerifier {
 }
 
 extension Authenticator {
-    /// Creates an authenticator that checks tokens by `verifier`, whose leeway in microseconds is
-    /// `leeway`.
+    /// Creates an authenticator that checks tokens with a verifier; `leeway` is in microseconds.
     package convenience init(_ verifier: TokenVerifier, leeway: Int64) {
         self.init { (token, now) throws(TokenRefusal) in
             try verifier.checked(token, now: now, leeway: leeway)
@@ -211,7 +215,7 @@ extension Authenticator {
 }
 
 extension TokenClaims {
-    /// The parts of a token that hooks see.
+    /// The parts of a token that hooks can read.
     fileprivate var visible: Row {
         var row = other
         if let issuer { row["iss"] = .string(issuer) }
@@ -222,17 +226,17 @@ extension TokenClaims {
 // MARK: - Tokens for trying things out
 
 extension ServerConfiguration {
-    /// The longest life of a token of ``makeToken(subject:lifetime:)``: ten years.
+    /// The maximum lifetime of a token of ``makeToken(subject:lifetime:)``: ten years.
     private static let tokenSecondsMax: Int64 = 315_360_000
 
-    /// Creates a token that the server of this configuration accepts, to try things out.
+    /// Creates a token that the server of this configuration accepts, for trying it out.
     ///
     /// - Parameters:
     ///   - subject: The user: the token's `sub`, and the claim that ``Authentication/user`` names.
-    ///   - lifetime: How long it is valid, in whole seconds.
+    ///   - lifetime: How long the token is valid, in whole seconds.
     /// - Returns: The token's compact form.
-    /// - Throws: ``ConfigurationError`` without a secret to sign with, and if the server would
-    ///   reject the token.
+    /// - Throws: ``ConfigurationError`` if there is no secret to sign with, or if the server would reject the
+    ///   token.
     public func makeToken(
         subject: String,
         lifetime: Duration = .seconds(86_400)

@@ -7,7 +7,7 @@ import TidelineHTTP
 package import TidelineServerCore
 
 extension ServerConfiguration {
-    /// Returns the page with the users that may open it; it shows no secret of the configuration.
+    /// Returns the page with the users that may open it; it contains no secrets of the configuration.
     ///
     /// `operators` is the list of operators, which may change while the server runs.
     package func makeDashboard(

@@ -17,7 +17,7 @@ package final class LogWriter: Sendable {
         var isStarted = false
     }
 
-    /// The writer of the process; its last lines are written when the process exits.
+    /// The writer for standard error, whose last lines are written when the process exits.
     package static let standardError: LogWriter = {
         atexit { LogWriter.standardError.flush() }
         return LogWriter(STDERR_FILENO)
@@ -38,7 +38,8 @@ package final class LogWriter: Sendable {
 
     /// Accepts a line, or drops it if too many wait.
     ///
-    /// - Returns: The number of lines dropped before it, if it is the first to be accepted again.
+    /// - Returns: The number of lines that were dropped before this one, if it is the first to be accepted
+    ///   afterwards.
     package func put(_ line: [UInt8]) -> Int {
         var isFirst = false
         var isNew = false

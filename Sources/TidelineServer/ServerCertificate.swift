@@ -9,20 +9,20 @@ import TidelineTLS
 /// configuration.tls = made.tls
 /// ```
 public struct ServerCertificate: Hashable, Sendable, CustomStringConvertible {
-    /// The file of the authority, which devices have to trust.
+    /// The certificate file of the authority, which devices have to trust.
     public let authorityFile: String
     /// The TLS configuration of the server.
     public let tls: ServerConfiguration.TLS
-    /// Whether the authority existed already, so that devices trust it.
+    /// Whether the authority already existed, so that devices may trust it.
     public let isAuthorityKept: Bool
 
     /// Creates a certificate for a server, and the authority if the folder has none.
     ///
     /// - Parameters:
-    ///   - hosts: The names and addresses by which devices reach the server, at least one.
+    ///   - hosts: The names and addresses that devices use for the server, at least one.
     ///   - directory: The folder of the files, created if it does not exist.
     /// - Returns: The paths of the files.
-    /// - Throws: ``ConfigurationError`` for an invalid host, and files that cannot be written.
+    /// - Throws: ``ConfigurationError`` for an invalid host, or if a file cannot be written.
     public static func make(
         hosts: [String],
         directory: String
@@ -42,7 +42,7 @@ public struct ServerCertificate: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Checks whether a certificate can be made for a host.
+    /// Checks that a certificate can be created for a host.
     ///
     /// - Throws: ``ConfigurationError``, which begins with the host.
     package static func check(host: String) throws(ConfigurationError) {
@@ -53,7 +53,7 @@ public struct ServerCertificate: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Checks that a file has at least one certificate that can be read.
+    /// Checks that a file has at least one valid certificate.
     ///
     /// - Throws: ``ConfigurationError``, which begins with the name of the file.
     package static func checkAuthorities(in file: String) throws(ConfigurationError) {
@@ -88,11 +88,11 @@ public struct ServerCertificate: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// The certificate that a server presents.
+/// A check of the certificate that a server presents.
 package enum ShownCertificate {
-    /// Returns when it expires, in seconds since 1970; nil if no TLS server answers.
+    /// Returns when the certificate expires, in seconds since 1970; nil if no TLS server responds.
     ///
-    /// It blocks its thread.
+    /// The call blocks its thread.
     package static func end(host: String, port: Int) -> Int64? {
         PeerCertificate.end(host: host, port: port)
     }

@@ -7,7 +7,7 @@ import TidelineServerSQLite
 extension ServerDatabase {
     /// Counts the data of a user in the database.
     ///
-    /// A server may run.
+    /// A server may be running.
     ///
     /// - Parameters:
     ///   - user: The user, compared byte by byte.
@@ -30,7 +30,7 @@ extension ServerDatabase {
     /// Removes the data of a user from the database: rows, tombstones, change log, merge bases, and entries of the
     /// ledger and the audit log.
     ///
-    /// Devices pull the tables from the start. Backups stay unchanged.
+    /// Devices then pull the tables from the beginning. Backups are not changed.
     ///
     /// - Throws: ``DatabaseError``, with code `inUse` while a server uses the file; servers on PostgreSQL may run.
     public func forget(user: String) throws {
@@ -42,7 +42,7 @@ extension ServerDatabase {
 
     /// Transfers all data of a user to another one.
     ///
-    /// Versions of rows stay the same; devices pull the tables from the beginning.
+    /// The versions of rows do not change; devices then pull the tables from the beginning.
     ///
     /// - Throws: ``DatabaseError``, with code `inUse` while a server uses the file; servers on PostgreSQL may run.
     public func rename(user: String, to name: String) throws {
@@ -53,12 +53,12 @@ extension ServerDatabase {
         }
     }
 
-    /// The tables that have owners, by their names in the configuration.
+    /// The tables with owners, by their names in the configuration.
     package var ownedTables: [String] { tables.filter { $0.owner != nil }.map(\.name) }
 
-    /// Returns the space of removed rows: to the system for a file, to the database in PostgreSQL.
+    /// Frees the space of removed rows: for the system in a file, or for the database in PostgreSQL.
     ///
-    /// - Returns: The bytes before and after.
+    /// - Returns: The size before and after, in bytes.
     /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file.
     @discardableResult
     public func compact() throws -> (before: Int64, after: Int64) {

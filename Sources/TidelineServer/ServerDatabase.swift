@@ -22,7 +22,7 @@ public struct ServerDatabase: Sendable {
     let tables: [TableDefinition]
     private let isComplete: Bool
 
-    /// Creates a value for the database of a configuration, without opening it.
+    /// Creates a value for the database of a configuration, without opening the database.
     ///
     /// - Throws: ``DatabaseError`` if the database is in the memory of a server.
     public init(_ configuration: ServerConfiguration) throws(DatabaseError) {
@@ -39,10 +39,10 @@ public struct ServerDatabase: Sendable {
         isComplete = !configuration.dynamicSchema
     }
 
-    /// Copies the database as of its last commit, also while a server writes to it.
+    /// Copies the database as of its last commit, even while a server writes to it.
     ///
-    /// The copy is one file that needs no other. It is created as a whole or not at all, and only its owner may read
-    /// it. The time of an empty file next to the database, `…-backup`, reports the last backup to a server.
+    /// The copy is a single file. It is created completely or not at all, and only its owner may read it. The
+    /// time of an empty file next to the database, `…-backup`, shows the last backup to a server.
     ///
     /// - Parameter file: The path of the copy, where no file may exist yet.
     /// - Returns: Its size in bytes.
@@ -62,8 +62,7 @@ public struct ServerDatabase: Sendable {
         return bytes
     }
 
-    /// Returns how to back up a PostgreSQL database, and which parts of that are set up; nil for a
-    /// file.
+    /// Returns how to back up a PostgreSQL database, and which parts are already set up; nil for a file.
     ///
     /// - Throws: ``DatabaseError``
     public func backupAdvice() throws -> BackupAdvice? {
@@ -72,8 +71,9 @@ public struct ServerDatabase: Sendable {
         return BackupAdvice(lines: look.lines, isReady: look.isReady)
     }
 
-    /// Replaces the database with a backup, with a new epoch, so that clients pull everything again
-    /// and keep their own changes.
+    /// Replaces the database with a backup, and gives it a new epoch.
+    ///
+    /// Clients then pull everything again, and keep their own changes.
     ///
     /// - Parameter backup: The file that ``backup(to:)`` created.
     /// - Returns: The new epoch, and the path to which the previous database was moved.
@@ -92,21 +92,21 @@ public struct ServerDatabase: Sendable {
         return (result.epoch, result.former)
     }
 
-    /// Whether the backup was not made by ``backup(to:)``, and may lack its last writes.
+    /// Whether the backup was not created by ``backup(to:)``, and may lack its last writes.
     package static func mayLackItsLog(_ backup: String) -> Bool {
         DatabaseRestore.mayLackItsLog(backup)
     }
 
-    /// Removes tombstones now, whatever `tombstoneDays` says.
+    /// Removes tombstones now, regardless of `tombstoneDays`.
     ///
-    /// A device that was offline for longer starts over with its next pull.
+    /// The next pull of a device that was offline for longer reads everything.
     ///
     /// - Parameters:
     ///   - tables: Their names; nil for all tables.
-    ///   - days: How old the tombstones have to be; 0 for all of them.
-    ///   - trustsClock: Whether to trust the wall clock although it is more than a day ahead of the last time that
-    ///     the database has stored.
-    ///   - report: Called after each piece with the number of tombstones removed from a table.
+    ///   - days: The minimum age of the tombstones; 0 for all of them.
+    ///   - trustsClock: Whether to trust a wall clock that is more than a day ahead of the last time in the
+    ///     database.
+    ///   - report: Called after each step with the number of tombstones removed from a table.
     /// - Returns: The tables with the counts of removed tombstones.
     /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file; servers on
     ///   PostgreSQL may run.
@@ -136,12 +136,13 @@ public struct ServerDatabase: Sendable {
         }
     }
 
-    /// Gives the database a new epoch after it was restored from a backup: clients keep their own changes and pull
-    /// everything again.
+    /// Gives the database a new epoch after it was restored from a backup.
     ///
-    /// - Returns: The new epoch, which every list carries as `Tideline-Epoch`.
-    /// - Throws: ``DatabaseError``, with code `inUse` while a server uses the file. Servers on PostgreSQL may run:
-    ///   each of their answers has the epoch of the snapshot that it was read from.
+    /// Clients then pull everything again, and keep their own changes.
+    ///
+    /// - Returns: The new epoch, which every list has as `Tideline-Epoch`.
+    /// - Throws: ``DatabaseError``, with code `inUse` while a server uses the file. Servers on PostgreSQL may
+    ///   be running: each of their answers has the epoch of its snapshot.
     @discardableResult
     public func renewEpoch() throws -> String {
         switch place {
@@ -152,14 +153,14 @@ public struct ServerDatabase: Sendable {
 
     /// Sets table clocks that are ahead of the wall clock back to it.
     ///
-    /// Rows with future times get new versions, and the database gets a new epoch: clients pull everything again and
-    /// keep their own changes.
+    /// Rows with future times get new versions, and the database gets a new epoch. Clients then pull everything
+    /// again, and keep their own changes.
     ///
     /// - Parameter tables: Their names; nil for all tables.
-    /// - Returns: The new epoch, nil if no clock was ahead, and the tables whose clocks were, with the
-    ///   counts of their rows that have new versions.
-    /// - Throws: ``DatabaseError``, with code `inUse` while a server uses the file. Servers on PostgreSQL may run;
-    ///   their writes to these tables wait for the end.
+    /// - Returns: The new epoch, nil if no clock was ahead, and the tables whose clocks were ahead, with the
+    ///   number of rows that have new versions.
+    /// - Throws: ``DatabaseError``, with code `inUse` while a server uses the file. Servers on PostgreSQL may
+    ///   be running; their writes to these tables wait in the meantime.
     @discardableResult
     public func resetClocks(
         of tables: [String]? = nil
@@ -173,7 +174,7 @@ public struct ServerDatabase: Sendable {
 
     /// Returns the audited changes of tables, with their users, the newest first.
     ///
-    /// A server may run in the meantime.
+    /// A server may be running.
     ///
     /// - Throws: ``DatabaseError``
     package func audit(_ query: AuditQuery) throws -> [AuditEntry] {
@@ -183,9 +184,9 @@ public struct ServerDatabase: Sendable {
         }
     }
 
-    /// Returns counts, times, names and sizes, never values of rows.
+    /// Returns counts, times, names and sizes, but no values of rows.
     ///
-    /// A server may run.
+    /// A server may be running.
     ///
     /// - Throws: ``DatabaseError``
     package func report() throws -> Report {
@@ -215,11 +216,11 @@ public struct ServerDatabase: Sendable {
     /// Changes the tables to match their declarations, in one transaction; values that do not fit
     /// are lost.
     ///
-    /// - Parameter report: Called piece by piece with the number of converted rows of a column;
-    ///   PostgreSQL converts them by itself and reports nothing.
+    /// - Parameter report: Called repeatedly with the number of converted rows of a column; on PostgreSQL, it
+    ///   is not called.
     /// - Returns: The changes that were made.
-    /// - Throws: ``DatabaseError``, with code `inUse` while a server runs. Nothing was changed
-    ///   then.
+    /// - Throws: ``DatabaseError``, with code `inUse` while a server uses the database. On an error, nothing is
+    ///   changed.
     @discardableResult
     public func migrate(
         report: @escaping (_ column: String, _ rows: Int) -> Void = { _, _ in }
@@ -245,13 +246,13 @@ public struct ServerDatabase: Sendable {
     /// Copies a whole database, from a file into PostgreSQL or back.
     ///
     /// The copy includes everything that devices rely on: versions, tombstones, change logs, the ledger and the
-    /// epoch, so that devices notice no difference. No server may use either database in the meantime. If a copy
-    /// ended early, the next one resumes where it stopped.
+    /// epoch. No server may use either database in the meantime. If a copy ended early, the next one resumes
+    /// where it stopped.
     ///
     /// - Parameters:
     ///   - source: The database that is copied.
-    ///   - target: A new file, or a database without tables of a server.
-    ///   - report: Called for each piece with its kind, and its number of rows or entries.
+    ///   - target: A new file, or a database without the server's tables.
+    ///   - report: Called for each part of the copy with its kind, and its number of rows or entries.
     /// - Returns: The columns of external writers that were not copied, as `table.column`, because the server does
     ///   not know them.
     /// - Throws: ``DatabaseError``, and the errors of `report`.
@@ -292,9 +293,9 @@ public struct ServerDatabase: Sendable {
     }
 }
 
-/// The changes that bring tables to their declarations.
+/// The changes that make tables match their declarations.
 public struct MigrationPlan: Hashable, Sendable, CustomStringConvertible {
-    /// A sentence for each step.
+    /// The steps, one sentence each.
     public let steps: [String]
     /// Whether the database needs no changes.
     public let isEmpty: Bool
@@ -319,9 +320,9 @@ public struct MigrationPlan: Hashable, Sendable, CustomStringConvertible {
     public var description: String { steps.joined(separator: "\n") }
 }
 
-/// An inspection of a file, also while it is in use: a server's database or a device's store.
+/// An inspection of a file, even while it is in use: a server's database or a device's store.
 package enum FileInspection {
-    /// Returns counts, times, names and ids, and nothing from the contents of rows.
+    /// Returns counts, times, names and ids, but nothing from the contents of rows.
     ///
     /// - Throws: ``DatabaseError``
     package static func report(of path: String) throws -> Report {
@@ -333,7 +334,7 @@ package enum FileInspection {
 public struct BackupAdvice: Hashable, Sendable, CustomStringConvertible {
     /// The recommended tools, and which parts of them were found.
     public let lines: [String]
-    /// Whether everything written until now can be restored from another location.
+    /// Whether all committed changes can be restored from another location.
     public let isReady: Bool
 
     /// The lines.

@@ -7,14 +7,16 @@ import TidelineServerSQLite
 import TidelineTLS
 
 extension TidelineServer {
-    /// Reloads the settings that may change without a restart: certificate and key, the keys of tokens and their
-    /// required claims, the operators, the key of the metrics, and the levels of the log.
+    /// Reloads the settings that may change without a restart.
     ///
-    /// `read` determines where they are read from.
+    /// These are the certificate and its key, the keys of tokens and their required claims, the operators, the
+    /// key of the metrics, and the levels of the log.
     ///
-    /// A setting that cannot be used stays unchanged, and the log reports why. Changes to the rest of the
-    /// configuration take effect at the next start, which the log reports as well. The function does nothing while
-    /// the server does not run.
+    /// `read` returns the new configuration.
+    ///
+    /// An invalid setting is not changed, and the log says why. Changes to the rest of the configuration take
+    /// effect at the next start, which is logged as well. If the server is not running, the method does
+    /// nothing.
     ///
     /// - Parameter read: Reads the configuration again; if it returns nil, the one that the server
     ///   was created with is used.
@@ -113,7 +115,7 @@ extension TidelineServer {
         log.write(.warning, what, ["cause": "\(error)"])
     }
 
-    /// Logs until when the certificate is valid, as a warning if it expires soon.
+    /// Logs the expiry of the certificate, as a warning if it is soon.
     func tell(_ tls: TLSIdentity) {
         let end = tls.context.validUntil
         let left = end - ServerEnvironment.live.now() / 1_000_000
@@ -126,7 +128,8 @@ extension TidelineServer {
         }
     }
 
-    /// Two weeks: tools that renew certificates do so a month before they expire.
+    /// The time before the expiry when a warning is logged: two weeks, because tools renew certificates a month
+    /// before they expire.
     private static let warningSeconds: Int64 = 14 * 86_400
 }
 

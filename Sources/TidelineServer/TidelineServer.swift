@@ -25,7 +25,7 @@ public final class TidelineServer: Sendable {
         var authenticator: Authenticator?
         var keys: TokenKeys?
         var tls: TLSIdentity?
-        /// The configuration in use: that of the start, with the reloaded settings.
+        /// The configuration in use: the one at the start, with the reloaded settings.
         var configuration: ServerConfiguration
     }
 
@@ -41,24 +41,24 @@ public final class TidelineServer: Sendable {
     let log: ServerLog
     let state = Mutex(State.stopped)
 
-    /// Creates a server that does nothing until it is started.
+    /// Creates a server, which has to be started.
     public init(configuration: ServerConfiguration) {
         self.configuration = configuration
         log = configuration.makeLog()
     }
 
-    /// Opens the database, creates missing tables and columns, and listens.
+    /// Opens the database, creates missing tables and columns, and starts to listen.
     ///
     /// - Returns: The address that it listens on.
-    /// - Throws: ``DatabaseError`` if the database cannot be used, also if the declared tables
-    ///   would lose existing data; ``ConfigurationError`` if a key cannot be used;
-    ///   `HTTPServerError` if the address cannot be listened on, and with code `alreadyStarted`
-    ///   while the server runs. It may be started again after a failure and after ``stop()``.
+    /// - Throws: ``DatabaseError`` if the database cannot be used, or if the declared tables would lose
+    ///   existing data; ``ConfigurationError`` if a key cannot be used; `HTTPServerError` if the address cannot
+    ///   be listened on, and with code `alreadyStarted` while the server runs. It may be started again after a
+    ///   failure and after ``stop()``.
     public func start() async throws -> URL { try await start(on: nil) }
 
-    /// Starts on passed sockets, if there are any.
+    /// Starts with passed sockets, if there are any.
     ///
-    /// Then it waits until the former server, which may still use the database, is drained.
+    /// In that case, it waits until the former server, which may still use the database, is drained.
     package func start(on handed: HandedSockets?) async throws -> URL {
         try state.withLock { state in
             guard case .stopped = state else { throw HTTPServerError.running }
@@ -178,7 +178,7 @@ public final class TidelineServer: Sendable {
 
     /// Rejects new requests, finishes current ones, and closes the database.
     ///
-    /// For `drainNoticeTime` before that, only the readiness changes.
+    /// Before that, for `drainNoticeTime`, only the readiness changes.
     ///
     /// A ``start()`` in progress ends with `CancellationError`.
     public func stop() async {
@@ -229,10 +229,9 @@ public final class TidelineServer: Sendable {
         }
     }
 
-    /// Logs that the database is new, and where another one of the same name exists.
+    /// Logs that the database is new, and the path of another one with the same name.
     ///
-    /// Earlier versions resolved a relative path of a configuration file from the working
-    /// directory.
+    /// Earlier versions resolved a relative path in a configuration file against the working directory.
     private func announceNew(_ place: String) {
         log.write(.info, "a new database was made", ["database": place])
         let name = URL(filePath: place).lastPathComponent
@@ -262,7 +261,7 @@ public final class TidelineServer: Sendable {
         return try PostgresTableStore(url: url, options: options)
     }
 
-    /// Returns when each event loop has run once; immediately while the server does not run.
+    /// Waits until each event loop has run once; returns immediately if the server is not running.
     package func pulse() async {
         let http = state.withLock { state -> HTTPServer? in
             guard case .running(let parts) = state else { return nil }

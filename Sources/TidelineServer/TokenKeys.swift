@@ -46,15 +46,15 @@ package final class TokenKeys: Sendable {
     private let log: ServerLog
     private let state: Mutex<State>
 
-    /// Reads the files; nothing is fetched before ``renew()``.
+    /// Reads the files; keys are fetched by ``renew()``.
     ///
     /// - Parameters:
     ///   - authentication: The sources of the keys.
     ///   - former: The previous keys, whose fetched set is used if it is from the same source.
-    ///   - fetch: Reads a document.
+    ///   - fetch: Fetches a document.
     ///   - steady: A clock that is never set, in microseconds.
     ///   - log: Receives a line when keys cannot be renewed.
-    /// - Throws: ``ConfigurationError``, each error with the key that it is about.
+    /// - Throws: ``ConfigurationError``, each error with its configuration key.
     package init(
         _ authentication: ServerConfiguration.Authentication,
         after former: TokenKeys? = nil,
@@ -76,7 +76,7 @@ package final class TokenKeys: Sendable {
         self.state = Mutex(state)
     }
 
-    /// Whether the keys may change by themselves.
+    /// Whether the keys have to be renewed while the server runs.
     private var areRenewed: Bool {
         authentication.keyAddress != nil || authentication.jwksFile != nil
     }
@@ -99,7 +99,7 @@ package final class TokenKeys: Sendable {
 
     /// Fetches the keys and reads the files again, unless that was done less than a minute ago.
     ///
-    /// Concurrent callers wait for the same fetch. If that fails, the keys stay as they were.
+    /// Concurrent callers wait for the same fetch. If it fails, the keys are not changed.
     ///
     /// - Returns: Whether new keys are in use.
     func renew() async -> Bool {
@@ -194,8 +194,7 @@ enum KeyAddress: Hashable, Sendable {
 }
 
 extension ServerConfiguration.Authentication {
-    /// The address from `jwksURL`, or an issuer with an address if no file has keys; nil if all
-    /// keys are in files.
+    /// The address from `jwksURL`, or an issuer's address if no file has keys; nil if all keys are in files.
     var keyAddress: KeyAddress? {
         if let jwksURL { return .keys(jwksURL) }
         guard secretFile == nil, keyFile == nil, jwksFile == nil, let issuer,

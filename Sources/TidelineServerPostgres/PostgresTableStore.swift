@@ -10,30 +10,31 @@ package import TidelineServerCore
 package final class PostgresTableStore: TableStore {
     package struct Options: Sendable {
         package var limits = ServerLimits()
-        /// How many reads run at the same time, each on its own connection; at least two.
+        /// The number of concurrent reads, each on its own connection; at least two.
         package var readers = max(2 * ProcessInfo.processInfo.activeProcessorCount, 4)
         /// How often expired data is purged.
         package var purgeInterval: Duration = .seconds(600)
         /// The address of a PostgreSQL replica for pages; nil for none.
         package var replica: String?
-        /// How long a page waits for commits that the replica does not have yet.
+        /// The maximum time that a page waits for commits that the replica does not have yet.
         package var replicaPatience: Duration = .milliseconds(150)
-        /// For how long the replica is not used after it failed to answer a page.
+        /// The time for which the replica is not used after it failed to answer a page.
         package var replicaRest: Duration = .seconds(1)
-        /// Returns microseconds since 1970; nil for the time of the database, which all servers share.
+        /// Returns the time in microseconds since 1970; nil for the time of the database, which all servers
+        /// share.
         package var now: (@Sendable () -> Int64)?
         /// A clock that is never set, in microseconds.
         package var steady = ServerEnvironment.live.steady
         package var log = ServerLog.silent
         package var times = WriteTimes()
-        /// The time between two checks for external writes without a notification, in milliseconds.
+        /// The time between two checks for external writes if there is no notification, in milliseconds.
         package var lookPause = ClockWatch.usualPause
         package var metrics = StoreMetrics()
-        /// Whether a caller listens to changes.
+        /// Returns whether a caller listens to changes.
         ///
-        /// While none does and no request arrives, the database is queried only a few times a minute.
+        /// If no caller listens and no request arrives, the database is queried only a few times a minute.
         package var isListenedTo: @Sendable () -> Bool = { true }
-        /// Whether a pooler is treated as the database, like one that cannot be detected.
+        /// Whether statements are prepared even behind a pooler.
         package var trustsPoolers = false
 
         package init() {}
@@ -56,7 +57,7 @@ package final class PostgresTableStore: TableStore {
     private let log: ServerLog
     private let address: PostgresAddress
 
-    /// Returns why a server cannot use a database at this address, whatever it contains; nil if it can.
+    /// Returns why a server cannot use any database at this address; nil if it can.
     package static func fault(ofAddress url: String) -> String? {
         guard let attributes = try? PostgresAddress(url).sessionAttributes,
             !["read-write", "primary"].contains(attributes)
@@ -82,9 +83,9 @@ package final class PostgresTableStore: TableStore {
         }
     }
 
-    /// Checks whether the database can be reached.
+    /// Creates a store, after a check that the database can be reached.
     ///
-    /// - Throws: ``DatabaseError``, without a password.
+    /// - Throws: ``DatabaseError``, which does not contain the password.
     package init(url: String, options: Options = Options()) throws {
         let replicaAddress: PostgresAddress?
         do {
@@ -180,7 +181,7 @@ package final class PostgresTableStore: TableStore {
             + "default_transaction_read_only is on. Name the host of the primary, too."
     }
 
-    /// The oldest supported version.
+    /// The minimum supported version.
     private static let versionMin = 140_000
 
     package func prepare(
@@ -264,7 +265,7 @@ package final class PostgresTableStore: TableStore {
         try await image(id, in: table) { $0.isVisible(in: view, of: table) ? $0 : nil }
     }
 
-    /// Returns the result of `body` for the row, if it was read.
+    /// Reads a row; returns the result of `body` for it.
     private func image<Result: Sendable>(
         _ id: String,
         in table: Table,
@@ -337,7 +338,7 @@ package final class PostgresTableStore: TableStore {
         try await primary.run(of: caller, in: table, until: Uptime.after(limits.queryTime), body)
     }
 
-    /// Reads a page, from the replica if it has everything that the primary has now.
+    /// Reads a page, from the replica if it has all commits of the primary.
     private func page<Page: Sendable>(
         of caller: ReadCaller,
         in table: PostgresTable,
@@ -361,10 +362,10 @@ package final class PostgresTableStore: TableStore {
         return try await writer.write(batch, tables)
     }
 
-    /// Sets the counted mark of the clock before a reader pages by counting the rows of a millisecond.
+    /// Records in the clock that a reader pages by counting the rows of a millisecond.
     ///
-    /// From then on all servers count the rows that leave a millisecond. If the clock cannot be marked, the reader is
-    /// rejected: its next page would skip rows, because the number of departed rows would be unknown.
+    /// From then on, all servers count the rows that leave a millisecond. If that cannot be recorded, the read
+    /// is rejected, because its next page might skip rows.
     private func markCounted(of table: PostgresTable, _ request: ListRequest) async throws {
         let (time, caller) = (Uptime.now(), request.caller)
         let clock = table.clock
@@ -423,7 +424,7 @@ package final class PostgresTableStore: TableStore {
 
     // MARK: - Tables
 
-    /// Returns the values derived from a table, cached for as long as its definition is the same.
+    /// Returns the values derived from a table, which are cached while its definition does not change.
     private func derived(_ table: Table) -> PostgresTable {
         activity.touch()
         return known(table)

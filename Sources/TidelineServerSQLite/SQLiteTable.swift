@@ -7,7 +7,8 @@ import TidelineServerCore
 
 /// The shared state of a table, the same for all its schema versions.
 final class TableHead: Sendable {
-    /// Whether a client counts the rows of the last millisecond, so that the next write must get another millisecond.
+    /// Whether a client counts the rows of the last millisecond, so that the next write must use another
+    /// millisecond.
     let isCounted = Atomic(false)
     let ties = TieCounts()
     let clock = KnownClock()
@@ -20,7 +21,7 @@ final class TableHead: Sendable {
 final class TableHeads: Sendable {
     private let heads = Mutex<[String: TableHead]>([:])
 
-    /// The most states that are stored before a state of a missing table is no longer stored.
+    /// The maximum number of stored states; beyond it, states of missing tables are not stored.
     private static let headsMax = 10_000
 
     /// Returns the state that all schema versions of a table share, in any letter case of its name.
@@ -42,12 +43,12 @@ final class SQLiteTable: Sendable {
     let head: TableHead
     let table: Table
     let name: String
-    /// The name of its clock, in lower case.
+    /// The name of the table clock, in lower case.
     let clock: String
     /// Whether replaced rows are stored for merges.
     let keepsBases: Bool
     let log: ChangeLog
-    /// The columns of a row in their order on the wire: id, columns, other system columns.
+    /// The columns of a row in the order of the wire: id, columns, other system columns.
     let cells: [CellColumn]
     /// All cells of a row as JSON.
     let form: RowForm
@@ -89,7 +90,7 @@ final class SQLiteTable: Sendable {
         delete = "DELETE FROM \(quoted) WHERE \"id\" = ?1"
     }
 
-    /// Returns the statement that sets these columns, in their order from `?5` on; `?1` to `?4` are id and system
+    /// Returns the statement that sets these columns to `?5` and following; `?1` to `?4` are id and system
     /// values.
     func update(_ columns: [Int]) -> String {
         updates.withLock { updates in
@@ -116,7 +117,7 @@ final class SQLiteTable: Sendable {
         return row(statement)
     }
 
-    /// Returns the size of the row's texts and blobs in bytes.
+    /// Returns the size of the row's strings and blobs, in bytes.
     func bytes(_ statement: Statement) -> Int {
         (0..<Int32(cells.count)).reduce(0) { $0 + statement.cell($1).bytes }
     }
@@ -153,11 +154,11 @@ extension SQLiteTable {
     }
 }
 
-/// The limits for a row that is read by itself.
+/// The limits for the read of a single row.
 struct RowBounds: Sendable {
-    /// The most bytes of its texts and blobs on the thread that reads it.
+    /// The maximum number of bytes of the row's strings and blobs on the thread that reads it.
     var loopBytesMax = Int.max
-    /// The reservation for the row, which is made before it is read; nil if its memory is not counted.
+    /// The reservation for the row, made before it is read; nil if its memory is not counted.
     var reservation: RowReservation?
 
     fileprivate var needsSize: Bool { loopBytesMax < .max || reservation != nil }

@@ -10,7 +10,7 @@ package import TidelineServerCore
 /// Tables in an SQLite file.
 package final class SQLiteTableStore: TableStore {
     package struct Options: Sendable {
-        /// Whether one connection works on the caller's thread, for tests that need a fixed order.
+        /// Whether one connection runs on the caller's thread, for tests that need a fixed order.
         package var inline = false
         package var limits = ServerLimits()
         /// The number of reader threads in addition to the event loops, at least two.
@@ -22,7 +22,7 @@ package final class SQLiteTableStore: TableStore {
         package var steady = ServerEnvironment.live.steady
         package var log = ServerLog.silent
         package var metrics = StoreMetrics()
-        /// How long to wait for another server that uses the file.
+        /// The time to wait for another server that is using the file.
         package var lockPatience: Duration = .zero
 
         package init() {}
@@ -38,11 +38,11 @@ package final class SQLiteTableStore: TableStore {
     private let log: ServerLog
     private let path: String
     private let now: @Sendable () -> Int64
-    /// The lock of the file; nil in inline mode, which is for databases that no other process uses.
+    /// The lock of the file; nil in inline mode, which is for databases without other processes.
     private let lock: FileLock?
     private let file: FileWatch?
 
-    /// Releases the file for other servers if the store was never stopped, because its tables did not fit.
+    /// Releases the file for other servers if the store was never stopped.
     deinit {
         file?.end()
         lock?.release()
@@ -100,7 +100,7 @@ package final class SQLiteTableStore: TableStore {
         )
     }
 
-    /// Returns the lock of the file as soon as it is free.
+    /// Waits until the file is free, and returns its lock.
     private static func lock(_ path: String, _ options: Options) throws -> FileLock {
         let end = QueryStart().adding(options.lockPatience)
         let pause = DispatchSemaphore(value: 0)
@@ -121,7 +121,7 @@ package final class SQLiteTableStore: TableStore {
         }
     }
 
-    /// The pause between two attempts to take the lock.
+    /// The pause between two attempts to acquire the lock.
     private static let lockPause: Duration = .milliseconds(5)
 
     package func prepare(
@@ -175,7 +175,7 @@ package final class SQLiteTableStore: TableStore {
         )
     }
 
-    /// The most rows of a page that is first tried on the caller's thread.
+    /// The maximum number of rows of a page that is first tried on the caller's thread.
     private static let smallRowsMax = 100
 
     package func read(
@@ -283,7 +283,7 @@ package final class SQLiteTableStore: TableStore {
         }
     }
 
-    /// How many statements begin in a higher lane because of their last costs.
+    /// The number of statements that begin in a higher lane because of their recorded costs.
     package var statementsKnownLong: Int { reads.costsKnown }
 
     package var writeQueueLength: Int { writer.queue.length }
@@ -330,7 +330,7 @@ package final class SQLiteTableStore: TableStore {
         lock?.release()
     }
 
-    /// Returns the values derived from a table, cached for as long as its definition is the same.
+    /// Returns the values derived from a table, which are cached while its definition does not change.
     private func derived(_ table: Table) -> SQLiteTable {
         tables.withLock { tables in
             if let known = tables[table.name], known.table === table { return known }

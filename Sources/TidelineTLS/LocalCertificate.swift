@@ -13,21 +13,21 @@ package struct LocalCertificate: Sendable {
     package let certificateFile: String
     /// The key of the server's certificate.
     package let keyFile: String
-    /// Whether the authority existed already.
+    /// Whether the authority already existed.
     package let isAuthorityKept: Bool
 
-    /// The lifetime of an authority, about as long as a phone is used.
+    /// The lifetime of an authority in days, about as long as a phone is used.
     private static let authorityDays: Int32 = 3650
 
-    /// Apple's systems reject server certificates that are valid for longer than 825 days.
+    /// The lifetime of a server certificate in days; Apple's systems reject more than 825.
     private static let certificateDays: Int32 = 820
 
     /// Creates the certificate, and the authority if the folder has none.
     ///
     /// - Parameters:
-    ///   - hosts: Names and addresses by which devices reach the server, at least one.
-    ///   - directory: The folder, created if it does not exist. Files of an earlier certificate are
-    ///     replaced, the authority is kept.
+    ///   - hosts: The names and addresses that devices use for the server, at least one.
+    ///   - directory: The folder, created if it does not exist. The files of an earlier certificate are
+    ///     replaced, but the authority is kept.
     /// - Returns: The paths of the files.
     /// - Throws: ``TLSError``
     package static func make(
@@ -68,7 +68,7 @@ package struct LocalCertificate: Sendable {
         )
     }
 
-    /// Checks that a file has at least one certificate that can be read.
+    /// Checks that a file has at least one valid certificate.
     ///
     /// - Throws: ``TLSError``, whose message begins with the name of the file.
     package static func checkAuthorities(in file: String) throws(TLSError) {
@@ -86,7 +86,7 @@ package struct LocalCertificate: Sendable {
         var certificateFile: String { path + "/certificate.pem" }
         var keyFile: String { path + "/certificate.key" }
 
-        /// The authority of the folder, and whether it existed already.
+        /// Returns the authority of the folder, and whether it already existed.
         func authority(
             for host: String
         ) throws(TLSError) -> (
@@ -147,7 +147,7 @@ package struct LocalCertificate: Sendable {
         return CertificateHandle(made)
     }
 
-    /// Returns a host as a certificate contains it: an address or a DNS name.
+    /// Returns a host in the form of a certificate: an address or a DNS name.
     package static func subjectName(_ host: String) throws(TLSError) -> String {
         var four = in_addr()
         var six = in6_addr()

@@ -21,7 +21,7 @@ struct PEMFile {
     private let path: String
     private let bytes: [UInt8]
 
-    /// The maximum size of a file in bytes; chains have about ten thousand.
+    /// The maximum size of a file in bytes; a chain has about ten thousand.
     private static let bytesMax = 1 << 20
 
     init(_ path: String) throws(TLSError) {

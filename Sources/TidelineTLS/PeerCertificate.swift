@@ -4,14 +4,14 @@ import CCrypto
 import Foundation
 
 package enum PeerCertificate {
-    /// The timeout of each step, the connection and each flight of the handshake, in seconds.
+    /// The timeout of each step in seconds: the connection and each flight of the handshake.
     private static let secondsMax = 10
 
     /// Returns when the certificate that a server presents expires, in seconds since 1970.
     ///
-    /// It blocks its thread. It only does the handshake, and does not verify the certificate.
+    /// The call blocks its thread. It performs only the handshake, and does not verify the certificate.
     ///
-    /// - Returns: nil if no TLS server answers, or the expiry cannot be determined.
+    /// - Returns: Nil if no TLS server responds, or the expiry cannot be determined.
     package static func end(host: String, port: Int) -> Int64? {
         let socket = connect(host, port)
         guard socket >= 0 else { return nil }
@@ -38,7 +38,7 @@ package enum PeerCertificate {
         return end > 0 ? end : nil
     }
 
-    /// Returns a connected socket, or -1 if no address can be connected to.
+    /// Returns a connected socket; -1 if no address accepts a connection.
     private static func connect(_ host: String, _ port: Int) -> Int32 {
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)

@@ -11,11 +11,10 @@ package final class TLSContext: @unchecked Sendable {
     /// When the first certificate of the file expires, in seconds since 1970.
     package let validUntil: Int64
 
-    /// The functions by which OpenSSL reads and writes sockets, for the lifetime of the process.
+    /// The functions with which OpenSSL reads and writes sockets, for the lifetime of the process.
     private static nonisolated(unsafe) let method = tideline_tls_method()
 
-    /// Reads a certificate, followed by those that lead to its authority, and its key from PEM
-    /// files.
+    /// Reads a certificate, the intermediate certificates, and the key from PEM files.
     ///
     /// - Throws: ``TLSError``, whose message begins with the name of the file.
     package init(certificateFile: String, keyFile: String) throws(TLSError) {

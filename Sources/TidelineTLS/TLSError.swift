@@ -14,13 +14,13 @@ package struct TLSError: Error, Hashable, Sendable, CustomStringConvertible {
         private let kind: Kind
         private init(_ kind: Kind) { self.kind = kind }
 
-        /// The file has no certificate that can be used.
+        /// The file does not contain a usable certificate.
         package static let certificateUnusable = Self(.certificateUnusable)
-        /// The file has no private key that can be used.
+        /// The file does not contain a usable private key.
         package static let keyUnusable = Self(.keyUnusable)
         /// The key does not belong to the certificate.
         package static let keysDiffer = Self(.keysDiffer)
-        /// A name cannot be the name of a server.
+        /// A name is not valid for a server.
         package static let nameUnusable = Self(.nameUnusable)
         /// A file cannot be read or written.
         package static let fileUnusable = Self(.fileUnusable)

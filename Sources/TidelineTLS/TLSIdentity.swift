@@ -10,10 +10,10 @@ package final class TLSIdentity: Sendable {
         current = Mutex(try TLSContext(certificateFile: certificateFile, keyFile: keyFile))
     }
 
-    /// The context that new connections get; existing ones keep theirs.
+    /// The context for new connections; existing ones keep theirs.
     package var context: TLSContext { current.withLock { $0 } }
 
-    /// Presents the certificate of another identity from now on.
+    /// Uses the certificate of another identity from now on.
     package func become(_ other: TLSIdentity) {
         let context = other.context
         current.withLock { $0 = context }

@@ -14,7 +14,7 @@ package final class TLSSession {
     package enum Handshake: Hashable, Sendable {
         case done
         case wait
-        /// There may be more to read.
+        /// More data may be available.
         case again
         /// The caller speaks HTTP without TLS.
         case isHTTP
@@ -22,11 +22,11 @@ package final class TLSSession {
     }
 
     package enum Outcome: Hashable, Sendable {
-        /// The number of bytes, at least one.
+        /// This number of bytes, at least one, was transferred.
         case bytes(Int)
-        /// The socket is not ready; `isForPeer` if the session waits for bytes of the peer.
+        /// The socket is not ready; `isForPeer` is true if the session waits for bytes of the peer.
         case wait(isForPeer: Bool)
-        /// The read contained no data for the reader; there may be more.
+        /// The read contained no application data; more may be available.
         case again
         /// The peer has sent its last byte.
         case ended
@@ -37,7 +37,7 @@ package final class TLSSession {
     private var isBroken = false
     private var isWriting = false
     private var isOpen = false
-    /// The number of consecutive reads without data for the reader.
+    /// The number of consecutive reads without application data.
     private var emptyReads = 0
 
     init(_ session: OpaquePointer) {
@@ -46,15 +46,15 @@ package final class TLSSession {
 
     deinit { SSL_free(session) }
 
-    /// The maximum size of a record in bytes; the rest of a write goes into the next one.
+    /// The maximum size of a record in bytes; the rest of a write is in the next record.
     package static let recordBytes = 16 << 10
 
     /// The maximum number of socket reads in a call; a record takes two.
     private static let readsAtOnce: Int32 = 64
 
-    /// The maximum number of consecutive reads without data.
+    /// The maximum number of consecutive reads without application data.
     ///
-    /// New keys are negotiated once in many millions of records.
+    /// New keys are negotiated only once in many millions of records.
     private static let emptyReadsMax = 1000
 
     package func handshake() -> Handshake {
@@ -103,7 +103,7 @@ package final class TLSSession {
         return result > 0 ? .bytes(Int(result)) : outcome(result)
     }
 
-    /// Announces that nothing more will be sent, if the announcement can be sent immediately.
+    /// Sends the closing alert, if that is possible immediately.
     package func close() {
         guard isOpen, !isBroken, !isWriting else { return }
         isOpen = false

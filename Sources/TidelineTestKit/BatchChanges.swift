@@ -1,10 +1,10 @@
-// BatchChanges: the changes that a bad network or a gateway makes to a batch and its response.
+// BatchChanges: simulates a faulty network or gateway that changes batches and their responses.
 
 import Foundation
 import Tideline
 
 enum BatchChanges {
-    /// Returns a batch with only the first tenths of its requests; an atomic group is never split.
+    /// Returns a batch with only the first requests, as many tenths as given; an atomic group is never split.
     static func cut(_ request: TransportRequest, _ tenths: Int) -> TransportRequest {
         changed(request, "requests") { requests in
             let count = requests.count * tenths / 10
@@ -12,8 +12,9 @@ enum BatchChanges {
         }
     }
 
-    /// Returns a batch without the request at the given tenths and without the rest of its atomic group,
-    /// and the rejections that are their responses.
+    /// Returns a batch without the request at a position in tenths, and without the rest of its atomic group.
+    ///
+    /// Also returns the rejections that answer the removed requests.
     static func withoutOne(
         _ request: TransportRequest,
         _ tenths: Int
@@ -33,8 +34,9 @@ enum BatchChanges {
         return (rest, rejections)
     }
 
-    /// Returns a batch without the requests that `rejects` returns a response for and without the rest
-    /// of their atomic groups, and the responses to all of these.
+    /// Returns a batch without the requests for which `rejects` returns a response, and the responses.
+    ///
+    /// The rest of their atomic groups is removed as well.
     static func without(
         _ request: TransportRequest,
         where rejects: (_ method: String, _ target: String, _ body: [UInt8]?) -> (
@@ -75,7 +77,8 @@ enum BatchChanges {
         return rejects(method, target, members["body"])
     }
 
-    /// Returns the indices of the atomic group of a request; only its own index if it has no group.
+    /// Returns the indexes of the requests in the atomic group of a request, or its own index if it has no
+    /// group.
     private static func group(at index: Int, of requests: [[UInt8]]) -> Range<Int> {
         func name(_ index: Int) -> [UInt8]? {
             requests.indices.contains(index)
@@ -90,12 +93,12 @@ enum BatchChanges {
         return range
     }
 
-    /// Returns the response to a batch with the responses to more requests.
+    /// Returns the response to a batch with additional responses.
     static func adding(_ answers: [[UInt8]], to response: TransportResponse) -> TransportResponse {
         answers.isEmpty ? response : changed(response) { $0 += answers }
     }
 
-    /// Returns the response to a batch in which one success has no row.
+    /// Returns the response to a batch with one success replaced by a response without a row.
     static func emptyingOne(_ response: TransportResponse, _ tenths: Int) -> TransportResponse {
         changed(response) { answers in
             guard !answers.isEmpty else { return }

@@ -4,7 +4,7 @@ import Synchronization
 import Tideline
 import TidelineServerCore
 
-/// A listener to events, with its own feed, like that of an event loop.
+/// A listener for events with its own feed, like that of an event loop.
 final class InProcessEvents: Sendable {
     private struct State {
         var feed: EventFeed

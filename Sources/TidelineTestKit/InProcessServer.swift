@@ -17,7 +17,7 @@ import TidelineServerSQLite
 public struct InProcessServer: Sendable {
     package let handler: RequestHandler
 
-    /// The endpoint to give to clients; nothing listens there.
+    /// The endpoint for clients; nothing listens there.
     public let endpoint: URL
 
     /// Creates the server with empty tables.

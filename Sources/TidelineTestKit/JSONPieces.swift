@@ -9,7 +9,7 @@ enum JSONPieces {
         var value: [UInt8]
     }
 
-    /// The levels that values may be nested deeper than columns allow, because a batch contains rows.
+    /// The additional nesting depth of values in a batch, compared with that in columns.
     private static let outside = 8
 
     /// Returns the members of an object; nil if the text is not an object.

@@ -8,7 +8,7 @@ import TidelineServerCore
 
 /// The faults of a network; most are percentages of the requests.
 public struct NetworkFaults: Sendable, Hashable {
-    /// The request is lost: it does not reach the server, and the caller loses the connection.
+    /// The request is lost, and the caller loses the connection.
     public var dropRequest = 0
     /// The request reaches the server, but its response is lost.
     public var dropAnswer = 0
@@ -38,7 +38,8 @@ public struct NetworkFaults: Sendable, Hashable {
     /// Whether a gateway drops the `Prefer` header of every request, so that a batch ends at its first
     /// failure.
     public var dropsPrefer = false
-    /// The largest body in bytes, in either direction; a larger one breaks the connection; nil if unlimited.
+    /// The maximum size of a body in either direction, in bytes, above which the connection breaks; nil for no
+    /// limit.
     public var bytesMax: Int?
     /// The maximum delay in each direction.
     public var delayMax: Duration = .zero
@@ -85,11 +86,11 @@ public final class LossyNetwork: Transport {
         case busy
         case refuse
         case empty
-        /// Only the first tenths of a batch reach the server.
+        /// Only the first requests of a batch, as many tenths as given, reach the server.
         case cut(Int)
-        /// The request at the given tenths of a batch is rejected.
+        /// The request at a position in tenths of a batch is rejected.
         case refuseOne(Int)
-        /// The response to the request at the given tenths of a batch has no row.
+        /// The response to the request at a position in tenths of a batch has no row.
         case emptyOne(Int)
         case otherEpoch
         case page(GatewayPage)

@@ -133,7 +133,7 @@ public final class MemoryStore: LocalStore {
     }
 }
 
-/// The key of a row; texts are equal if their bytes are equal, as in `Value`.
+/// The key of a row; strings are equal if their bytes are equal, as in `Value`.
 private struct MemoryKey: Hashable, Sendable {
     private let value: Value
 

@@ -6,7 +6,7 @@ package enum ProjectFile {
     private static let root = URL(filePath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 
-    /// Returns the text of a file, given by its path from the root of the project.
+    /// Returns the contents of a file, given by its path from the root of the project.
     package static func text(_ path: String) throws -> String {
         try String(contentsOf: root.appending(path: path), encoding: .utf8)
     }

@@ -35,7 +35,7 @@ public struct SeededGenerator: RandomNumberGenerator, Sendable {
     package mutating func chance(_ one: Int, in many: Int) -> Bool { below(many) < one }
 }
 
-/// Reproducible ids and fractions, for the environment of a client.
+/// A source of reproducible ids and fractions for the environment of a client.
 package final class SeededNumbers: Sendable {
     private let generator: Mutex<SeededGenerator>
 
@@ -47,7 +47,7 @@ package final class SeededNumbers: Sendable {
         generator.withLock { Double.random(in: 0..<1, using: &$0) }
     }
 
-    /// Returns a text in the form of a UUID.
+    /// Returns a string in the form of a UUID.
     package func id() -> String {
         generator.withLock { generator in
             let digits = String(generator.next(), radix: 16) + String(generator.next(), radix: 16)

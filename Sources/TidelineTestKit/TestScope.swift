@@ -2,9 +2,9 @@
 
 import Foundation
 
-/// The tests that a run includes: some by default, all with `make test ALL=yes`.
+/// The tests that a run includes: a selection by default, all with `make test ALL=yes`.
 package enum TestScope {
-    /// Whether slow tests run, and tests with many seeds run them all.
+    /// Whether slow tests run, and tests with many seeds use all of them.
     package static let coversAll = ProcessInfo.processInfo.environment["TIDELINE_TESTS"] == "all"
 
     /// Returns the first `count` arguments of a test, or all of them if the run includes all tests.

@@ -2,9 +2,9 @@
 
 import Foundation
 
-/// Waits until a condition holds, and lets other tasks run meanwhile.
+/// Waits until a condition is true, while other tasks run.
 ///
-/// - Throws: ``WaitTooLong`` if it does not hold within the limit, so that a test fails instead of hanging.
+/// - Throws: ``WaitTooLong`` if the limit is exceeded, so that a test fails instead of hanging.
 package func until(
     within limit: Duration = .seconds(60),
     isolation: isolated (any Actor)? = #isolation,
@@ -25,7 +25,7 @@ package func until(
     }
 }
 
-/// Returns whether a condition comes to hold within a limit, for a test that tries again if it does not.
+/// Returns whether a condition becomes true within a limit, for a test that tries again if it does not.
 package func becomesTrue(
     within limit: Duration,
     isolation: isolated (any Actor)? = #isolation,
@@ -39,11 +39,11 @@ package func becomesTrue(
     }
 }
 
-/// Blocks the calling thread until a condition holds.
+/// Blocks the calling thread until a condition is true.
 ///
 /// Do not call it on a thread of the concurrency pool.
 ///
-/// - Throws: ``WaitTooLong`` if it does not hold within the limit.
+/// - Throws: ``WaitTooLong`` if the limit is exceeded.
 package func blockingUntil(
     within limit: Duration = .seconds(60),
     file: StaticString = #fileID,

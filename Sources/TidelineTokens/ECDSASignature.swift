@@ -5,7 +5,7 @@
 //     SEQUENCE { INTEGER r, INTEGER s }
 
 enum ECDSASignature {
-    /// Returns nil unless r and s have `half` bytes each.
+    /// Converts a signature to DER; nil unless r and s have `half` bytes each.
     static func der(raw: [UInt8], half: Int) -> [UInt8]? {
         guard raw.count == 2 * half else { return nil }
         let body = integer(raw[..<half]) + integer(raw[half...])
@@ -19,7 +19,7 @@ enum ECDSASignature {
         return [0x02, UInt8(digits.count)] + digits
     }
 
-    /// Returns nil if the bytes are not such a signature.
+    /// Converts a signature from DER; nil if the bytes are not a signature.
     static func raw(der: [UInt8], half: Int) -> [UInt8]? {
         guard der.count >= 2, der[0] == 0x30, Int(der[1]) == der.count - 2 else { return nil }
         var rest = der[2...]

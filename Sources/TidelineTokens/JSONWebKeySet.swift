@@ -66,7 +66,7 @@ private struct JSONWebKey {
         }
     }
 
-    /// Returns nil if the key is for another purpose.
+    /// Returns the key; nil if it is for another purpose.
     func key(
         named name: String,
         for allowed: Set<TokenAlgorithm>,
@@ -121,7 +121,7 @@ private struct JSONWebKey {
         }
     }
 
-    /// The kind of the key, or nil if it is unknown.
+    /// The kind of the key; nil if it is unknown.
     private var kind: Kind? {
         switch texts["kty"] {
         case "oct": .secret

@@ -5,9 +5,9 @@
 
 import CCrypto
 
-/// One key of OpenSSL, freed with its owner.
+/// A key of OpenSSL, which is freed with its owner.
 ///
-/// Only ``PublicKey`` and ``TokenSigner`` use the pointer, and neither keeps it.
+/// Only ``PublicKey`` and ``TokenSigner`` use the pointer, and neither stores it.
 final class KeyHandle {
     let pointer: OpaquePointer
 
@@ -40,7 +40,7 @@ final class KeyHandle {
     }
 }
 
-/// A curve of ECDSA keys, by its name in a JWK.
+/// A curve of ECDSA keys, with its name in a JWK.
 enum Curve: String, Sendable, CaseIterable {
     case p256 = "P-256"
     case p384 = "P-384"
@@ -120,14 +120,14 @@ extension KeyHandle {
 // MARK: - From parameters
 
 extension KeyHandle {
-    /// A new key with only the public parameters of this one, held by OpenSSL's provider.
+    /// Returns a new key with only the public parameters of this one, which belongs to OpenSSL's provider.
     func publicCopy() -> KeyHandle? {
         defer { ERR_clear_error() }
         let kind = isRSA ? "RSA" : isEd25519 ? "ED25519" : "EC"
         return KeyHandle(owning: tideline_public_copy(pointer, kind))
     }
 
-    /// An RSA key from modulus and exponent, most significant byte first.
+    /// Returns an RSA key from modulus and exponent, most significant byte first.
     static func rsa(modulus: [UInt8], exponent: [UInt8]) -> KeyHandle? {
         defer { ERR_clear_error() }
         let key = tideline_rsa_key(
@@ -139,14 +139,14 @@ extension KeyHandle {
         return KeyHandle(owning: key)
     }
 
-    /// A key on a curve from the coordinates of its point.
+    /// Returns a key on a curve from the coordinates of its point.
     static func point(of curve: Curve, x: [UInt8], y: [UInt8]) -> KeyHandle? {
         defer { ERR_clear_error() }
         let point = [0x04] + x + y
         return KeyHandle(owning: tideline_ec_key(curve.group, point, point.count))
     }
 
-    /// An Ed25519 key from its 32 bytes.
+    /// Returns an Ed25519 key from its 32 bytes.
     static func ed25519(_ bytes: [UInt8]) -> KeyHandle? {
         defer { ERR_clear_error() }
         return KeyHandle(owning: tideline_ed25519_key(bytes, bytes.count))

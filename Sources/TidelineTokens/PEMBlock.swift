@@ -1,7 +1,7 @@
 // PEMBlock: the blocks of a PEM text (RFC 7468); text between them is comment.
 
 struct PEMBlock {
-    /// `PUBLIC KEY`, `CERTIFICATE`, ….
+    /// The label, such as `PUBLIC KEY` or `CERTIFICATE`.
     let label: String
     /// The block with its first and last line, for OpenSSL.
     let text: [UInt8]

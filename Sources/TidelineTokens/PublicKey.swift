@@ -2,15 +2,14 @@
 
 import CCrypto
 
-/// A public key, checked when it is created.
+/// A public key, which is checked when it is created.
 ///
-/// `@unchecked Sendable`: the EVP_PKEY is created here and never leaves, nothing changes it after
-/// `init`, and each check has an EVP_MD_CTX of its own. OpenSSL allows that: openssl-threads(7)
-/// says "Objects are thread-safe as long as the API's being invoked don't modify the object", and
-/// the maintainers name this very use in github.com/openssl/openssl/issues/16496. The internal
-/// cache of an EVP_PKEY (the form that another provider needs) is not touched either, because the
-/// key is always created by EVP_PKEY_fromdata in the provider that uses it; certificates give keys
-/// of the older kind, which are therefore copied (issue 28936 describes a race in theirs).
+/// `@unchecked Sendable`: the EVP_PKEY is private to this type, is not changed after `init`, and each check has
+/// its own EVP_MD_CTX. OpenSSL allows that: openssl-threads(7) says "Objects are thread-safe as long as the
+/// API's being invoked don't modify the object", and the maintainers confirm this use in
+/// github.com/openssl/openssl/issues/16496. The internal cache of an EVP_PKEY is not used, because
+/// EVP_PKEY_fromdata always creates the key in the provider that uses it. Keys of certificates have a different
+/// origin and are copied for that reason (issue 28936 describes a race).
 final class PublicKey: @unchecked Sendable {
     enum Kind: Sendable {
         case rsa
@@ -29,7 +28,7 @@ final class PublicKey: @unchecked Sendable {
     let kind: Kind
     private let handle: KeyHandle
 
-    /// `name` begins the message of an error: the name by which the reader knows the key.
+    /// `name` is the beginning of error messages: the name by which the reader knows the key.
     init(
         _ source: KeyHandle?,
         _ name: String,
@@ -68,7 +67,7 @@ final class PublicKey: @unchecked Sendable {
         return EVP_PKEY_public_check(context) == 1
     }
 
-    /// Whether `signature`, in the form of RFC 7518, was made by this key for `message`.
+    /// Returns whether `signature`, in the form of RFC 7518, was made with this key for `message`.
     func isSignature(
         _ signature: [UInt8],
         of message: ArraySlice<UInt8>,
@@ -103,7 +102,7 @@ final class PublicKey: @unchecked Sendable {
     }
 }
 
-/// The common start of verifying and signing: the hash, and for RSA the padding.
+/// The common beginning of verifying and signing: the hash and, for RSA, the padding.
 enum SignatureStart {
     typealias Start = (
         OpaquePointer?, UnsafeMutablePointer<OpaquePointer?>?, OpaquePointer?, OpaquePointer?,
@@ -128,7 +127,7 @@ enum SignatureStart {
             && EVP_PKEY_CTX_set_rsa_pss_saltlen(keyContext, tideline_pss_salt_as_digest) == 1
     }
 
-    /// Returns the hash; nil for EdDSA, which hashes by itself.
+    /// Returns the hash; nil for EdDSA, which includes hashing.
     private static func digest(_ algorithm: TokenAlgorithm) -> OpaquePointer? {
         switch algorithm {
         case .hs256, .rs256, .ps256, .es256: EVP_sha256()

@@ -9,12 +9,12 @@ struct SignedToken {
     let algorithm: TokenAlgorithm
     let keyID: String?
     let signature: [UInt8]
-    /// The payload, not parsed as JSON before the signature is checked.
+    /// The payload, which is parsed as JSON only after the signature was checked.
     let payload: [UInt8]
     private let bytes: [UInt8]
     private let signedCount: Int
 
-    /// The signed bytes: header, '.', payload, as they arrived.
+    /// The signed bytes as they arrived: header, '.', payload.
     var signed: ArraySlice<UInt8> { bytes[..<signedCount] }
 
     init(

@@ -25,7 +25,7 @@ enum StrictJSON {
         }
     }
 
-    /// Does the same for an object within a document, whose first token was read.
+    /// Does the same for an object within a document, after its first token was read.
     static func members(
         _ reader: inout JSONReader,
         _ token: JSONReader.Token,
@@ -43,7 +43,7 @@ enum StrictJSON {
 }
 
 extension JSONReader {
-    /// Returns the text of a value that must be a string.
+    /// Returns a value that must be a string.
     func string(_ token: Token, _ name: StaticString) throws -> String {
         guard case .string(let span) = token else {
             throw failure("a string is expected for '\(name)'")
@@ -51,7 +51,7 @@ extension JSONReader {
         return text(span)
     }
 
-    /// Returns the texts of a value that must be an array of strings.
+    /// Returns a value that must be an array of strings.
     mutating func strings(_ token: Token, _ name: StaticString) throws -> [String] {
         guard case .array = token else {
             throw failure("an array of strings is expected for '\(name)'")
@@ -64,7 +64,7 @@ extension JSONReader {
 }
 
 extension String {
-    /// Whether both are the same bytes; `==` would take canonically equivalent texts for equal.
+    /// Returns whether both have the same bytes; `==` also treats canonically equivalent strings as equal.
     func isSameText(as other: String) -> Bool {
         utf8.elementsEqual(other.utf8)
     }

@@ -23,7 +23,7 @@ package enum TokenAlgorithm: String, Hashable, Sendable, CaseIterable {
     /// EdDSA on Ed25519.
     case edDSA = "EdDSA"
 
-    /// The algorithms that are allowed unless others are named.
+    /// The algorithms that are allowed by default.
     package static let usual: Set<TokenAlgorithm> = [.hs256, .rs256, .es256]
 
     /// The algorithms of RSA keys.

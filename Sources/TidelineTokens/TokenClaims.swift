@@ -8,7 +8,7 @@ package struct TokenClaims: Hashable, Sendable {
     package var subject: String
     /// `iss`: the issuer of the token.
     package var issuer: String?
-    /// `aud`: the recipients of the token; a single one is a string on the wire.
+    /// `aud`: the recipients of the token, which may be a single string in JSON.
     package var audience: [String]
     /// `exp`: the time from which the token is rejected.
     package var expiresAt: Timestamp?
@@ -37,8 +37,7 @@ package struct TokenClaims: Hashable, Sendable {
         self.other = other
     }
 
-    /// Returns the text of the claim that names the user; nil if it is missing, empty or not a
-    /// text.
+    /// Returns the claim that contains the user; nil if it is missing, empty or not a string.
     func user(_ claim: String) -> String? {
         if claim == "sub" { return subject.isEmpty ? nil : subject }
         guard case .string(let text)? = other[claim], !text.isEmpty else { return nil }
@@ -118,9 +117,9 @@ extension TokenClaims {
         return Timestamp(microseconds: Int64((seconds * 1_000_000).rounded()))
     }
 
-    /// The end of the year 9999.
+    /// The end of the year 9999, in seconds since 1970.
     ///
-    /// Larger numbers are milliseconds, mistaken for seconds.
+    /// Larger numbers are probably milliseconds.
     private static let secondsMax: Double = 253_402_300_799
 
     private static func value(

@@ -8,17 +8,17 @@ import TidelineCore
 /// An error that explains why a token is rejected, or a key or a setting cannot be used.
 package struct TokenError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Code: String, Hashable, Sendable, CaseIterable {
-        /// The token does not have three parts of base64url with the expected JSON.
+        /// The token does not consist of three parts in base64url with the expected JSON.
         case malformed
         /// The token is longer than ``TokenLimits/tokenBytesMax``.
         case tooLarge
         /// The token's `alg` is `none`, in any letter case.
         case unsigned
-        /// The token's `alg` is not an allowed one.
+        /// The token's `alg` is not allowed.
         case algorithmNotAllowed
-        /// The token's header has `crit`; the server supports no extension that it could name.
+        /// The token's header has `crit`, but the server supports no extensions.
         case unknownExtension
-        /// No key has the token's `kid`, or none fits its algorithm.
+        /// No key has the token's `kid`, or the key does not fit the algorithm.
         case unknownKey
         /// No matching key made this signature.
         case wrongSignature
@@ -28,11 +28,11 @@ package struct TokenError: Error, Hashable, Sendable, CustomStringConvertible {
         case wrongIssuer
         case wrongAudience
         case missingSubject
-        /// A registered claim is not of its type.
+        /// A registered claim has the wrong type.
         case wrongClaim
-        /// A key cannot be read, or is too weak. The caller of the server did not cause it.
+        /// A key cannot be read or is too weak, which is not the fault of the caller.
         case unusableKey
-        /// A setting is out of its range. The caller of the server did not cause it.
+        /// A setting is out of range, which is not the fault of the caller.
         case wrongSetting
     }
 

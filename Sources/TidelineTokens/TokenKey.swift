@@ -13,7 +13,7 @@ struct TokenKey: Sendable {
 
     /// The `kid` of a JWK.
     ///
-    /// A key without one is tried for every token whose `kid` no key has.
+    /// A key without one is tried for every token whose `kid` is unknown.
     var id: String?
     var material: Material
     /// The only algorithm of the key, if its owner specifies one (`alg` of a JWK).
@@ -63,7 +63,7 @@ struct HMACSecret: Sendable {
         self.bytes = bytes
     }
 
-    /// Returns nil only if OpenSSL has no memory.
+    /// Returns the code of a message; nil only if OpenSSL has no memory.
     func code(of message: ArraySlice<UInt8>) -> [UInt8]? {
         var code = [UInt8](repeating: 0, count: 32)
         var count: UInt32 = 0
@@ -81,7 +81,7 @@ struct HMACSecret: Sendable {
         return result != nil && Int(count) == code.count ? code : nil
     }
 
-    /// Compares in constant time, wherever the first difference is.
+    /// Compares in constant time.
     func isSignature(_ signature: [UInt8], of message: ArraySlice<UInt8>) -> Bool {
         guard let code = code(of: message), signature.count == code.count else { return false }
         return CRYPTO_memcmp(code, signature, code.count) == 0

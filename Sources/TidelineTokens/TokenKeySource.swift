@@ -4,19 +4,20 @@ import TidelineCore
 
 /// The source of a ``TokenVerifier``'s keys: the contents of a file, not its name.
 ///
-/// Never printed: its description shows only the kind.
+/// The description contains only the kind.
 package enum TokenKeySource: Sendable {
-    /// A secret shared with the issuer of the tokens; for HS256. See ``secretBytes(file:)``.
+    /// A secret that is shared with the issuer of the tokens, for HS256. See ``secretBytes(file:)``.
     case secret([UInt8])
-    /// One or more public keys or certificates, of RSA or a curve. Only the key of a certificate is
-    /// used: its dates and its issuer are not checked.
+    /// One or more public keys or certificates with RSA keys or keys on a curve.
+    ///
+    /// Only the key of a certificate is used; its dates and its issuer are not checked.
     case pem([UInt8])
-    /// A JWK Set (RFC 7517). Keys for another use or algorithm are left out.
+    /// A JWK Set (RFC 7517). Keys for another use or algorithm are ignored.
     case jwks([UInt8])
 
     /// Returns the secret in a file.
     ///
-    /// The line end at the end of a text file is not part of it; other bytes are used unchanged.
+    /// A line ending at the end of the file is not part of it; other bytes are used unchanged.
     package static func secretBytes(file contents: [UInt8]) -> [UInt8] {
         let isText = contents.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 0x0A || $0 == 0x0D }
         guard isText, contents.last == 0x0A else { return contents }
@@ -36,7 +37,7 @@ extension TokenKeySource: CustomStringConvertible {
 }
 
 extension TokenKeySource {
-    /// Reads the keys, leaving out those of a JWK Set that fit none of the allowed algorithms.
+    /// Reads the keys; ignores keys of a JWK Set that fit none of the allowed algorithms.
     func keys(
         for allowed: Set<TokenAlgorithm>,
         _ limits: TokenLimits

@@ -3,7 +3,7 @@
 import CCrypto
 import TidelineCore
 
-/// Creates signed JSON Web Tokens.
+/// A signer of JSON Web Tokens.
 ///
 /// ```swift
 /// let signer = try TokenSigner(secret: TokenKeySource.secretBytes(file: contents))
@@ -22,12 +22,12 @@ package struct TokenSigner {
     private let keyID: String?
     private let limits: TokenLimits
 
-    /// Signs with HS256.
+    /// Creates a signer with HS256.
     ///
     /// - Parameters:
-    ///   - secret: The secret that the verifier has, too; for one in a file see
+    ///   - secret: The secret, which the verifier also has; for a file, see
     ///     ``TokenKeySource/secretBytes(file:)``.
-    ///   - keyID: `kid` of the tokens.
+    ///   - keyID: The `kid` of the tokens.
     ///   - limits: Limits on tokens and keys.
     /// - Throws: ``TokenError`` with `unusableKey`.
     package init(
@@ -41,12 +41,12 @@ package struct TokenSigner {
         self.limits = limits
     }
 
-    /// Signs with a private key.
+    /// Creates a signer with a private key.
     ///
     /// - Parameters:
     ///   - pem: A private key without a password.
-    ///   - wanted: An algorithm of the key; nil for RS256 or ES256, whichever the key fits.
-    ///   - keyID: `kid` of the tokens.
+    ///   - wanted: An algorithm of the key; nil for RS256 or ES256, depending on the key.
+    ///   - keyID: The `kid` of the tokens.
     ///   - limits: Limits on tokens and keys.
     /// - Throws: ``TokenError`` with `unusableKey`.
     package init(
@@ -81,12 +81,12 @@ package struct TokenSigner {
         self.limits = limits
     }
 
-    /// Creates one token.
+    /// Creates a token.
     ///
     /// - Parameter claims: The claims of the token; times are truncated to seconds.
     /// - Returns: The compact form.
-    /// - Throws: ``TokenError``: without a subject, with a registered claim among the others, or if
-    ///   it is too long.
+    /// - Throws: ``TokenError`` without a subject, with a registered claim among the other ones, or if the
+    ///   token is too long.
     package func sign(_ claims: TokenClaims) throws(TokenError) -> String {
         var header = JSONWriter()
         header.row(headerMembers)

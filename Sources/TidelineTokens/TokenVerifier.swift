@@ -5,9 +5,9 @@
 
 package import TidelineCore
 
-/// Checks JSON Web Tokens (RFC 7519).
+/// A verifier of JSON Web Tokens (RFC 7519).
 ///
-/// Created once, then used from any number of threads.
+/// It is created once, and may be used on any number of threads.
 ///
 /// ```swift
 /// let verifier = try TokenVerifier(
@@ -29,15 +29,15 @@ package struct TokenVerifier: Sendable {
     private let leeway: Duration
     private let limits: TokenLimits
 
-    /// Reads and checks the keys.
+    /// Creates a verifier; reads and checks the keys.
     ///
     /// - Parameters:
-    ///   - sources: The sources of the keys. Keys that no allowed algorithm fits are left out.
+    ///   - sources: The sources of the keys. Keys that fit no allowed algorithm are ignored.
     ///   - algorithms: The allowed algorithms; nil for those of HS256, RS256 and ES256 that the keys fit.
     ///   - issuer: The value that `iss` must have; nil for any or none.
     ///   - audience: The value that `aud` must be or contain; nil for any or none.
     ///   - userClaim: The claim that names the user.
-    ///   - leeway: How far the clocks of server and issuer may differ.
+    ///   - leeway: The maximum difference of the clocks of server and issuer.
     ///   - limits: Limits on tokens and keys.
     /// - Throws: ``TokenError`` with `unusableKey` or `wrongSetting`.
     package init(
@@ -77,16 +77,16 @@ package struct TokenVerifier: Sendable {
         self.limits = limits
     }
 
-    /// Checks everything about a token.
+    /// Checks all parts of a token.
     ///
-    /// A token is rejected from `exp` plus leeway on, and before `nbf` or `iat` minus leeway; `sub`
-    /// must not be empty. `exp` may be absent: the lifetime of its tokens is the issuer's choice.
+    /// A token is rejected at or after `exp` plus leeway, and before `nbf` or `iat` minus leeway; `sub` must
+    /// not be empty. `exp` may be absent, because the lifetime of tokens is the issuer's choice.
     ///
     /// - Parameters:
     ///   - token: The compact form, without `Bearer`.
     ///   - now: The time of the server.
     /// - Returns: The claims of the token.
-    /// - Throws: ``TokenError``. Its message may be shown to the caller, because it contains no part of the token.
+    /// - Throws: ``TokenError``. Its message contains no part of the token, and may be shown to the caller.
     package func verify(_ token: String, now: Timestamp) throws(TokenError) -> TokenClaims {
         let token = try SignedToken(token, allowed: algorithms, limits: limits)
         let fitting = keys(for: token)
@@ -102,7 +102,7 @@ package struct TokenVerifier: Sendable {
         return claims
     }
 
-    /// Returns the keys with the token's `kid`, or if none has it, those without any.
+    /// Returns the keys with the token's `kid`, or if there are none, the keys without a `kid`.
     ///
     /// Of these, only keys that fit the token's algorithm are returned; the result is empty for a known `kid` with
     /// another algorithm.
@@ -133,6 +133,6 @@ package struct TokenVerifier: Sendable {
         guard claims.user(userClaim) != nil else { throw .missingUser(userClaim) }
     }
 
-    /// Returns the user that verified claims name.
+    /// Returns the user from verified claims.
     package func user(of claims: TokenClaims) -> String { claims.user(userClaim) ?? "" }
 }

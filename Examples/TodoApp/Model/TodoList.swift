@@ -10,7 +10,7 @@ public import Tideline
 public final class TodoList {
     /// The items of the list, as stored on the device.
     public let items: LiveQuery<TodoItem>
-    /// The state of sync, and the changes that need a decision.
+    /// The state of sync, and the changes that the user has to resolve.
     public let sync: LiveStatus
     /// The last error as a message for the user, or nil if there was none.
     public var problem: String?

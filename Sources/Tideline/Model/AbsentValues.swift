@@ -1,12 +1,12 @@
 // AbsentValues: rewrites filters and orders of records for columns that have no value.
 //
-// If a column has no value, a property that cannot be nil is read as its default. So a condition matches such a row
+// If a column has no value, a non-optional property has its default. A condition therefore matches such a row
 // if it matches the default, and the row is ordered by the default. This applies only on the device: a server
 // receives the query as it was written.
 
 import TidelineCore
 
-/// The defaults of the columns whose properties may not be nil, by their names.
+/// The default values of the columns whose properties are not optional, by column name.
 struct AbsentValues: Sendable {
     private let defaults: [String: Value]
     private let table: TableSchema
@@ -40,14 +40,15 @@ struct AbsentValues: Sendable {
         defaults[name] ?? table.column(matching: name).flatMap { defaults[$0.name] }
     }
 
-    /// Returns the query as records of the model read it, except its order.
+    /// Returns the query with the condition that finds the same rows as a comparison of decoded records; the
+    /// order is unchanged.
     func meant(_ query: TableQuery) -> TableQuery {
         var result = query
         result.filter = meant(query.filter)
         return result
     }
 
-    /// Returns the condition as records of the model read it.
+    /// Returns the condition that finds the same rows as a comparison of decoded records.
     func meant(_ filter: Filter?) -> Filter? {
         filter.map { defaults.isEmpty ? $0 : Filter(meant($0.expression)) }
     }
@@ -65,10 +66,10 @@ struct AbsentValues: Sendable {
         }
     }
 
-    /// Returns a condition over columns as records read it.
+    /// Returns a condition over columns in which missing values are replaced by the defaults of the properties.
     ///
-    /// A condition over one column includes or excludes the rows without a value there, so that an index can
-    /// still be used. A condition over several columns, which no index serves, contains their defaults.
+    /// For a single column, a null check is added, so that an index can still be used. For several columns,
+    /// where no index helps, the defaults are substituted.
     private func atom(_ expression: QueryExpression) -> QueryExpression {
         let names = Self.columns(of: expression)
         let asksForNull = expression.contains { $0 == .value(.null) }
@@ -89,7 +90,8 @@ struct AbsentValues: Sendable {
             : .and(expression, .compare(.ne, column, .null))
     }
 
-    /// Returns the columns in an order whose rows without a value sort differently from their records.
+    /// Returns the columns of an order whose missing values sort differently from the defaults of the
+    /// properties.
     func columns(in order: [SortKey]) -> [String] {
         var columns: [String] = []
         for key in order {
@@ -99,7 +101,7 @@ struct AbsentValues: Sendable {
         return columns
     }
 
-    /// Returns the query with the order of its records, if rows have no value in some columns.
+    /// Returns the query ordered as its decoded records are, if rows have no value in some columns.
     func ordered(_ query: TableQuery, without columns: [String]) -> TableQuery {
         var result = query
         for index in query.order.indices {
@@ -110,8 +112,7 @@ struct AbsentValues: Sendable {
         return result
     }
 
-    /// Returns whether a row that matches a query has no value in a column; nil if the query's result does not show
-    /// it.
+    /// Returns whether a row of a query's result has no value in a column; nil if the result does not show it.
     func isMissing(_ name: String, in rows: [Row], of query: TableQuery) -> Bool? {
         guard query.select == nil, query.offset == 0,
             let column = table.column(matching: name)

@@ -3,7 +3,7 @@
 import TidelineCore
 
 extension ItemID {
-    /// Throws `.invalidID` if `id` cannot be the key of a row.
+    /// Throws `.invalidID` if `id` is not a valid key of a row.
     package static func check(_ id: String) throws {
         if let fault = fault(in: id) { throw SyncError.invalidID(fault) }
     }
@@ -13,7 +13,7 @@ package enum QueryID {
     /// The length limit of a query id, which is part of a key of the local store.
     package static let charactersMax = 50
 
-    /// Throws `.invalidQueryID` if `id` cannot name a pull query.
+    /// Throws `.invalidQueryID` if `id` is not a valid name of a pull query.
     package static func check(_ id: String) throws {
         if id.isEmpty { throw SyncError.invalidQueryID("it is empty") }
         guard id.utf8.allSatisfy(isAllowed) else {

@@ -17,7 +17,7 @@ public struct LocalDate: Hashable, Sendable, Comparable {
     /// The day of the month.
     public let day: Int
 
-    /// Makes a day; nil if the calendar does not have it.
+    /// Creates a day from its components; nil if the calendar does not have that day.
     public init?(year: Int, month: Int, day: Int) {
         guard (1...9999).contains(year), (1...12).contains(month), (1...31).contains(day),
             Timestamp.isDay(Int64(year), Int64(month), Int64(day))
@@ -38,7 +38,7 @@ public struct LocalDate: Hashable, Sendable, Comparable {
         self.init(year: year, month: month, day: day)
     }
 
-    /// Makes the day on which an instant falls in a time zone.
+    /// Creates the day that contains an instant, in a time zone.
     ///
     /// Instants outside the years 1 to 9999 become the nearest day of that range, and a `Date` whose
     /// time is not a number becomes the first one.

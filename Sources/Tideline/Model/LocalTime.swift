@@ -10,13 +10,13 @@ public struct LocalTime: Hashable, Sendable, Comparable {
     /// Milliseconds since midnight, 0 to 86,399,999.
     public let millisecondsOfDay: Int
 
-    /// Makes a time from the milliseconds since midnight; nil if a day does not have that many.
+    /// Creates a time from the milliseconds since midnight; nil if it is not within a day.
     public init?(millisecondsOfDay: Int) {
         guard (0..<86_400_000).contains(millisecondsOfDay) else { return nil }
         self.millisecondsOfDay = millisecondsOfDay
     }
 
-    /// Makes a time of day; nil if a component is out of range.
+    /// Creates a time of day; nil if a component is out of range.
     public init?(hour: Int, minute: Int, second: Int = 0, millisecond: Int = 0) {
         guard (0..<24).contains(hour), (0..<60).contains(minute), (0..<60).contains(second),
             (0..<1000).contains(millisecond)

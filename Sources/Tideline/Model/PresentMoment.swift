@@ -1,12 +1,12 @@
 // PresentMoment: recognizes model defaults that are the current time, such as `Date()`.
 //
-// Dates are stored in milliseconds, so two records of defaults that are created right after each other may have the
-// same date, although each run of the app has another one.
+// Dates are stored in milliseconds, so two records of defaults that are created right after each other may have
+// the same date, although the date differs in each run of the app.
 
 import Foundation
 import TidelineCore
 
-/// The period in which a model created its record of defaults.
+/// The period during which a model created its record of defaults.
 struct PresentMoment {
     private let start = Date()
     private var end = Date()
@@ -14,13 +14,13 @@ struct PresentMoment {
     /// Ends the period, after the record was created.
     mutating func close() { end = Date() }
 
-    /// Returns whether a value is a date within this period.
+    /// Returns whether a value is a date within the period.
     func contains(_ value: Value) -> Bool {
         guard case .date(let date) = value else { return false }
         return date >= start.addingTimeInterval(-0.001) && date <= end.addingTimeInterval(0.001)
     }
 
-    /// Returns whether a value of this kind may change from one millisecond to the next.
+    /// Returns whether a value of this kind may be set from the current time.
     static func maySet(_ value: Value) -> Bool {
         switch value {
         case .date, .json: true
@@ -28,7 +28,7 @@ struct PresentMoment {
         }
     }
 
-    /// Waits until every clock shows another millisecond.
+    /// Waits until the clock shows another millisecond.
     static func pass() {
         let end = ContinuousClock.now + .milliseconds(2)
         while ContinuousClock.now < end {}

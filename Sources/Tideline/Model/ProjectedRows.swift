@@ -7,14 +7,14 @@
 import Synchronization
 import TidelineCore
 
-/// The known facts about a record that may come from a selection.
+/// The known facts about a record that may have been read with selected columns.
 struct Projection: Sendable {
     fileprivate let table: String
-    /// The columns that were not read.
+    /// The columns that the selection did not include.
     fileprivate let unread: Set<String>
     /// The record type's values for columns without a value; empty if the table has no record type.
     fileprivate let placeholders: Row
-    /// Whether the record is a plain row, in which the app may have set single columns.
+    /// Whether the record is a plain row, in which the app may have set some of the columns.
     fileprivate let isPlain: Bool
 
     /// Throws if an update would overwrite a column that was not read.
@@ -40,8 +40,9 @@ struct Projection: Sendable {
         guard lost.isEmpty else { throw error(edited, lost) }
     }
 
-    /// Throws if a record without version and time may come from a selection: the state of its values is not known, so
-    /// its update could overwrite a later change.
+    /// Throws if a record without version and time may have been read with selected columns.
+    ///
+    /// The state that its values come from is not known, so an update could overwrite a later change.
     func checkState(of edited: Row) throws {
         if !isPlain { throw error(edited, unread) }
     }
@@ -67,14 +68,15 @@ struct Projection: Sendable {
     }
 }
 
-/// The rows of a client that the app read with selected columns.
+/// The rows that the app read with selected columns.
 final class ProjectedRows: Sendable {
     private struct Table {
         var unread: [ItemKey: Set<String>] = [:]
-        /// The unread columns of rows that are no longer remembered one by one; any row may be one of them.
+        /// The columns that were not read of rows that are no longer tracked one by one; any row may be one of
+        /// these.
         var unreadOfAny: Set<String> = []
         var identity = RecordIdentity.nothing
-        /// Whether a selection had the column that identifies a record's state.
+        /// Whether a selection included the column that identifies a record's state.
         var tellsState = false
         /// The values of the last record type for columns without a value.
         var placeholders: Row?
@@ -83,10 +85,10 @@ final class ProjectedRows: Sendable {
     private let tables = Mutex<[String: Table]>([:])
     private let rowsMax: Int
 
-    /// `rowsMax` is the number of rows of a table that are remembered one by one.
+    /// `rowsMax` is the number of rows of a table that are tracked one by one.
     init(rowsMax: Int) { self.rowsMax = rowsMax }
 
-    /// Remembers rows that a query returned; does nothing if the query selects no columns.
+    /// Records the rows that a query returned; does nothing if the query selects no columns.
     func handOut<Record>(_ rows: [Row], selecting names: [String]?, _ coder: RecordCoder<Record>) {
         guard let names, !rows.isEmpty else { return }
         let selected = Set(names.map { $0.lowercased() })
@@ -117,7 +119,7 @@ final class ProjectedRows: Sendable {
         }
     }
 
-    /// Returns the known facts about a record's row; nil if the record cannot come from a selection.
+    /// Returns what is known about a record's row; nil if the record cannot come from a selection.
     func projection<Record>(
         of row: Row,
         _ coder: RecordCoder<Record>,
@@ -141,7 +143,7 @@ final class ProjectedRows: Sendable {
         )
     }
 
-    /// Returns the known facts about a row that an app passes to an error's action; nil if it cannot come from a
+    /// Returns what is known about a row that an app passes to an error's action; nil if it cannot come from a
     /// selection.
     func projection(of row: Row, table name: String, _ catalog: TableCatalog) -> Projection? {
         guard let unread = unread(of: row, table: name, identity: nil) else { return nil }

@@ -34,7 +34,7 @@ public struct DecodingFailure: Error, Sendable, Hashable, CustomStringConvertibl
 }
 
 package struct RecordCoder<Record: Sendable>: Sendable {
-    /// The table's name and columns: the declared ones if given, otherwise those of the model.
+    /// The table's name and columns: those that the app declared, otherwise those of the model.
     package let table: TableSchema
     /// The model's columns; nil for plain rows.
     package let schema: RecordSchema?
@@ -42,11 +42,11 @@ package struct RecordCoder<Record: Sendable>: Sendable {
     package let decode: @Sendable (Row) throws -> Record
     package let id: @Sendable (Record) -> String
 
-    /// The columns that rows without a model are checked against; nil if a model creates the rows.
+    /// The declared columns that rows without a model are checked against; nil if the table has a model.
     var declared: TableSchema? { schema == nil ? table : nil }
 
-    /// The values that filters and orders use for columns without a value; nil for plain rows, whose null values stay
-    /// null.
+    /// The values that filters and orders use for columns without a value; nil for plain rows, which keep their
+    /// null values.
     ///
     /// null is null.
     let absent: AbsentValues?
@@ -61,10 +61,11 @@ package struct RecordCoder<Record: Sendable>: Sendable {
         try decodePage(rows, onDecodingFailure)
     }
 
-    /// Returns a query of the store as this coder's records read it, except its order; see `rows`.
+    /// Returns a query with the condition that finds the same rows as a comparison of decoded records; see
+    /// `rows`.
     func meant(_ query: TableQuery) -> TableQuery { absent?.meant(query) ?? query }
 
-    /// Returns a condition on the store as this coder's records read it.
+    /// Returns the condition that finds the same rows as a comparison of decoded records.
     func meant(_ filter: Filter?) -> Filter? { absent.map { $0.meant(filter) } ?? filter }
 
     /// The property that identifies the state in which a record was read.
@@ -73,7 +74,8 @@ package struct RecordCoder<Record: Sendable>: Sendable {
         return declares(SystemColumn.updatedAt) ? .updatedAt : .nothing
     }
 
-    /// - Throws: ``SyncError`` with code `versionRequired` if the record type has no property that identifies the state.
+    /// - Throws: ``SyncError`` with code `versionRequired` if the record type has no property that identifies
+    ///   the state.
     func checkIdentity() throws {
         guard identity == .nothing else { return }
         throw SyncError.versionRequired(table: table.name, type: "\(Record.self)")
@@ -86,10 +88,10 @@ package struct RecordCoder<Record: Sendable>: Sendable {
 }
 
 extension RecordCoder {
-    /// Returns the rows of a query that `meant(_:)` returned, in the order of their records.
+    /// Returns the rows of a query that `meant(_:)` returned, ordered as their records are.
     ///
-    /// A column in which every row has a value stays the sort key, so that an index can be used. Usually the
-    /// rows of the result show whether one lacks a value; otherwise such rows are counted, which needs no order.
+    /// If every row has a value in a column, the column itself is the sort key, so that an index can be used.
+    /// If the result does not show whether a value is missing, the rows without one are counted.
     func rows(_ query: TableQuery, of store: any LocalStoreReader) throws -> [Row] {
         let rows = try store.rows(query, in: table.name)
         guard let absent else { return rows }
@@ -140,7 +142,7 @@ extension RecordCoder where Record: SyncRecord {
 }
 
 extension RecordCoder where Record == Row {
-    /// Makes the coder of plain rows, which stay as they are except that dates are rounded.
+    /// Creates the coder of plain rows, which are not changed except that dates are rounded.
     package static func untyped(table: TableSchema) -> RecordCoder {
         RecordCoder(
             table: table,
@@ -167,7 +169,7 @@ extension RecordSchema {
 extension Row {
     /// The row with its dates rounded, as in every store and on the wire.
     ///
-    /// Dates that no column can hold stay, and RowCheck rejects them.
+    /// Dates that are out of range are not changed; RowCheck rejects them.
     var inMilliseconds: Row {
         var result = self
         for (name, value) in self {
@@ -179,7 +181,7 @@ extension Row {
         return result
     }
 
-    /// Makes the row of a record, with every column of its model; nil becomes null.
+    /// Creates the row of a record, with every column of its model; nil becomes null.
     ///
     /// Dates are rounded to milliseconds; nested `Codable` values become JSON documents.
     ///

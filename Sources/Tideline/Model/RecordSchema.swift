@@ -17,13 +17,13 @@ package final class RecordSchema: Sendable {
     /// The names of ``columns``, shared by all rows made from records.
     package let layout: RowLayout
 
-    /// The values of properties whose columns have no value and declare no default, by column.
+    /// The values of properties whose columns have neither a value nor a declared default, by column.
     let zeros: [String: Value]
 
-    /// The columns whose properties cannot be nil.
+    /// The columns whose properties are not optional.
     let neverNil: Set<String>
 
-    /// The defaults of the model's own record, by column; see ``SyncRecord/defaults``.
+    /// The values in the model's record of defaults, by column; see ``SyncRecord/defaults``.
     let ownDefaults: [String: Value]
 
     private let columnsByProperty: [String: String]
@@ -36,7 +36,7 @@ package final class RecordSchema: Sendable {
 
     /// Returns the columns of a model type.
     ///
-    /// They are found by the first call and then cached.
+    /// The first call determines them; later calls return the cached result.
     ///
     /// - Throws: ``SyncError`` with code `invalidModel`, whose message says what to change in the model.
     package static func of(_ type: any SyncRecord.Type) throws -> RecordSchema {
@@ -55,7 +55,7 @@ package final class RecordSchema: Sendable {
 
     /// Returns the values of the model's record of defaults, for properties that cannot be nil.
     ///
-    /// A value that differs each time, such as a new id or `Date()`, does not count.
+    /// A value that differs each time, such as a new id or `Date()`, is not a default.
     private func defaults<Record: SyncRecord>(of type: Record.Type) -> [String: Value] {
         var moment = PresentMoment()
         guard let one = try? RowWriter.row(of: Record.defaults, self) else { return [:] }

@@ -4,7 +4,7 @@ import Foundation
 import TidelineCore
 
 enum RowCheck {
-    /// Rejects reserved names, values that no table can hold, and the flag of a deleted row.
+    /// Rejects reserved names, values that no table can hold, and a set `deleted` flag.
     ///
     /// `schema` has the column types, for rows that no model created. Columns that it does not name can hold any
     /// value.
@@ -28,9 +28,9 @@ enum RowCheck {
         try checkIsLive(row, table: table)
     }
 
-    /// Rejects values that do not fit and that differ from both the local row and the server's row.
+    /// Rejects invalid values that are in neither the local row nor the server's row.
     ///
-    /// A value that either side already has may be of any kind, because the app did not create it.
+    /// A value that either row already has is accepted, because the app did not create it.
     static func check(
         _ row: Row,
         changing known: [Row?],
@@ -47,7 +47,7 @@ enum RowCheck {
         try check(changes, table: table, id: id, schema: schema)
     }
 
-    /// Rejects the flag of a deleted row, which only the server sets.
+    /// Rejects a set `deleted` flag, because only the server may set it.
     static func checkIsLive(_ row: Row, table: String) throws {
         guard row[SystemColumn.deleted] == .bool(true) else { return }
         throw SyncError.recordDoesNotFit(
@@ -107,7 +107,9 @@ enum RowCheck {
         }
     }
 
-    /// Returns whether a document contains the escape `\u0000`; an escaped backslash does not begin one.
+    /// Returns whether a document contains the escape `\u0000`.
+    ///
+    /// An escaped backslash before `u` is not one.
     private static func hasNUL(_ json: String) -> Bool {
         var bytes = json.utf8[...]
         while let place = bytes.firstIndex(of: UInt8(ascii: "\\")) {

@@ -31,7 +31,7 @@ public struct SyncError: Error, Sendable {
     /// The row that the server sent with a conflict.
     public var serverItem: Row?
 
-    /// Makes an error.
+    /// Creates an error.
     public init(
         _ code: Code,
         _ message: String,
@@ -100,13 +100,13 @@ extension SyncError {
         public static let rowDoesNotFit = Self(.rowDoesNotFit)
         /// A record that was read with selected columns would overwrite columns that were not read.
         public static let partialRecord = Self(.partialRecord)
-        /// A property was added to a table that has rows, and its default is not known.
+        /// A property was added to a table that has rows, and the property has no known default.
         public static let defaultRequired = Self(.defaultRequired)
         /// The text cannot be the id of a row.
         public static let invalidID = Self(.invalidID)
         /// The text cannot name a pull query.
         public static let invalidQueryID = Self(.invalidQueryID)
-        /// The table was not among those that the store was opened with.
+        /// The store was opened without this table.
         public static let unknownTable = Self(.unknownTable)
         /// Operations are waiting to be pushed.
         public static let pendingOperations = Self(.pendingOperations)
@@ -118,9 +118,9 @@ extension SyncError {
         public static let offline = Self(.offline)
         /// The server does not accept the token, or requires one.
         public static let unauthorized = Self(.unauthorized)
-        /// The changes belong to another account than the one that is signed in.
+        /// The changes belong to an account other than the one that is signed in.
         public static let otherAccount = Self(.otherAccount)
-        /// The server does not permit this request to the account (403).
+        /// The server does not permit the account to make this request (403).
         public static let forbidden = Self(.forbidden)
         /// The client exceeded the server's rate limit (429); try again later.
         public static let tooManyRequests = Self(.tooManyRequests)
@@ -139,9 +139,9 @@ extension SyncError {
         public static let storeUnavailable = Self(.storeUnavailable)
         /// A newer version of the library wrote the file of the store.
         public static let newerStore = Self(.newerStore)
-        /// The key does not open the encrypted file of the store.
+        /// The key cannot decrypt the store's file.
         public static let wrongKey = Self(.wrongKey)
-        /// Plain http to another machine was not allowed.
+        /// The endpoint is plain http on another machine, and the client does not allow that.
         public static let insecureEndpoint = Self(.insecureEndpoint)
         /// The columns of a model cannot be found.
         public static let invalidModel = Self(.invalidModel)
@@ -152,10 +152,10 @@ extension SyncError {
 
         /// A table of a transaction was used after the transaction ended.
         public static let transactionEnded = Self(.transactionEnded)
-        /// A transaction creates more operations than one batch of a push can have.
+        /// A transaction creates more operations than fit into one batch of a push.
         public static let transactionTooLarge = Self(.transactionTooLarge)
 
-        /// Returns the code of a rejection with this status, from any kind of request.
+        /// Returns the code for a rejection with this status, whatever the request was.
         init(answer status: Int) {
             switch status {
             case 401: self = .unauthorized

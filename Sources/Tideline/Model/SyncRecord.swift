@@ -16,7 +16,7 @@ public import TidelineCore
 /// ```
 ///
 /// A column is named by its coding key. The properties `createdAt`, `updatedAt` (`Date?`), `version`
-/// (`String?`) and `deleted` (`Bool`) are the system properties and may be left out. Names that
+/// (`String?`) and `deleted` (`Bool`) are system properties; all of them are optional to declare. Names that
 /// begin with `__` are reserved.
 ///
 /// With `-default-isolation MainActor`, write `nonisolated` before a struct or an enum that a `Hashable` record
@@ -45,16 +45,18 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
     /// `defaultRequired`.
     static var defaults: Self { get throws }
 
-    /// Makes a record with the default of each property. Types without such an initializer need not add one.
+    /// Creates a record with the default of each property.
+    ///
+    /// Types without such an initializer need not add one.
     ///
     /// - Throws: The error that prevents the type from having such a record.
     init() throws
 
     /// The columns declared by hand. By default, there are none.
     ///
-    /// Declare a column if it cannot be found automatically; a declared column
-    /// replaces the one that was found. If `init(from:)` rejects empty texts or zeros, also declare
-    /// the columns that it decodes after that. See ``RecordColumn``.
+    /// Declare a column if it cannot be found automatically; the declaration replaces the column that was
+    /// found. If `init(from:)` rejects an empty string or a zero, also declare the columns that it decodes
+    /// after that one. See ``RecordColumn``.
     static var columns: [RecordColumn<Self>] { get }
 
     /// The indexes of the table on the device, each a list of properties. By default, there are none.
@@ -80,7 +82,7 @@ extension SyncRecord {
     /// - Throws: An error that the library handles.
     public init() throws { throw NoDefaults() }
 
-    /// No declared columns; all are found automatically.
+    /// No declared columns: all columns are found automatically.
     public static var columns: [RecordColumn<Self>] { [] }
 
     /// No indexes.

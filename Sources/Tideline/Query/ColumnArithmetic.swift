@@ -106,17 +106,17 @@ extension Column where Content: ArithmeticContent {
 }
 
 extension Column where Content: FractionalContent {
-    /// The greatest whole number that is not greater than the value.
+    /// The largest whole number that is not greater than the value.
     public func floor() -> Column { map { .call(.floor, $0) } }
 
-    /// The least whole number that is not less than the value.
+    /// The smallest whole number that is not less than the value.
     public func ceil() -> Column { map { .call(.ceiling, $0) } }
 
     /// The nearest whole number.
     ///
     /// As in Swift, halves are rounded away from zero unless another rule is given.
     ///
-    /// Servers of the current generation support only `.toNearestOrEven`, and those of 2.x only the default.
+    /// Current Azure servers support only `.toNearestOrEven`, and 2.x servers only the default rule.
     public func rounded(
         _ rule: FloatingPointRoundingRule = .toNearestOrAwayFromZero
     ) -> Column {
@@ -136,12 +136,12 @@ extension Column where Content: FractionalContent {
 }
 
 extension Column where Content: TextContent {
-    /// The column's text followed by another text.
+    /// The column's text followed by a string.
     public static func + (left: Column, right: String) -> Column {
         left.map { .call(.concat, $0, QueryExpression(.value(.string(right)))) }
     }
 
-    /// A text followed by the column's text.
+    /// A string followed by the column's text.
     public static func + (left: String, right: Column) -> Column {
         right.map { .call(.concat, QueryExpression(.value(.string(left))), $0) }
     }

@@ -25,7 +25,7 @@ extension Column where Content: TextContent {
         map { .call(function, $0, QueryExpression(.value(.string(text)))) }
     }
 
-    /// Whether the text contains another text, case-sensitively.
+    /// Whether the text contains a string, case-sensitively.
     public func contains(_ text: String) -> Condition { call(.contains, text) }
 
     /// Whether the text contains the text of another column.
@@ -33,8 +33,8 @@ extension Column where Content: TextContent {
         with(other) { .call(.contains, $0, $1) }
     }
 
-    /// Whether the text contains another one as users search: ignoring case and accents, by the rules of
-    /// the device's language, like Foundation's function of this name.
+    /// Whether the text contains a string, as users search: ignoring case and accents, by the rules of the
+    /// device's language, like Foundation's function of the same name.
     ///
     /// Only the device can evaluate it: a pull or a read from the server throws ``SyncError`` with code
     /// `unsupportedQuery`.
@@ -42,7 +42,7 @@ extension Column where Content: TextContent {
         call(.localizedContains, text)
     }
 
-    /// Whether the text begins with another text.
+    /// Whether the text begins with a string.
     public func hasPrefix(_ text: String) -> Condition { call(.startswith, text) }
 
     /// Whether the text begins with the text of another column.
@@ -50,7 +50,7 @@ extension Column where Content: TextContent {
         with(other) { .call(.startswith, $0, $1) }
     }
 
-    /// Whether the text ends with another text.
+    /// Whether the text ends with a string.
     public func hasSuffix(_ text: String) -> Condition { call(.endswith, text) }
 
     /// Whether the text ends with the text of another column.
@@ -75,7 +75,7 @@ extension Column where Content: TextContent {
     /// A null text is not empty.
     public var isEmpty: Condition { map { .compare(.eq, $0, QueryExpression(.value(""))) } }
 
-    /// The position of the first occurrence of a text, counted from 0; -1 if there is none.
+    /// The position of the first occurrence of a string, counted from 0; -1 if there is none.
     public func position(of text: String) -> Column<Int> { call(.indexof, text) }
 
     /// The rest of the text from a position, counted from 0, or at most `length` Unicode scalars of it.
@@ -88,7 +88,7 @@ extension Column where Content: TextContent {
         }
     }
 
-    /// The text with every occurrence of one text replaced by another.
+    /// The text with every occurrence of one string replaced by another.
     public func replacing(_ text: String, with replacement: String) -> Column {
         map {
             .call(

@@ -19,7 +19,7 @@ extension Column {
         compare(.eq, left, .literal(right))
     }
 
-    /// Matches if the column has another value.
+    /// Matches if the column has a value other than this one.
     ///
     /// Null differs from every value but nil.
     public static func != (left: Column, right: Content) -> Condition {
@@ -210,7 +210,7 @@ extension Column where Content == Bool {
         condition.map { .not($0) }
     }
 
-    /// A condition that matches always, or never.
+    /// A condition that always matches, or never does.
     public static func always(_ holds: Bool = true) -> Condition { .literal(holds) }
 }
 

@@ -50,11 +50,10 @@ public struct Columns<Record> {
 
 /// A column, or an expression over columns, with the type of its contents.
 ///
-/// Operators and functions combine it into further expressions; those of type `Bool` are conditions.
-/// Swift computes nothing: the store or the server does. Null follows the rules
-/// of the query, not of Swift: a comparison with null other than `==` and `!=` does not match.
+/// Operators and functions combine it into further expressions; those of type `Bool` are conditions. The store
+/// or the server evaluates them, not Swift. Comparisons with null other than `==` and `!=` do not match.
 public struct Column<Content>: Sendable {
-    /// The expression, or alternatives of which one applies if a value replaces null.
+    /// The expression, or the alternatives of which one applies when a value replaces null.
     private let built: Result<Alternatives, SyncError>
 
     package init(_ expression: QueryExpression) {
@@ -89,9 +88,9 @@ public struct Column<Content>: Sendable {
         }
     }
 
-    /// The deepest nesting of a condition.
+    /// The maximum nesting depth of a condition.
     ///
-    /// Each level is a nested call for the code that reads it.
+    /// Code that walks a condition makes a nested call for each level.
     private static var depthMax: Int { 200 }
 
     /// Returns the expression, or throws the first failure of its parts.

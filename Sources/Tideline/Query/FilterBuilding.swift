@@ -4,7 +4,8 @@ package import Foundation
 package import TidelineCore
 
 extension Filter {
-    /// Makes the condition of a closure over the columns of a model, or over columns by name if the record is a row.
+    /// Creates the condition of a closure over the columns of a model, or over columns by name if the record is
+    /// a row.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a property without a column or a
     ///   value without a column type, and the errors of the closure.
@@ -22,12 +23,12 @@ extension Filter {
         self.init(try condition(columns).expression())
     }
 
-    /// Makes the condition of a closure over columns by name.
+    /// Creates the condition of a closure over columns by name.
     package init(where condition: (Columns<Row>) throws -> Condition) throws {
         try self.init(for: Row.self, where: condition)
     }
 
-    /// Makes the condition of a Foundation predicate.
+    /// Creates the condition of a Foundation predicate.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery`, which names the expression without a column form.
     package init<Record: SyncRecord>(_ predicate: Predicate<Record>) throws {
@@ -40,7 +41,7 @@ extension Filter {
 }
 
 extension RecordCoder {
-    /// Returns the column of a key path; plain rows have none.
+    /// Returns the column of a key path; nil for plain rows, which have no properties.
     package func column(for path: AnyKeyPath) throws -> String {
         guard let schema else { throw KeyPathNames.noModel(path) }
         return try schema.column(for: path)

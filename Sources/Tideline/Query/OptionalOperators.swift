@@ -10,7 +10,7 @@ extension Column {
         left.with(Column<Content?>.literal(right)) { .compare(.eq, $0, $1) }
     }
 
-    /// Matches if the column has another value than an optional; nil matches any value.
+    /// Matches if the column has a value other than the optional's; nil matches any value.
     @_disfavoredOverload
     public static func != (left: Column, right: Content?) -> Condition {
         left.with(Column<Content?>.literal(right)) { .compare(.ne, $0, $1) }
@@ -91,6 +91,6 @@ extension Column where Content == Bool? {
 }
 
 extension Column: ExpressibleByBooleanLiteral where Content == Bool {
-    /// Makes a condition that matches always, or never: `{ _ in true }`.
+    /// Creates a condition that always matches, or never does: `{ _ in true }`.
     public init(booleanLiteral value: Bool) { self = .literal(value) }
 }

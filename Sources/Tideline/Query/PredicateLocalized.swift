@@ -11,7 +11,7 @@ import Foundation
 public import Foundation
 
 extension PredicateExpressions {
-    /// A predicate node that searches a text as users do: ignoring case and accents.
+    /// A predicate node that searches text as users do: ignoring case and accents.
     public struct StringLocalizedStandardContains<
         Root: PredicateExpression,
         Other: PredicateExpression

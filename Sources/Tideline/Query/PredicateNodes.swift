@@ -177,7 +177,7 @@ extension Alternatives {
         return isBoolean ? Alternatives(result.condition) : result
     }
 
-    /// The condition that the value on the applicable path is null.
+    /// The condition that the value is null, whichever alternative applies.
     fileprivate var isNullAnywhere: QueryExpression {
         cases.reduce(.constant(false)) { result, one in
             let isNull: QueryExpression =
@@ -193,7 +193,7 @@ extension Alternatives {
 extension Nodes.OptionalFlatMap: QueryNode {
     /// Walks `x?.member`, `if let x` and `x.flatMap { … }`: the body applies if the value is not null.
     ///
-    /// Functions and arithmetic return null for null by themselves. A condition is never null, so its two paths are
+    /// Functions and arithmetic already return null for null. A condition is never null, so its two paths are
     /// kept separate.
     func walk(_ state: inout PredicateWalk) throws -> Alternatives {
         let base = try state.visit(wrapped)

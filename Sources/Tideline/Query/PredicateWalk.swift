@@ -17,9 +17,9 @@ struct Alternative {
 
 /// The possible values of a predicate's variable or subtree.
 struct Alternatives: Sendable {
-    /// The largest number of paths.
+    /// The maximum number of paths.
     ///
-    /// More paths are rejected, because the query would grow without bounds.
+    /// A predicate with more is rejected, because the query would grow without bounds.
     static let countMax = 16
 
     var cases: [Alternative]
@@ -92,7 +92,7 @@ struct Alternatives: Sendable {
         }
     }
 
-    /// Returns the condition that the value is null (`.eq`) or is not (`.ne`).
+    /// Returns the condition that the value is null (`.eq`) or is not null (`.ne`).
     func isNull(_ comparison: Comparison) -> QueryExpression {
         map { value in
             if value.isNullLiteral { return .constant(comparison == .eq) }
@@ -147,7 +147,7 @@ struct PredicateWalk {
         return try node.walk(&self)
     }
 
-    /// Returns the name of a node without module and type arguments: `TypeCast`.
+    /// Returns the name of a node without its module and type arguments: `TypeCast`.
     private static func name(of node: Any) -> String {
         let text = String(describing: type(of: node))
         return String(text.prefix { $0 != "<" })

@@ -3,7 +3,7 @@
 import TidelineCore
 
 extension Query {
-    /// Makes a query from an OData v4 text, the part of a URL that follows the question mark.
+    /// Creates a query from an OData v4 query string, the part of a URL that follows the question mark.
     ///
     /// ```swift
     /// let open = try Query<TodoItem>(odata: "$filter=complete eq false&$orderby=text")
@@ -11,8 +11,8 @@ extension Query {
     ///
     /// Supported options are `$filter`, `$orderby`, `$top`, `$skip`, `$select` and `$count`. `__includedeleted`
     /// asks for tombstones, and names without `$` are sent to the server unchanged. The text may be
-    /// percent-encoded: write a literal `%` as `%25`. A plus sign is a plus sign. `&` within quotes is
-    /// text.
+    /// percent-encoded: write a literal `%` as `%25`. A plus sign is not a space, and `&` within quotes does
+    /// not end an option.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery`, which names the option and the position
     ///   in its decoded text.
@@ -21,7 +21,7 @@ extension Query {
     }
 }
 
-/// The options of a query text, parsed one by one.
+/// A parser for the options of a query string.
 private struct ODataText {
     private var options: [(name: String, value: String)] = []
 

@@ -3,7 +3,7 @@
 public import Foundation
 public import TidelineCore
 
-/// A read as a value: the condition, the order, and the window of the result.
+/// A description of a read: the condition, the order, and the range of the result.
 ///
 /// ```swift
 /// var query = try Query<TodoItem>(where: { !$0.complete })
@@ -18,10 +18,10 @@ public struct Query<Record: Sendable>: Sendable {
 
     package init(_ table: TableQuery) { self.table = table }
 
-    /// Makes a query of all records.
+    /// Creates a query of all records.
     public init() { table = TableQuery() }
 
-    /// Makes a query of the records that match a closure over the columns.
+    /// Creates a query of the records that match a closure over the columns.
     ///
     /// For rows without a model, the closure names the columns: `$0["complete"] == false`.
     ///
@@ -31,7 +31,7 @@ public struct Query<Record: Sendable>: Sendable {
         table = TableQuery(filter: try Filter(for: Record.self, where: condition).unlessTrivial)
     }
 
-    /// Makes a query of the records that match a predicate.
+    /// Creates a query of the records that match a predicate.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery`, which names the unsupported expression, or
     ///   `invalidModel`.
@@ -53,7 +53,7 @@ public struct Query<Record: Sendable>: Sendable {
         set { table.order = newValue }
     }
 
-    /// The largest number of records to read; nil for all.
+    /// The maximum number of records to read; nil for all.
     public var limit: Int? {
         get { table.limit }
         set { table.limit = newValue }
@@ -73,7 +73,7 @@ public struct Query<Record: Sendable>: Sendable {
         set { table.select = newValue }
     }
 
-    /// Whether the page includes the number of records that match the filter, ignoring limit and offset.
+    /// Whether the result includes the number of records that match the filter, ignoring limit and offset.
     public var includesTotalCount: Bool {
         get { table.includesTotalCount }
         set { table.includesTotalCount = newValue }
@@ -93,7 +93,7 @@ public struct Query<Record: Sendable>: Sendable {
 }
 
 extension Query {
-    /// Returns the query with this order instead of its own.
+    /// Returns the query with this order, which replaces its previous one.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a key path that has no column, or
     ///   `invalidModel`.
@@ -101,7 +101,7 @@ extension Query {
         try sorted(by: terms)
     }
 
-    /// Returns the query with this order instead of its own.
+    /// Returns the query with this order, which replaces its previous one.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a key path that has no column, or
     ///   `invalidModel`.
@@ -121,7 +121,7 @@ extension Query {
 }
 
 extension Query where Record: SyncRecord {
-    /// Returns the query with the order of sort descriptors.
+    /// Returns the query ordered by sort descriptors.
     ///
     /// Only their key paths and directions are used.
     ///
@@ -132,7 +132,7 @@ extension Query where Record: SyncRecord {
         try sorted(by: descriptors)
     }
 
-    /// Returns the query with the order of sort descriptors.
+    /// Returns the query ordered by sort descriptors.
     ///
     /// Only their key paths and directions are used.
     ///
@@ -173,7 +173,7 @@ public struct Page<Record: Sendable>: Sendable {
     /// The number of records that match the filter, if the query asked for it.
     public var totalCount: Int?
 
-    /// Makes a page.
+    /// Creates a page.
     public init(items: [Record], totalCount: Int? = nil) {
         self.items = items
         self.totalCount = totalCount

@@ -9,9 +9,9 @@ import TidelineCore
 /// try await todos.read(sortedBy: [.descending(\.rank), .ascending(\.text)])
 /// ```
 ///
-/// Every column type can be sorted. In ascending order, nulls come first, false comes before true, and
-/// texts are ordered by Unicode scalar values. On the device, a property that cannot be nil counts as its
-/// default if the row has no value. Ties are broken by `id`.
+/// Every column type can be sorted. In ascending order, nulls come first, false comes before true, and strings
+/// are ordered by Unicode scalar values. On the device, a property that cannot be nil counts as its default if
+/// the row has no value. Ties are broken by `id`.
 public struct SortTerm<Record>: Sendable {
     private let key: Result<SortKey, SyncError>
 
@@ -25,29 +25,29 @@ public struct SortTerm<Record>: Sendable {
         }
     }
 
-    /// Sorts by a property, smallest values first.
+    /// Sorts by a property, in ascending order.
     public static func ascending(_ path: PartialKeyPath<Record>) -> SortTerm
     where Record: SyncRecord {
         SortTerm(ascending: true) { try RecordSchema.of(Record.self).column(for: path) }
     }
 
-    /// Sorts by a property, greatest values first.
+    /// Sorts by a property, in descending order.
     public static func descending(_ path: PartialKeyPath<Record>) -> SortTerm
     where Record: SyncRecord {
         SortTerm(ascending: false) { try RecordSchema.of(Record.self).column(for: path) }
     }
 
-    /// Sorts by a column's name, smallest values first.
+    /// Sorts by a column's name, in ascending order.
     public static func ascending(_ column: String) -> SortTerm {
         SortTerm(ascending: true) { column }
     }
 
-    /// Sorts by a column's name, greatest values first.
+    /// Sorts by a column's name, in descending order.
     public static func descending(_ column: String) -> SortTerm {
         SortTerm(ascending: false) { column }
     }
 
-    /// Makes a term with the key path and direction of a sort descriptor; its comparator is ignored.
+    /// Creates a term with the key path and direction of a sort descriptor; its comparator is ignored.
     public init(_ descriptor: SortDescriptor<Record>) where Record: SyncRecord {
         self.init(ascending: descriptor.order == .forward) {
             guard let path = descriptor.keyPath else {

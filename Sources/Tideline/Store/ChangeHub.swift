@@ -3,23 +3,23 @@
 
 import Synchronization
 
-/// A description of a change that can be joined with another one.
+/// A change that can be merged with a later one.
 package protocol JoinedChange: Sendable {
-    /// Returns whether this change includes everything in the other.
+    /// Returns whether this change includes all of the other.
     func covers(_ other: Self) -> Bool
 
-    /// Joins an earlier change into this one.
+    /// Merges an earlier change into this one.
     mutating func join(_ other: Self)
 }
 
-/// The names of tables.
+/// The names of changed tables.
 extension Set<String>: JoinedChange {
     package func covers(_ other: Set<String>) -> Bool { other.isSubset(of: self) }
 
     package mutating func join(_ other: Set<String>) { formUnion(other) }
 }
 
-/// A broadcaster of changes to listeners.
+/// A broadcaster that sends changes to listeners.
 final class ChangeHub<Change: JoinedChange>: Sendable {
     private struct State {
         var next = 0
@@ -64,9 +64,9 @@ final class ChangeHub<Change: JoinedChange>: Sendable {
 }
 
 extension AsyncStream.Continuation where Element: JoinedChange {
-    /// Sends a change to a listener with a buffer of one.
+    /// Sends a change to a listener whose buffer holds one change.
     ///
-    /// A change that it has not read yet is joined with the new one, so that a slow listener loses nothing.
+    /// If the buffer still holds a change, the two are merged, so that a slow listener misses none.
     package func join(_ change: Element) {
         var next = change
         while case .dropped(let unread) = yield(next), !next.covers(unread) { next.join(unread) }

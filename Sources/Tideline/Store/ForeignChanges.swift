@@ -3,25 +3,27 @@
 import Synchronization
 import TidelineSQLite
 
-/// A detector of changes that other connections make to the file, active while there are listeners.
+/// A detector of changes that other connections make to the file.
+///
+/// It runs only while there are listeners.
 final class ForeignChanges: Sendable {
     private struct State {
         /// The number that SQLite changes with each commit of another connection.
         var version: Int64
         var task: Task<Void, Never>?
         var isEnded = false
-        /// Whether detection pauses, because a query would open the file.
+        /// Whether detection is paused, because a query would open the file.
         var isSuspended = false
     }
 
     private let state: Mutex<State>
 
-    /// The longest time before a change of another process is noticed.
+    /// The time between two checks for changes of other processes.
     private static let interval = Duration.milliseconds(250)
 
     init(of writer: Database) throws { state = Mutex(State(version: try writer.dataVersion())) }
 
-    /// Starts to poll, and continues as long as `isWatched` returns true; calls `tell` after each change.
+    /// Starts to poll, until `isWatched` returns false; calls `tell` after each change.
     func watch(
         _ writer: DatabaseThreads,
         while isWatched: @escaping @Sendable () -> Bool,

@@ -11,12 +11,14 @@ public import TidelineCore
 /// A database on the device.
 ///
 /// The client relies on these guarantees: a transaction is applied completely or not at all, even if the
-/// process is killed; after ``write(_:)`` returns, its changes survive a loss of power; a read sees one
-/// state between two transactions. <doc:WritingAStore> has an example and explains how to check a store.
+/// process is killed; after ``write(_:)`` returns, its changes survive a loss of power; a read sees the state
+/// between two transactions. <doc:WritingAStore> has an example and explains how to check a store.
 public protocol LocalStore: Sendable {
-    /// Creates the tables and columns that are missing. Called once, before any other method.
+    /// Creates the tables and columns that are missing.
     ///
-    /// Existing rows stay. Columns that a schema no longer names stay, too.
+    /// Called once, before any other method.
+    ///
+    /// Existing rows are kept, and so are columns that a schema no longer names.
     ///
     /// - Throws: The error that prevents the use of the store. An error other than ``SyncError`` is
     ///   passed on as one with code `storeFailure`.
@@ -30,18 +32,18 @@ public protocol LocalStore: Sendable {
         _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
     ) async throws -> Result
 
-    /// Runs `body` in one exclusive transaction. If it throws, nothing is changed.
+    /// Runs `body` in one exclusive transaction.
     ///
-    /// - Throws: The errors of `body`, unchanged, and those of the store, as ``read(_:)``.
-    ///   On an error, nothing is changed.
+    /// - Throws: The errors of `body`, unchanged, and those of the store, as ``read(_:)``. On any error, the
+    ///   transaction is rolled back.
     func write<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result
 
-    /// Runs `body` as ``write(_:)`` does, for changes that can be repeated: a loss of power may undo them.
+    /// Runs `body` in a transaction that need not survive a loss of power, for changes that can be repeated.
     ///
-    /// A loss of power undoes the last transactions, each as a whole, and none before a ``write(_:)`` that
-    /// changed something and returned. A store that makes no such distinction need not implement this.
+    /// After a loss of power, the last of these transactions may be missing, but none that preceded a completed
+    /// ``write(_:)``. By default, this calls ``write(_:)``.
     ///
     /// - Throws: As ``write(_:)``.
     func writeRepeatable<Result: Sendable>(
@@ -53,7 +55,7 @@ public protocol LocalStore: Sendable {
     /// Every call returns a separate stream. Bursts may be merged.
     func changes() -> AsyncStream<Set<String>>
 
-    /// Returns what each transaction changed, after it was committed: the rows, as far as the store knows them.
+    /// Returns the rows that each transaction changed, after it was committed, as far as the store knows them.
     ///
     /// An observed query runs again only if a changed row may belong to its result. By default, every row of a table
     /// that ``changes()`` names counts as changed.
@@ -61,9 +63,9 @@ public protocol LocalStore: Sendable {
 
     /// An identifier of the store's file, which a copy does not share; nil if the store has none.
     ///
-    /// It stays the same when the file is written to, renamed or moved within its volume, and differs
-    /// for a copy. ``SyncContext`` keeps it in the store: if it finds another one there, the store is a copy,
-    /// and the original may still be in use.
+    /// It does not change when the file is written to, renamed or moved within its volume. ``SyncContext``
+    /// saves it in the store: if the saved identifier differs, the store is a copy, and the original may still
+    /// be in use.
     var fileIdentity: String? { get }
 
     /// Closes the store. Later calls throw.
@@ -80,7 +82,7 @@ public protocol LocalStore: Sendable {
     /// file open need not implement it.
     func suspend() async
 
-    /// Rolls back the running transactions, because the time before the app is suspended is over.
+    /// Rolls back the running transactions, because the app is about to be suspended.
     func interruptTransactions()
 
     /// Resumes the normal work after ``suspend()``.
@@ -88,10 +90,10 @@ public protocol LocalStore: Sendable {
 
     // MARK: - Stores that several processes use
 
-    /// Takes the turn to push, pull, purge or verify, which only one process has at a time.
+    /// Acquires the turn to push, pull, purge or verify, which only one process has at a time.
     ///
-    /// It may be taken several times. Each turn has to be given back with ``releaseSyncLease(_:)``. By default, every call
-    /// gets a turn: no other process uses the store.
+    /// A process may acquire it several times, and must release it as often with ``releaseSyncLease(_:)``. By
+    /// default, every call gets a turn, because no other process uses the store.
     ///
     /// - Parameters:
     ///   - now: The wall clock.
@@ -100,21 +102,26 @@ public protocol LocalStore: Sendable {
     /// - Returns: The number of the turn; nil while another process has it.
     func acquireSyncLease(at now: Date, duration lease: Duration, isForced: Bool) -> Int?
 
-    /// Renews the lease of a turn. Called within each transaction of a push or pull.
+    /// Renews the lease of a turn.
     ///
-    /// - Returns: Whether no other process has taken the turn since; by default true.
+    /// Called within each transaction of a push or pull.
+    ///
+    /// - Returns: Whether the process still has the turn; by default true.
     func renewSyncLease(_ turn: Int, at now: Date, duration lease: Duration) -> Bool
 
-    /// Gives back a turn that was taken.
+    /// Releases a turn.
     func releaseSyncLease(_ turn: Int)
 
     // MARK: - Stores with files
 
-    /// The number of free bytes on the disk, to which a push limits the requests that it prepares; by default nil,
-    /// which sets no limit.
+    /// The number of free bytes on the disk, or nil if it is unknown, which is the default.
+    ///
+    /// A push prepares no more requests than fit.
     var freeBytes: Int64? { get }
 
-    /// Removes deleted values from the store's log. Called after a purge.
+    /// Removes deleted values from the store's log.
+    ///
+    /// Called after a purge.
     ///
     /// - Returns: Whether the log is free of them; by default true. If not, the client repeats the call for up to a
     ///   second.
@@ -133,7 +140,7 @@ extension LocalStore {
     /// Nil, because the store cannot distinguish a copy from its original.
     public var fileIdentity: String? { nil }
 
-    /// Returns the changes of whole tables that ``changes()`` names.
+    /// Returns all rows of the tables that ``changes()`` names.
     public func rowChanges() -> any AsyncSequence<StoreChange, Never> & Sendable {
         changes().map { StoreChange(all: $0) }
     }
@@ -205,14 +212,14 @@ public protocol LocalStoreReader {
     /// - Throws: As ``rows(_:in:)``.
     func count(_ filter: Filter?, in table: String) throws -> Int
 
-    /// Returns the rows of a query as whole rows, without one of their columns.
+    /// Returns complete rows of a query, except for one column.
     ///
-    /// By default, the column is removed from the rows of ``rows(_:in:)``. A store that does not read it is faster.
+    /// By default, the column is removed from the rows of ``rows(_:in:)``. Not reading it is faster.
     ///
     /// - Throws: As ``rows(_:in:)``.
     func rows(_ query: TableQuery, in table: String, omitting column: String) throws -> [Row]
 
-    /// Returns the matching rows whose values may differ from those that were stored.
+    /// Returns the matching rows whose values may differ from the stored ones.
     ///
     /// `verify` reads such rows again from the server. By default, there are none, because the store does not notice
     /// that another program changes its data.
@@ -242,14 +249,14 @@ extension LocalStoreReader {
     }
 }
 
-/// Rows that may have other values than those that were stored, by their ids.
+/// Rows whose values may differ from those that were stored, by their ids.
 public struct UncertainRows: Sendable {
     /// The rows that another program changed.
     public var changed: [String]
     /// The rows without a checksum, which the store cannot check.
     public var unknown: [String]
 
-    /// Makes a list of rows.
+    /// Creates a list of rows.
     public init(changed: [String] = [], unknown: [String] = []) {
         self.changed = changed
         self.unknown = unknown
@@ -273,8 +280,8 @@ public protocol LocalStoreWriter: LocalStoreReader {
 
     /// Stores a row without an `id` in a table whose keys are integers, under a new key.
     ///
-    /// The key is greater than any key that the table ever had, including those of removed rows. A store without a
-    /// counter of its own counts in a row of the configuration.
+    /// The key is greater than any key that the table ever had, including those of removed rows. By default,
+    /// the counter is a row of the configuration.
     ///
     /// - Returns: The key.
     /// - Throws: As ``put(_:in:)``.
@@ -286,9 +293,9 @@ public protocol LocalStoreWriter: LocalStoreReader {
     @discardableResult
     func delete(ids: [Value], in table: String) throws -> Int
 
-    /// Gives one column of an existing row another value.
+    /// Sets one column of an existing row.
     ///
-    /// By default, the row is read and stored again as a whole.
+    /// By default, the whole row is read and stored again.
     ///
     /// - Throws: As ``put(_:in:)``.
     func set(_ column: String, to value: Value, ofRow id: Value, in table: String) throws
@@ -300,7 +307,7 @@ public protocol LocalStoreWriter: LocalStoreReader {
     /// - Throws: As ``put(_:in:)``.
     func put(page: RowPage, in table: String) throws
 
-    /// Records that a row is not as the server sent it under its version.
+    /// Records that a row differs from the one that the server sent with its version.
     ///
     /// ``LocalStoreReader/uncertainRows(_:in:)`` returns the row until it is stored again. By default, nothing
     /// happens. A store that implements this method also implements ``set(_:to:ofRow:in:)``, which must keep the
@@ -365,10 +372,11 @@ public struct RowPage: Sendable {
 }
 
 extension TableQuery {
-    /// Returns the query with the names of a table, for stores that run it by `apply(to:)`.
+    /// Returns the query with the column names and types of a table, for stores that evaluate it with
+    /// `apply(to:)`.
     ///
-    /// Names become those of the columns, and literals become values of their types. An enumeration is ordered
-    /// by position. `deleted` is false, because a store has no deleted rows.
+    /// Literals are converted to the types of their columns. An enumeration is ordered by position. `deleted`
+    /// is false, because a store has no deleted rows.
     ///
     /// ```swift
     /// let found = try query.checked(for: schema).apply(to: all).rows

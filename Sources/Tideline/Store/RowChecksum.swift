@@ -1,4 +1,4 @@
-// RowChecksum: a checksum that shows whether a row of the file is still as the store wrote it.
+// RowChecksum: a checksum that shows whether a row of the file is unchanged since the store wrote it.
 //
 // The digests of a comparison with the server include ids and versions only. If another program changed a value in
 // the file and left the version unchanged, only the checksum of the row shows it.
@@ -6,19 +6,19 @@
 import TidelineCore
 import TidelineSQLite
 
-/// The checksum over the cells of one row, as SQLite stores them.
+/// A checksum of the cells of a row, as SQLite stores them.
 ///
 /// It does not depend on the order of the columns, or on columns without a value, so adding a column to the table
 /// does not change it.
 struct RowChecksum {
     private var sum: UInt64 = 0
-    /// Whether each cell has the class of its column; otherwise SQLite may convert it.
+    /// Whether each cell has its column's storage class; otherwise SQLite may convert it.
     private var isKnown = true
 
     /// The checksum; nil if it cannot be computed in advance.
     var value: Int64? { isKnown ? Int64(bitPattern: sum) : nil }
 
-    /// A column in checksums: its name, ignoring case, and the storage class that it keeps unchanged.
+    /// A column in checksums: its case-insensitive name, and the storage class that SQLite does not convert.
     struct Column {
         fileprivate let seed: UInt64
         fileprivate let storage: StorageClass
@@ -40,7 +40,7 @@ struct RowChecksum {
 
     /// Adds a number.
     ///
-    /// SQLite stores one without a fraction as an integer, so it counts as that.
+    /// SQLite stores a number without a fraction as an integer, so it is hashed as one.
     @inline(__always)
     mutating func add(real: Double, _ column: Column) {
         guard column.storage != .text, !real.isNaN else {
@@ -67,7 +67,7 @@ struct RowChecksum {
         mix(Self.hash(blob, seed: column.seed), column, kind: 4)
     }
 
-    /// Adds a value that its column can hold, as it is bound.
+    /// Adds a value that its column can hold, in the form in which it is bound.
     mutating func add(_ value: Value, _ column: Column) {
         switch value {
         case .integer(let value): add(integer: value, column)
@@ -90,7 +90,7 @@ struct RowChecksum {
 
     /// Adds a cell that was read.
     ///
-    /// The cell counts with the class in which SQLite stored it.
+    /// It is hashed with the storage class that SQLite gave it.
     mutating func add(stored cell: StatementCell, _ column: Column) {
         switch cell.kind {
         case .null: break
@@ -114,7 +114,7 @@ struct RowChecksum {
 
     /// Multiplies the hash by a constant and folds it.
     ///
-    /// The constant is the odd number next to 2^64 divided by the golden ratio.
+    /// The constant is the odd number closest to 2^64 divided by the golden ratio.
     @inline(__always)
     private static func step(_ hash: UInt64, _ word: UInt64) -> UInt64 {
         let product = (hash ^ word).multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)

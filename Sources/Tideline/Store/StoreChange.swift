@@ -7,9 +7,9 @@ public import TidelineCore
 public struct StoreChange: Sendable {
     /// The changed rows of a table.
     public enum Rows: Sendable {
-        /// These rows.
+        /// The changed rows.
         case rows([ChangedRow])
-        /// Too many rows to list, or not known.
+        /// Any row: there are too many to list, or they are not known.
         case all
     }
 
@@ -18,25 +18,25 @@ public struct StoreChange: Sendable {
         var id: ItemKey
         var row: Row?
 
-        /// Makes a changed row; `row` is nil for a removed one.
+        /// Creates a changed row; `row` is nil for a removed one.
         public init(id: String, row: Row?) { (self.id, self.row) = (ItemKey(id), row) }
     }
 
-    /// The largest number of rows of a table that are listed one by one.
+    /// The maximum number of rows of a table that are listed one by one.
     private static let rowsMax = 256
     private static let lastNumber = Atomic<Int>(0)
 
-    /// The numbers of the changes that are joined in this one.
+    /// The numbers of the changes that were merged into this one.
     private var numbers: Set<Int>
     private(set) var tables: [String: Rows]
 
-    /// Makes the change of a transaction.
+    /// Creates the change of a transaction.
     public init(_ tables: [String: Rows]) {
         numbers = [Self.lastNumber.add(1, ordering: .relaxed).newValue]
         self.tables = tables
     }
 
-    /// Makes a change of any rows of these tables.
+    /// Creates a change of any rows of these tables.
     public init(all tables: Set<String>) {
         self.init(Dictionary(uniqueKeysWithValues: tables.map { ($0, .all) }))
     }
@@ -66,7 +66,7 @@ public struct StoreChange: Sendable {
         }
     }
 
-    /// Returns whether a row exists and matches a condition.
+    /// Returns whether a row exists and matches a filter.
     private static func holds(_ filter: Filter?, for row: Row?) -> Bool {
         guard let row else { return false }
         return filter.map { FilterEvaluator(row: row).matches($0.expression) } ?? true
@@ -85,8 +85,8 @@ extension StoreChange: JoinedChange {
 }
 
 extension StoreChange {
-    /// Returns whether the number of rows that match a condition may differ now; `counted` are those that matched
-    /// before, nil if they are not known.
+    /// Returns whether the number of matching rows may have changed; `counted` are the ids that matched before,
+    /// nil if unknown.
     package func changesCount(
         _ filter: Filter?,
         of table: String,
@@ -104,7 +104,7 @@ extension StoreChange {
     }
 }
 
-/// A recorder of the rows that a transaction writes; used on its thread only.
+/// A recorder of the rows that a transaction writes, used only on the transaction's thread.
 final class RowRecorder {
     private(set) var tables: [String: StoreChange.Rows] = [:]
 

@@ -10,12 +10,12 @@ final class StoreLog: Sendable {
         var pages = 0
         /// The length after the previous commit.
         var pagesBefore = 0
-        /// The thread that copies, created when there is something to copy.
+        /// The thread that checkpoints the log, created when it is first needed.
         var copier: DatabaseThreads?
         var isCopying = false
         var isClosed = false
         var isSuspended = false
-        /// The connection that copies, for interrupting it.
+        /// The connection that checkpoints, which can be interrupted.
         weak var copying: Database?
     }
 
@@ -23,21 +23,23 @@ final class StoreLog: Sendable {
     private let path: String
     private let key: DatabaseKey?
 
-    /// The length of the log, in pages, at which it is copied (4 MiB).
+    /// The length of the log, in pages, at which it is checkpointed (4 MiB).
     ///
     /// It is less than the part of the file that is kept when the log restarts (`SQLiteStore.logBytesKept`): a commit
     /// that makes a file longer also flushes the file's length, which takes nearly twice as long.
     private static let pagesCopied = 1000
 
-    /// The same length while commits are long, like those of a pull (16 MiB), because the same page changes in many
-    /// of them and is copied once.
+    /// The same length while commits are long, like those of a pull (16 MiB).
+    ///
+    /// Many of these commits change the same page, which is then copied only once.
     private static let pagesCopiedOfLong = 4000
 
-    /// The number of pages from which a commit is long.
+    /// The number of pages above which a commit counts as long.
     private static let pagesLong = 100
 
-    /// The length at which the writer copies the log (64 MiB), because a log that is written without a pause
-    /// never restarts otherwise.
+    /// The length at which the writer itself checkpoints the log (64 MiB).
+    ///
+    /// Without that, a log that is written without a pause would never restart.
     private static let pagesMax = 16_000
 
     init(path: String, _ key: DatabaseKey? = nil) {
@@ -50,15 +52,15 @@ final class StoreLog: Sendable {
         writer.observeLog { [weak self] pages in self?.state.withLock { $0.pages = pages } }
     }
 
-    /// Waits until the running copy is done, because the log cannot be truncated before.
+    /// Waits until the running checkpoint is done, because the log cannot be truncated before that.
     func finishCopying() async {
         let copier = state.withLock { $0.copier }
         try? await copier?.run { _ in }
     }
 
-    /// Ends the running copy.
+    /// Ends the running checkpoint.
     ///
-    /// Nothing is copied until ``resume()``.
+    /// No other one begins until ``resume()``.
     func suspend() async {
         let copier = state.withLock { state in
             state.isSuspended = true
@@ -73,7 +75,7 @@ final class StoreLog: Sendable {
 
     func resume() { state.withLock { $0.isSuspended = false } }
 
-    /// Called after each commit, with the writer.
+    /// Called after each commit with the writer's connection.
     func committed(_ writer: Database) {
         let (pages, added) = state.withLock { state in
             let (pages, before) = (state.pages, state.pagesBefore)
@@ -110,7 +112,7 @@ final class StoreLog: Sendable {
         }
     }
 
-    /// Closes the connection after the running copy is done.
+    /// Closes the connection after the running checkpoint is done.
     func close() async {
         await end()?.finish()
     }

@@ -1,7 +1,7 @@
 // SyncTurn: decides which of several processes on one store file pushes and pulls.
 //
-// The turn is a lease: a line in a small file next to the store. No file is locked, so nothing is held while
-// a process waits for the network or is suspended. Each transaction of a push or pull checks the lease. A
+// The turn is a lease: a line in a small file next to the store. No file is locked, so a process holds no lock
+// while it waits for the network or is suspended. Each transaction of a push or pull checks the lease. A
 // process that lost it restarts that push or pull. docs/SYNC.md explains why that is enough.
 
 public import Foundation
@@ -13,11 +13,11 @@ import Darwin
 import Glibc
 #endif
 
-/// The line of the lease file: the owner of the turn and the time when it expires.
+/// The content of the lease file: the owner of the turn, and the time when it expires.
 package struct SyncLease: Sendable, Equatable {
-    /// A text that is unique for each holder; empty while the turn is free.
+    /// A string that is unique for each holder; empty while the turn is free.
     package var owner: String
-    /// The process of the owner.
+    /// The process ID of the owner.
     package var process: Int32
     /// Milliseconds since 1970.
     package var expires: Int64
@@ -26,7 +26,7 @@ package struct SyncLease: Sendable, Equatable {
         (self.owner, self.process, self.expires) = (owner, process, expires)
     }
 
-    /// Returns nil for any other text, such as a line that is only half written.
+    /// Parses the content of the file; nil for any other content, such as a line that is only half written.
     package init?(_ text: String) {
         let parts = text.split(separator: " ", omittingEmptySubsequences: true)
         guard parts.count == 5, parts[0] == "tideline-turn", parts[4].first == ".",
@@ -48,7 +48,7 @@ package struct SyncLease: Sendable, Equatable {
 
     package static let length = 160
 
-    /// Returns whether another holder may take the turn.
+    /// Returns whether another holder may acquire the turn.
     package func isFree(at now: Int64, lease: Int64, isAlive: (Int32) -> Bool) -> Bool {
         // An expiry that no lease could have results from a wall clock that was set back.
         owner.isEmpty || expires <= now || expires > now + 2 * lease || !isAlive(process)
@@ -58,7 +58,7 @@ package struct SyncLease: Sendable, Equatable {
 /// The turn of one store.
 final class SyncTurn: Sendable {
     private struct State {
-        /// The number of the last lease that this store took.
+        /// The number of the last lease that this store acquired.
         var last = 0
         /// The number of jobs that use each lease.
         var users: [Int: Int] = [:]
@@ -120,7 +120,8 @@ final class SyncTurn: Sendable {
             guard let users = state.users[turn] else { return }
             state.users[turn] = users > 1 ? users - 1 : nil
             guard users == 1, read()?.owner == owner(turn) else { return }
-            // The owner's name stays, so that a holder that lost the turn to this one still finds another name.
+            // The owner's name is not changed, so that a holder that lost the turn to this one still finds a
+            // different name.
             write(SyncLease(owner: owner(turn), process: process, expires: 0))
         }
     }
@@ -153,7 +154,7 @@ final class SyncTurn: Sendable {
         kill(process, 0) == 0 || errno != ESRCH
     }
 
-    /// Numbers for the stores of this process.
+    /// The numbers of the stores of this process.
     private enum Turns {
         private static let last = Mutex(0)
 
@@ -181,22 +182,22 @@ extension Duration {
 }
 
 extension SQLiteStore {
-    /// Takes the turn in the lease file next to the store.
+    /// Acquires the turn in the lease file next to the store.
     public func acquireSyncLease(at now: Date, duration lease: Duration, isForced: Bool) -> Int? {
         guard let turn else { return 0 }
         return turn.take(at: now, lease: lease, isForced: isForced)
     }
 
-    /// Renews the lease; returns whether no other process has taken the turn since.
+    /// Renews the lease; returns whether this process still has the turn.
     public func renewSyncLease(_ number: Int, at now: Date, duration lease: Duration) -> Bool {
         turn?.holds(number, at: now, lease: lease) ?? true
     }
 
-    /// Gives back a turn that was taken.
+    /// Releases a turn.
     public func releaseSyncLease(_ number: Int) { turn?.end(number) }
 }
 
-/// An error that says that another process took the turn.
+/// An error that says that another process has acquired the turn.
 struct TurnLost: Error {}
 
 /// The turn of a push, pull or purge; its transactions check it.
@@ -224,12 +225,12 @@ struct HeldTurn: Sendable {
     }
 }
 
-/// The turn of this process among those that sync the same store.
+/// The turn of this process among the processes that sync the same store.
 struct ExclusiveTurn {
     let engine: SyncEngine
 
-    /// Runs `body` while no other process on the same store syncs, and restarts it if another process took
-    /// the turn meanwhile.
+    /// Runs `body` during this process's turn, and restarts it if another process takes the turn in the
+    /// meantime.
     func run<Result>(_ body: () async throws -> Result) async throws -> Result {
         var losses = 0
         while true {

@@ -8,20 +8,24 @@ enum SystemTables {
     static let operations = "MS_TableOperations"
     static let errors = "MS_TableOperationErrors"
     static let config = "MS_TableConfig"
-    /// The rows that a restored server lost; not part of the original SDK.
+    /// The rows that a restored server has lost.
+    ///
+    /// Not part of the original SDK.
     static let lost = "MS_TableLostRows"
 
-    /// The states of rows that this device's pushes have replaced; not part of the original SDK.
+    /// The states of rows that this device's pushes have replaced.
+    ///
+    /// Not part of the original SDK.
     static let ownStates = "MS_TableOwnStates"
 
     static let names: Set<String> = [operations, errors, config, lost, ownStates]
 
-    /// Returns whether a name is one of these, ignoring case.
+    /// Returns whether a name is that of a system table, ignoring case.
     static func owns(_ name: String) -> Bool {
         names.contains { $0.lowercased() == name.lowercased() }
     }
 
-    /// Returns why a table of an app cannot have a name, as the end of a sentence; nil if it can.
+    /// Returns why an app's table cannot have a name, as the end of a sentence; nil if it can.
     static func nameFault(_ name: String) -> String? {
         if name.isEmpty { return "it is empty" }
         if name.lowercased().hasPrefix("sqlite_") {
@@ -116,7 +120,7 @@ enum SystemTables {
         ),
     ]
 
-    /// The columns that lookups use, for stores that have indexes.
+    /// The indexes for the client's lookups, for stores that have indexes.
     static let indexes: [(name: String, table: String, columns: [String])] = [
         (operations + "_index", operations, ["table", "itemId"]),
         (operations + "_groups", operations, ["group"]),
@@ -125,7 +129,7 @@ enum SystemTables {
     ]
 }
 
-/// Filters over system tables in a shorter form.
+/// Short forms of filters over system tables.
 extension Filter {
     static func equal(_ column: String, _ value: Value) -> Filter {
         Filter(QueryExpression.compare(.eq, QueryExpression(.field(column)), literal(value)))

@@ -3,7 +3,9 @@
 import TidelineCore
 import TidelineSQLite
 
-/// The indexes of one table, which have names of their own; the app's own indexes are not changed.
+/// The indexes that the library creates for a table.
+///
+/// The app's own indexes are not changed.
 struct TableIndexes {
     private let table: String
     private let indexes: [(name: String, columns: [String])]

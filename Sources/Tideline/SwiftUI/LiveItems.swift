@@ -31,7 +31,7 @@ public struct LiveItems<Record: Sendable>: @MainActor DynamicProperty {
         var live: LiveQuery<Record>?
     }
 
-    /// Makes a wrapper for the records of a query.
+    /// Creates a wrapper for the records of a query.
     public init(_ table: SyncTable<Record>, _ query: Query<Record> = Query()) {
         self.table = table
         self.query = query
@@ -39,7 +39,7 @@ public struct LiveItems<Record: Sendable>: @MainActor DynamicProperty {
 
     /// Starts to observe when the view first appears.
     ///
-    /// If the view is recreated with another query, the wrapper observes that one.
+    /// If the view is recreated with another query, the wrapper observes the new query.
     public func update() { projectedValue.follow(query) }
 
     /// The records.

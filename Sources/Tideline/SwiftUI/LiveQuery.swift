@@ -19,7 +19,7 @@ import Synchronization
 /// ```
 ///
 /// Reading and decoding run off the main actor; only the finished list is delivered to it. Observation ends
-/// when the object is released. No change is missed; if several come together, the last state is shown.
+/// when the object is released. No change is missed; if several arrive together, the latest state is shown.
 @Observable
 @MainActor
 public final class LiveQuery<Record: Sendable> {
@@ -27,14 +27,14 @@ public final class LiveQuery<Record: Sendable> {
     ///
     /// Until the first result of a new query, these are the records of the previous one.
     public private(set) var items: [Record] = []
-    /// The reason why `items` are not current: the query cannot be run, or a row does not decode and the
-    /// query was made with `onDecodingFailure: .throw`.
+    /// The reason why `items` are not current: the query cannot be run, or a row does not decode.
     ///
-    /// `items` keep their last value. Once a row that does not decode is changed or removed, the error is nil again.
+    /// `items` keep their last value. A row that does not decode is an error only with
+    /// `onDecodingFailure: .throw`; once it is changed or removed, the error is nil again.
     public private(set) var error: SyncError?
-    /// The rows of the query that do not decode, in its order; `items` do not include them.
+    /// The rows of the query that do not decode, in the query's order; `items` does not include them.
     ///
-    /// They are kept and synced. A row leaves this list once it is changed so that it decodes, or is removed.
+    /// They are kept and synced. A row is removed from this list once it decodes or no longer exists.
     public private(set) var decodingFailures: [DecodingFailure] = []
     /// Whether the query has not yet returned records or an error.
     public private(set) var isLoading = true
@@ -95,8 +95,9 @@ public final class LiveQuery<Record: Sendable> {
 
     /// Shows a query from now on, if it differs from the last one passed to this method.
     ///
-    /// Use it for a view that is recreated often, such as `LiveItems`: a query set with ``update(_:)`` meanwhile stays.
-    /// Write the current time in such a query as `now()`; with a `Date`, the query differs each time.
+    /// Use it for a view that is recreated often, such as `LiveItems`: it does not replace a query that was set
+    /// with ``update(_:)``. Write the current time in such a query as `now()`; with a `Date`, the query differs
+    /// each time.
     public func follow(_ query: Query<Record>) {
         guard query.table != followed else { return }
         if followed != nil { update(query) }

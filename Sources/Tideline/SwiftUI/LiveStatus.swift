@@ -22,13 +22,13 @@ public import Observation
 public final class LiveStatus {
     /// The current state of automatic sync; `idle` if it was not started.
     public private(set) var status: SyncStatus
-    /// The numbers of queued operations, by the account that they belong to.
+    /// The numbers of queued operations, by account.
     public private(set) var pending = PendingCounts()
     /// The number of queued operations of the account that is signed in.
     public var pendingCount: Int { pending.own }
     /// The error that ended the last automatic sync, or nil if it succeeded.
     public private(set) var lastError: SyncError?
-    /// The operations that wait for the app: those that the server rejected or that cannot be sent.
+    /// The operations that need the app: the server rejected them, or they cannot be sent.
     public private(set) var errors: [TableOperationError] = []
     /// The number of rows that a restored server lost; see ``SyncContext/lostRows()``.
     public private(set) var lostRowCount = 0
@@ -67,13 +67,13 @@ public final class LiveStatus {
     }
 }
 
-/// The numbers of queued operations, and the operations that wait for the app.
+/// The numbers of queued operations, and the operations that need the app.
 struct WaitingOperations {
     let engine: SyncEngine
 
-    /// Emits the numbers of queued operations and those that wait for the app, now and after every change.
+    /// Emits the numbers of queued operations and the operations that need the app, now and after every change.
     ///
-    /// `statuses`: the account may have changed after each of them.
+    /// Each of the `statuses` may mean that the account has changed.
     func stream(
         _ statuses: AsyncStream<SyncStatus>
     ) -> AsyncStream<(PendingCounts, [TableOperationError], Int)> {
@@ -119,7 +119,7 @@ struct WaitingOperations {
 
     /// Reads the queue, and retries while the store cannot be read; returns nil if the task is cancelled.
     ///
-    /// The view keeps its last values in the meantime.
+    /// In the meantime the view shows its last values.
     private func readWaiting() async -> (PendingCounts, [TableOperationError], Int)? {
         var failures = 0
         while !Task.isCancelled {

@@ -2,7 +2,7 @@
 
 import Synchronization
 
-/// A holder of one task at a time; the last one is cancelled with the object.
+/// A holder of one task, which is cancelled with the object.
 final class LiveTask: Sendable {
     private let task = Mutex<Task<Void, Never>?>(nil)
 

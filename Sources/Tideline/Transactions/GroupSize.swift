@@ -2,9 +2,9 @@
 
 import TidelineCore
 
-/// The size of a transaction's additions to its group, while it runs.
+/// The size of the operations that a running transaction adds to its group.
 final class GroupSize {
-    /// An upper bound for the batch of these changes.
+    /// An upper bound for the size of the batch.
     private var bytesAtMost = 64
     /// Whether the group also has operations of earlier transactions.
     private(set) var hasEarlier = false
@@ -16,20 +16,20 @@ final class GroupSize {
         for (name, value) in row { bytesAtMost += 8 + 6 * name.utf8.count + Self.bytes(value) }
     }
 
-    /// Adds an operation without its body.
+    /// Adds the size of an operation without its body.
     func add(id: String) { bytesAtMost += Self.roomOfRequest + 3 * id.utf8.count }
 
     func joinedEarlier() { hasEarlier = true }
 
     func appended(_ id: Int64) { firstAppended = firstAppended ?? id }
 
-    /// Returns whether the changes certainly fit into a batch of at most `max` bytes.
+    /// Returns whether the batch certainly has at most `max` bytes.
     func certainlyFits(_ max: Int) -> Bool { !hasEarlier && bytesAtMost <= max }
 
     /// The size of the method, the headers and the table's path.
     private static let roomOfRequest = 1 << 10
 
-    /// Returns the size of a value; an escaped byte of a text takes six bytes.
+    /// Returns an upper bound for the size of a value; an escaped byte of a string takes six bytes.
     private static func bytes(_ value: Value) -> Int {
         switch value {
         case .string(let text): 6 * text.utf8.count
@@ -42,7 +42,7 @@ final class GroupSize {
 }
 
 extension QueueTransaction {
-    /// Returns the size of the batch for a group in its current state, in bytes.
+    /// Returns the size of the batch with a group in its current state, in bytes.
     func bytes(of group: String, root: String, _ environment: SyncEnvironment) throws -> Int {
         let members = try reader.members(of: group).map { member in
             guard member.frozen == nil, member.damage == nil else { return member }

@@ -37,8 +37,8 @@ public final class SyncTransaction {
 
     /// Runs `body` on the store.
     ///
-    /// A failure of the store ends the transaction, even if the app's closure catches the error: a change may be
-    /// incomplete, and SQLite may have rolled back the earlier ones.
+    /// A failure of the store ends the transaction, even if the app's closure catches the error, because a
+    /// change may be incomplete, and SQLite may have rolled back earlier ones.
     func working<Result>(_ body: (QueueTransaction) throws -> Result) throws -> Result {
         let queue = try queue()
         do {
@@ -77,9 +77,9 @@ struct TransactionRunner {
         let error: any Error
     }
 
-    /// Runs a closure of the app in one transaction: all of its changes are stored, or none.
+    /// Runs a closure of the app in one transaction: either all of its changes are stored, or none.
     ///
-    /// `isGroup`: whether its changes are also pushed as one atomic group.
+    /// If `isGroup`, its changes are also pushed as one atomic group.
     func run<Result: Sendable>(
         isGroup: Bool = false,
         of body: @escaping @Sendable (SyncTransaction) throws -> Result
@@ -158,19 +158,18 @@ struct TransactionRunner {
 extension SyncContext {
     /// Changes several rows and tables in one transaction: all changes are stored, or none.
     ///
-    /// The closure runs off the caller's actor, and blocks all other writes to the store, so it should be short.
-    /// If it throws, everything stays as it was, and the error is rethrown. It may run twice: it must
-    /// only read and change tables of the transaction.
+    /// The closure runs off the caller's actor, and blocks all other writes to the store, so it should be
+    /// short. If it throws, nothing is changed, and the error is rethrown. It may run twice, so it must do
+    /// nothing but read and change tables of the transaction.
     ///
-    /// If the server supports batches, the changes are atomic there, too: no reader ever sees half of them.
-    /// If the server rejects one of the operations, it applies none, and all of them are parked, each
-    /// with its ``TableOperationError``. A retry or an edit of one of the rows sends all of them
-    /// again; an operation that is discarded leaves the transaction. If a transaction changes a row that
-    /// an earlier, unsent transaction changed, it is sent after that one. If the earlier one
-    /// is rejected, the later one waits for it.
+    /// If the server supports batches, the changes are atomic there, too. If the server rejects one of the
+    /// operations, it applies none, and all of them are parked, each with its ``TableOperationError``. A retry
+    /// or an edit of one of the rows sends all of them again; a discarded operation is removed from the
+    /// transaction. If a transaction changes a row that an earlier, unsent transaction changed, it is sent
+    /// after that one. If the earlier one is rejected, the later one waits for it.
     ///
-    /// A server without batches, such as the original ones, receives the operations in their order,
-    /// one by one: it may reject one and accept the others.
+    /// A server without batches, such as the original ones, receives the operations in order, one by one, and
+    /// may reject one and accept the others.
     ///
     /// ```swift
     /// try await client.syncContext.transaction { transaction in

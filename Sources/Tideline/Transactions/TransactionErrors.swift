@@ -23,7 +23,7 @@ extension SyncError {
         )
     }
 
-    /// In contrast to a cancelled push or pull, a cancelled change has no effect.
+    /// The error of a cancelled change, which has no effect, unlike a cancelled push or pull.
     static func cancelledChange(_ what: String, _ cause: CancellationError) -> SyncError {
         SyncError(
             .cancelled,

@@ -85,7 +85,8 @@ public struct TransactionTable<Record: Sendable> {
 
     /// Reads a record, changes it and stores it.
     ///
-    /// If the closure also changes the row by other methods, those changes stay, except in columns that `change` sets.
+    /// If the closure also changes the row with other methods, those changes are kept, except in columns that
+    /// `change` sets.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the device does not have the record, `rowDoesNotFit`,
     ///   `invalidID` if `change` gives it another id, `otherAccount`, the errors of `change`, or an error that

@@ -42,7 +42,7 @@ final class TransactionWatch: Sendable {
         events.send(.rowsChanged(table: table, applied: now))
     }
 
-    /// Runs `body`, which checks the watch between two rows and again before it commits.
+    /// Runs `body`, which checks for cancellation between two rows and again before it commits.
     static func during<Result>(
         _ what: String,
         telling events: SyncEvents? = nil,

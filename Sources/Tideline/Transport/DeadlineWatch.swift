@@ -14,13 +14,13 @@ final class DeadlineWatch: Sendable {
     private struct State {
         var entries: [Int: Entry] = [:]
         var nextID = 0
-        /// The time when the current task wakes; any other task that wakes has been replaced.
+        /// The time when the current task wakes up; other waiting tasks have been replaced.
         var wakesAt: ContinuousClock.Instant?
     }
 
     private let state = Mutex(State())
 
-    /// Runs `expire` at the deadline; returns an id for its removal.
+    /// Calls `expire` at the deadline; returns an id for removing the call.
     func add(_ deadline: ContinuousClock.Instant, _ expire: @escaping @Sendable () -> Void) -> Int {
         let (id, mustWake) = state.withLock { state in
             state.nextID += 1

@@ -10,7 +10,7 @@ package enum EndpointRules {
     ///
     /// - Parameters:
     ///   - url: An absolute URL.
-    ///   - allowsInsecure: Whether plain http may leave this machine.
+    ///   - allowsInsecure: Whether plain http to another machine is allowed.
     /// - Throws: ``TransportError`` with code `insecure` or `invalidRequest`.
     package static func check(_ url: URL, allowsInsecure: Bool) throws(TransportError) {
         guard let host = url.host(), !host.isEmpty else {
@@ -35,7 +35,7 @@ package enum EndpointRules {
     ///
     /// - Parameters:
     ///   - url: An absolute URL.
-    ///   - allowsInsecure: Whether plain http may leave this machine.
+    ///   - allowsInsecure: Whether plain http to another machine is allowed.
     /// - Throws: ``TransportError`` with code `insecure` or `invalidRequest`.
     package static func check(endpoint url: URL, allowsInsecure: Bool) throws(TransportError) {
         try check(url, allowsInsecure: allowsInsecure)
@@ -59,9 +59,9 @@ package enum EndpointRules {
         return one.scheme?.lowercased() == other.scheme?.lowercased() && onePort == otherPort
     }
 
-    /// Returns the normalized text of an address: origin and path, without a trailing slash.
+    /// Returns the normalized form of an address: origin and path, without a trailing slash.
     ///
-    /// Facts learned from a server are stored with this text, and apply only while it is the same.
+    /// Facts about a server are stored under this string, and apply only to it.
     package static func normalized(_ url: URL) -> String {
         var path = url.path(percentEncoded: true)
         while path.hasSuffix("/") { path.removeLast() }
@@ -86,7 +86,7 @@ package enum EndpointRules {
         !(url.host().map(isLoopback) ?? false)
     }
 
-    /// Returns the origin as text for messages: scheme, host and port, without anything private.
+    /// Returns the origin for messages: scheme, host and port, without private parts.
     package static func name(of url: URL) -> String {
         let port = url.port.map { ":\($0)" } ?? ""
         let host = url.host() ?? "?"
@@ -94,7 +94,7 @@ package enum EndpointRules {
         return "\(url.scheme ?? "?")://\(isAddress ? "[\(host)]" : host)\(port)"
     }
 
-    /// Returns whether a text is a number up to 255 without leading zeros, which some parsers read as octal.
+    /// Returns whether a string is a number up to 255 without leading zeros, which some parsers read as octal.
     private static func isOctet(_ text: Substring) -> Bool {
         guard text.utf8.count <= 3, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
             let number = UInt8(text)

@@ -8,7 +8,7 @@ public struct CallMetrics: Sendable, Hashable {
     public var origin: String
     /// The method, in uppercase.
     public var method: String
-    /// The status of the response; nil if none came.
+    /// The status of the response; nil if no response arrived.
     public var status: Int?
     /// The size of the request's body, in bytes.
     public var sentBytes: Int
@@ -17,7 +17,7 @@ public struct CallMetrics: Sendable, Hashable {
     /// The time from the call to its response, or to the head of a stream.
     public var duration: Duration
 
-    /// Makes measurements, for an app's tests.
+    /// Creates measurements, for an app's tests.
     public init(
         origin: String,
         method: String,
@@ -51,8 +51,8 @@ public struct MeasuredTransport: Transport {
     ///
     /// - Parameters:
     ///   - inner: The transport that carries the requests.
-    ///   - report: Called at the end of each call, on no particular thread. It should be brief, because the
-    ///     call waits for it.
+    ///   - report: Called at the end of each call, on any thread. It should return quickly, because the call
+    ///     waits for it.
     public init(
         _ inner: (any Transport)? = nil,
         report: @escaping @Sendable (CallMetrics) -> Void

@@ -3,7 +3,7 @@
 #if canImport(Darwin)
 import Foundation
 
-/// A delegate that returns redirects to the caller as responses, so that no token reaches another origin.
+/// A delegate that returns redirects as responses, so that no token reaches another origin.
 ///
 /// SessionReceiver does the same for calls whose bodies it collects.
 final class RedirectRefusal: NSObject, URLSessionTaskDelegate, Sendable {

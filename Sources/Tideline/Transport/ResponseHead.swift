@@ -7,7 +7,7 @@
 package import TidelineCore
 
 package struct ResponseHead: Sendable {
-    /// The largest size of status line and fields; a response to a sync request is never larger.
+    /// The maximum size of status line and header fields.
     package static let bytesMax = 256 << 10
 
     package private(set) var status = 0
@@ -29,7 +29,7 @@ package struct ResponseHead: Sendable {
         fields["Content-Length"].flatMap { Int($0) }.flatMap { $0 >= 0 ? $0 : nil }
     }
 
-    /// Appends the next line with its line end; returns false if the head is too large.
+    /// Appends the next line with its line ending; returns false if the head is too large.
     package mutating func append(_ line: UnsafeBufferPointer<UInt8>) -> Bool {
         guard !isComplete else { return true }
         byteCount += line.count

@@ -1,8 +1,8 @@
 // Transport: one HTTP call. Other types decide what is sent and what the response means.
 //
-// A transport does not retry intentionally, follow redirects, keep cookies or cache. A lower
-// layer may resend a request by itself if a persistent connection turns out to be dead, so a
-// server can receive the same request twice: every write carries `If-Match` or a request id.
+// A transport does not retry intentionally, follow redirects, keep cookies or cache. A lower layer may resend a
+// request if a persistent connection turns out to be dead, so a server can receive the same request twice:
+// every write carries `If-Match` or a request id.
 
 public import Foundation
 public import TidelineCore
@@ -37,8 +37,8 @@ public protocol Transport: Sendable {
 
     /// Sends a request and returns its response as soon as its head arrives, for live updates.
     ///
-    /// The request's timeout limits the wait for the head. The body may never end, and may pause for any
-    /// time: neither the limit of the whole call nor that of slow calls applies to it.
+    /// The request's timeout limits the wait for the head. The body may never end, and may pause for any time,
+    /// because neither the timeout of the call nor the stall timeout applies to it.
     ///
     /// - Parameter request: The request to send.
     /// - Returns: The head, and the body as a stream.
@@ -68,7 +68,7 @@ public struct TransportRequest: Sendable {
     /// The timeout of the whole call, at most one year.
     public var timeout: Duration
 
-    /// Makes a request.
+    /// Creates a request.
     public init(
         method: String = "GET",
         url: URL,
@@ -86,8 +86,8 @@ public struct TransportRequest: Sendable {
 
 /// A response with its decoded body.
 ///
-/// The length of a body that the server ends only by closing the connection cannot be checked;
-/// the JSON parser detects a missing end.
+/// If the server ends a body only by closing the connection, its length cannot be checked; the JSON parser
+/// detects a missing end.
 public struct TransportResponse: Sendable {
     /// The status code.
     public var status: Int
@@ -101,7 +101,7 @@ public struct TransportResponse: Sendable {
     /// The body.
     public var body: [UInt8]
 
-    /// Makes a response.
+    /// Creates a response.
     public init(status: Int, headers: HTTPFields = [:], body: [UInt8] = []) {
         self.status = status
         self.headers = headers
@@ -109,34 +109,33 @@ public struct TransportResponse: Sendable {
     }
 }
 
-/// The bounds of a transport, besides the timeout of each request.
+/// The limits of a transport, in addition to the timeout of each request.
 public struct TransportLimits: Sendable {
-    /// The timeout for connecting, including name lookup and TLS: a call to an unreachable server ends
-    /// after it.
+    /// The timeout for connecting, including name lookup and TLS.
     public var connectTimeout: Duration = .seconds(10)
 
     /// The longest time that a call may stay below ``stallBytesPerSecond``.
     ///
-    /// This is also the longest time that a server may take to respond: a call to a silent one ends after it.
-    /// Values below six seconds count as six if libcurl is the transport.
+    /// This is also the longest time that a server may take to respond. With libcurl, the minimum is six
+    /// seconds.
     public var stallTimeout: Duration = .seconds(30)
 
     /// The speed below which a call counts as stalled, in bytes per second.
     public var stallBytesPerSecond = 16
 
-    /// The largest size of a response body, decoded, in bytes.
+    /// The maximum size of a response body, decoded, in bytes.
     ///
-    /// A small compressed body can expand to a large one; this limit ends it.
+    /// The limit also applies to a small compressed body that expands to a large one.
     public var responseBytesMax = 64 << 20
 
-    /// The largest number of concurrent calls, at least one.
+    /// The maximum number of concurrent calls, at least one.
     ///
     /// Other calls wait within their own timeouts.
     ///
     /// This is also the number of connections that are kept open.
     public var callsMax = 16
 
-    /// The default bounds.
+    /// Creates the default limits.
     public init() {}
 }
 

@@ -6,8 +6,8 @@ public import Foundation
 
 /// An error of a call that returned no response.
 ///
-/// Check ``outcomeIsUnknown`` before you treat a change as not done: a cut connection does not show
-/// what the server did with the request.
+/// Check ``outcomeIsUnknown`` before you treat a change as not done: a broken connection does not show what the
+/// server did with the request.
 public struct TransportError: LocalizedError, Sendable, CustomStringConvertible {
     /// The kind of an error.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
@@ -30,7 +30,7 @@ public struct TransportError: LocalizedError, Sendable, CustomStringConvertible 
 
         /// No connection could be established; nothing was sent.
         public static let cannotConnect = Self(.cannotConnect)
-        /// The request was sent and no complete response arrived in time.
+        /// The request was sent, but no complete response arrived in time.
         public static let timedOut = Self(.timedOut)
         /// The connection ended before a response began.
         public static let connectionLost = Self(.connectionLost)
@@ -48,7 +48,7 @@ public struct TransportError: LocalizedError, Sendable, CustomStringConvertible 
         public static let invalidRequest = Self(.invalidRequest)
         /// The transport does not support this.
         public static let unsupported = Self(.unsupported)
-        /// The app's authentication had no token for the request at this moment; nothing was sent.
+        /// The app's authentication currently had no token for the request; nothing was sent.
         public static let noToken = Self(.noToken)
         /// Any other failure: see `cause`.
         public static let failed = Self(.failed)
@@ -63,13 +63,13 @@ public struct TransportError: LocalizedError, Sendable, CustomStringConvertible 
     /// A description of the failure and how to fix it, for people.
     public var message: String
 
-    /// False only if it is certain that the server did not receive the request.
+    /// Whether the server may have received the request; false only if it certainly did not.
     public var outcomeIsUnknown: Bool
 
     /// The underlying error.
     public var cause: (any Error)?
 
-    /// Makes an error.
+    /// Creates an error.
     public init(
         _ code: Code,
         _ message: String,
@@ -104,7 +104,7 @@ extension TransportError {
 
     /// Returns the error for a call over its timeout.
     ///
-    /// Before anything was sent, the call could not connect.
+    /// If nothing was sent, the error says that the call could not connect.
     static func timedOut(_ url: URL, wasSent: Bool, cause: (any Error)? = nil) -> Self {
         guard wasSent else { return cannotConnect(url, cause: cause) }
         return TransportError(

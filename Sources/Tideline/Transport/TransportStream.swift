@@ -2,7 +2,7 @@
 
 public import TidelineCore
 
-/// A streamed response: its head has arrived, and its body arrives in pieces.
+/// A streamed response, whose head has arrived and whose body arrives in parts.
 ///
 /// Leaving the loop over ``bytes`` ends the call.
 public struct TransportStream: Sendable {
@@ -12,12 +12,12 @@ public struct TransportStream: Sendable {
     /// The header fields.
     public var headers: HTTPFields
 
-    /// The pieces of the body, decoded.
+    /// The parts of the body, decoded.
     ///
     /// A broken connection throws an error.
     public var bytes: AsyncThrowingStream<[UInt8], any Error>
 
-    /// Makes a streamed response.
+    /// Creates a streamed response.
     public init(
         status: Int,
         headers: HTTPFields = [:],
@@ -28,7 +28,7 @@ public struct TransportStream: Sendable {
         self.bytes = bytes
     }
 
-    /// The largest number of pieces that wait for the reader; the call of a slower reader fails.
+    /// The maximum number of parts that are buffered for the reader; the call fails if the reader is slower.
     package static let piecesMax = 1000
 }
 

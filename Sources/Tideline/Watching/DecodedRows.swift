@@ -2,15 +2,15 @@
 
 import TidelineCore
 
-/// The records of an observed query as they were last read; a pure value.
+/// The records of an observed query as they were last read.
 package struct DecodedRows<Record: Sendable>: Sendable {
     private struct Item {
         var row: Row
-        /// Nil if the row does not decode and is skipped.
+        /// The record; nil if the row does not decode and is skipped.
         var record: Record?
         /// The record as a row.
         ///
-        /// The stored row may have more values than the record shows.
+        /// The stored row may have more values than the record.
         var encoded: Row?
     }
 
@@ -29,7 +29,7 @@ package struct DecodedRows<Record: Sendable>: Sendable {
 
     /// Updates the state with the rows of a run, and returns the records if they differ from the last ones.
     ///
-    /// `decode` returns nil for a row that is skipped.
+    /// `decode` returns nil for a row that is to be skipped.
     package mutating func update(
         _ rows: [Row],
         decode: (Row) throws -> Record?,

@@ -3,7 +3,7 @@
 
 import TidelineCore
 
-/// An observed query, with its last result and the test for changes that may affect it.
+/// An observed query with its last result, which decides whether a change affects it.
 protocol Observed: Sendable {
     associatedtype Value: Sendable
 
@@ -16,7 +16,7 @@ protocol Observed: Sendable {
 
 /// A sequence of a query's results, now and after every change that affects them.
 ///
-/// Each iteration has an observation of its own, which ends with its iterator.
+/// Each iteration has its own observation, which ends with the iterator.
 struct ObservedValues<Value: Sendable>: AsyncSequence, Sendable {
     fileprivate let watch: @Sendable () -> AsyncThrowingStream<Value, any Error>
 
@@ -25,7 +25,7 @@ struct ObservedValues<Value: Sendable>: AsyncSequence, Sendable {
     }
 }
 
-/// An observation of queries: it runs them again after each change that affects them.
+/// An observation of queries, which runs them again after each change that affects them.
 struct QueryObservation {
     let engine: SyncEngine
 
@@ -77,7 +77,7 @@ struct QueryObservation {
 }
 
 extension SyncTable {
-    /// Returns a condition for checking changes, as current records read it, with the column names of the table.
+    /// Returns the condition that changes are checked against, with the column names of the table.
     fileprivate func conditionOnChanges(_ filter: Filter?) -> Filter? {
         guard let filter = coder.meant(filter?.bound(now: engine.environment.now())) else {
             return nil
@@ -172,10 +172,10 @@ struct ObservedCount<Record: Sendable>: Observed {
     private let table: SyncTable<Record>
     private let filter: Filter?
     private var last: Int?
-    /// The ids of the counted rows; nil if there are too many to remember.
+    /// The ids of the counted rows; nil if there are too many.
     private var counted: Set<ItemKey>?
 
-    /// The number of ids that are remembered.
+    /// The maximum number of ids that are kept in memory.
     ///
     /// With more rows, every change of the table runs the count again.
     private static var idsMax: Int { 1000 }

@@ -184,7 +184,7 @@ extension Arguments {
         return .doctor(doctor, isJSON: words.isJSON)
     }
 
-    /// Returns the text of the file with a token.
+    /// Returns the content of a token file.
     private static func token(_ words: Words) throws -> String? {
         guard let path = words.options["--token"] else { return nil }
         guard let data = FileManager.default.contents(atPath: path) else {
@@ -351,7 +351,7 @@ extension Arguments {
         )
     }
 
-    /// Ten years.
+    /// The maximum duration: ten years.
     private static let secondsMax = 315_360_000
 
     private static func set(

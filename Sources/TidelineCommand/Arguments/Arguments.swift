@@ -19,7 +19,7 @@ enum Arguments: Sendable {
     case helpOf(String)
     case version
     case serve(ServerConfiguration)
-    /// The mistakes of the configuration; empty if there are none.
+    /// The mistakes in the configuration; empty if there are none.
     case check(ServerConfiguration, mistakes: [String], isJSON: Bool)
     case certificate(hosts: [String], directory: String, isJSON: Bool)
     case token(ServerConfiguration, subject: String, lifetime: Duration, isJSON: Bool)
@@ -101,12 +101,12 @@ enum Arguments: Sendable {
         serve              Starts the server. When it is ready, it prints 'listening on http://HOST:PORT'
                            and, on the next line, the location of its database.
           --config FILE    The configuration, a JSON file. Without it there is one table, TodoItem, with
-                           the columns text and complete. Paths in the file, also that of the database,
-                           are relative to the file.
+                           the columns text and complete. Paths in the file, including that of the
+                           database, are relative to the file.
           --database       The database: sqlite:PATH or postgres://USER@HOST:PORT/DATABASE. The default
-                           is sqlite:tideline.db; a relative path starts at the working directory. Other
-                           users of the machine can see the arguments of a command, so put a password
-                           into the configuration, PGPASSWORD or a PGPASSFILE.
+                           is sqlite:tideline.db; a relative path is relative to the working directory.
+                           Other users of the machine can see the arguments of a command, so put the
+                           password into the configuration, PGPASSWORD or a PGPASSFILE.
           --listen         The address to listen on: an address of this machine (IPv6 in brackets) or
                            localhost. The default is 127.0.0.1:8080. Port 0 chooses a free port.
           --dynamic-schema Creates tables and columns when a request needs them.
@@ -125,72 +125,73 @@ enum Arguments: Sendable {
                            accepts it; it is signed with authentication.secretFile.
           --expires        The lifetime in seconds; default 86400, a day.
 
-        backup FILE        Copies the database to a new file, also while a server runs. For PostgreSQL,
-                           without FILE: says which tool to use, and whether backups are set up.
+        backup FILE        Copies the database to a new file; the server may be running. For PostgreSQL,
+                           without FILE, prints which tool to use and whether backups are set up.
         restore FILE       Replaces the database with a backup, keeps the replaced file under another
-                           name, and has all clients pull from the start. Stop the server first.
-        restored           Has all clients pull from the start, after you restored a backup by hand.
+                           name, and makes all clients pull from the start. Stop the server first.
+        restored           Makes all clients pull from the start, after you restored a backup by hand.
         reset-clocks       Repairs tables after the machine's clock was ahead: sets their table clocks
-                           back to the current time, gives rows with times in the future new versions,
-                           and has all clients pull from the start. With a file, stop the server first.
+                           back to the current time, gives new versions to rows with times in the
+                           future, and makes all clients pull from the start. With a file, stop the
+                           server first.
           --tables         Only these tables; default all.
         migrate            Shows the changes that make the tables match the configuration.
-          --dry-run        Shows also the SQL for PostgreSQL.
+          --dry-run        Also shows the SQL for PostgreSQL.
           --apply          Makes the changes in one transaction. Make a backup first.
 
-        copy               Copies a database from a file into PostgreSQL or back, with everything that
-                           devices rely on. Stop the servers of both. Run the command again to resume a copy
-                           that was interrupted.
+        copy               Copies a database from a file into PostgreSQL or back, with all the data that
+                           sync needs. Stop the servers of both databases first. Run the command again
+                           to resume a copy that was interrupted.
           --from, --to     sqlite:PATH or postgres://…; the target must not have tables yet.
 
-        purge-tombstones   Permanently removes deleted rows. Devices that were offline for longer learn
-                           of the deletes by a pull from the start. With a file, stop the server first.
-          --days           Removes rows that were deleted at least so many days ago; 0 for all.
+        purge-tombstones   Permanently removes deleted rows. Devices that have not synced since the
+                           deletes will pull from the start. With a file, stop the server first.
+          --days           Removes rows that were deleted at least N days ago; 0 for all.
           --tables         Only these tables; default all.
           --trust-clock    Runs even if the machine's clock is more than a day ahead of the latest time
                            in the database.
 
-        compact            Releases the space of removed rows: from a file to the system, after you
-                           stopped the server; in PostgreSQL by VACUUM, while servers run.
+        compact            Frees the space of removed rows. With a file, stop the server first. In
+                           PostgreSQL it runs VACUUM; servers may be running.
 
         inspect FILE       Describes a server's database or a device's store: tables, queue, errors,
-                           cursors, sizes. It prints no contents of rows, and only reads, also while the
-                           server or the app runs. For PostgreSQL use --database or --config.
+                           cursors, sizes. It does not print the contents of rows. It only reads; the
+                           server or the app may be running. For PostgreSQL use --database or --config.
 
-        audit              Prints who changed which columns of which row, and when, in tables with audit;
-                           the newest first. It only reads, also while the server runs.
+        audit              Prints the changes of tables with audit, newest first: the time, the user, the
+                           row and its changed columns. It only reads; the server may be running.
           --table, --id, --user  Only this table, rows with this id, changes by this user.
-          --last           The most entries; default 100.
+          --last           The maximum number of entries; default 100.
 
         export             Prints all data of a user, one JSON object per line: rows and tombstones of
-                           tables with an owner, change log, merge bases, ledger, audit. It only reads,
-                           also while the server runs.
-          --user           The user, as tokens name it.
+                           tables with an owner, change log, merge bases, ledger, audit. It only reads;
+                           the server may be running.
+          --user           The user, as named in tokens.
 
-        forget             Counts the data of a user that export prints.
-          --user           The user, as tokens name it.
-          --dry-run        Only counts, as without an option.
+        forget             Counts the data that export prints for a user.
+          --user           The user, as named in tokens.
+          --dry-run        Only counts; the default.
           --apply          Removes the data. With a file, stop the server first. Devices pull the tables
                            from the start.
 
-        owners             Counts the data of the user OLD that export prints.
+        owners             Counts the data that export prints for the user OLD.
           --rename         The user, and the new name.
-          --dry-run        Only counts, as without an option.
+          --dry-run        Only counts; the default.
           --apply          Gives the data to the user NEW. With a file, stop the server first. Devices
                            pull the tables from the start; their pending changes are still accepted.
 
-        doctor             Sends a server the requests of a device, and reports what prevents syncing.
+        doctor             Sends the requests of a device to a server, and reports problems with sync.
           --server         The address of the server, such as https://todo.example.
           --token          A file with the token of a user.
           --store          A copy of a device's store. Its tables and cursors are compared with the
                            server's.
-          --authority      A file in PEM with certificates of authorities to trust in addition to the
+          --authority      A PEM file with certificates of authorities to trust in addition to the
                            system's.
 
-        bench URL          Measures a server under load: each connection sends one request after the
-                           other, reads of 50 rows and inserts. The inserted rows are deleted at the end.
-                           Prints rates, and times of whole requests as a caller sees them. Use it only
-                           with a server and a table that may be loaded with test rows.
+        bench URL          Measures a server under load: each connection sends one request after another,
+                           either a read of 50 rows or an insert. The inserted rows are deleted at the
+                           end. Prints the rate and the latency of requests as measured by the client.
+                           Do not use it with a table in which test rows are not acceptable.
           --table          The table.
           --connections    The number of connections; default 8.
           --seconds        The duration; default 10.
@@ -199,14 +200,14 @@ enum Arguments: Sendable {
 
         --json             Prints one line of JSON instead of text.
 
-        SIGTERM and SIGINT end the server after the requests in progress. They end bench early: it
-        prints what it measured, and deletes what it inserted. A second signal ends the process
+        SIGTERM and SIGINT stop the server when the requests in progress have finished. They stop bench
+        early: it prints its results and deletes the inserted rows. A second signal ends the process
         immediately.
         SIGHUP makes the server reload the certificate, the keys of tokens, the operators, the key of
         the metrics and the log levels.
 
-        Exit codes: 0 success; 1 the command failed, doctor found a fault, a request of bench was not
-        served, or the output could not be written; 2 a mistake in the arguments or the configuration.
+        Exit codes: 0 success; 1 the command failed, doctor found a problem, a request of bench failed, or
+        the output could not be written; 2 a mistake in the arguments or the configuration.
         """
 
     init(_ words: [String]) throws {

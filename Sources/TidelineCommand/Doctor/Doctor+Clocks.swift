@@ -11,8 +11,8 @@ import TidelineServerCore
 extension Doctor {
     /// Reports tables whose changes have times in the future.
     ///
-    /// The server tells an operator how far each table clock is ahead. For the tables of a store,
-    /// the check reads the newest row that the caller may see.
+    /// The server reports to operators how far each table clock is ahead. For the tables of a store, the check
+    /// reads the newest row that the caller may see.
     func checkTableClocks(
         _ tables: ServerTables?,
         _ store: Report?,

@@ -9,7 +9,7 @@ extension Doctor {
     /// The maximum number of tables that are searched for a row to read.
     private static let searchedTablesMax = 20
 
-    /// Reads a row with a condition that is false: the server has to reject the request.
+    /// Reads a row with a condition that is false; the server has to reject the request.
     func checkConditions(_ names: [String], _ asker: Asker, _ findings: inout Findings) async {
         var empty: String?
         for name in names.prefix(Self.searchedTablesMax) {

@@ -89,7 +89,7 @@ struct ServerTables: Sendable {
 }
 
 extension Doctor {
-    /// Reports missing indexes for slow pulls, and for those of a store.
+    /// Reports missing indexes for slow pulls, and for the pulls of a store.
     func checkIndexes(_ tables: ServerTables, _ store: Report?, _ findings: inout Findings) {
         var told: Set<String> = []
         func tell(_ table: String, _ filter: String, _ who: String) {
@@ -170,7 +170,8 @@ extension Doctor {
 
 extension Doctor {
     private static let daySeconds = 86_400
-    /// Tools usually renew a certificate a month before it expires.
+    /// The number of days before the expiry of a certificate at which a warning begins; tools usually renew it
+    /// a month before.
     private static let warningDays = 14
 
     /// Reports when the server's certificate expires, without checking the authority that signed it.

@@ -14,13 +14,13 @@ struct Doctor: Sendable {
     let store: String?
     let authority: String?
 
-    /// From this difference on, a server rejects idempotency keys (docs/PROTOCOL.md).
+    /// The clock difference in seconds from which a server rejects idempotency keys (docs/PROTOCOL.md).
     private static let clockFault = 300.0
     private static let clockWarning = 60.0
     private static let tries = 3
     private static let slowMilliseconds: Int64 = 1000
 
-    /// Microseconds since 1970.
+    /// The current time, in microseconds since 1970.
     static var now: Int64 { ServerEnvironment.live.now() }
 
     func findings() async -> Findings {
@@ -317,7 +317,7 @@ struct Asker: Sendable {
         return reason ?? "status \(answer.status)."
     }
 
-    /// Returns a sentence with the server's reason; empty if it gives none.
+    /// Returns a sentence with the server's reason; empty if there is none.
     func said(_ answer: TransportResponse) -> String {
         let reason = reason(answer)
         return reason == "status \(answer.status)." ? "" : " The server says: \(reason)"

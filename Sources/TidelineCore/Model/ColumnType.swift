@@ -14,7 +14,7 @@ public enum ColumnType: Hashable, Sendable {
     case decimal
     /// True or false.
     case boolean
-    /// An instant; ISO 8601 with an offset on the wire.
+    /// An instant, in ISO 8601 with an offset on the wire.
     case dateTime
     /// A calendar day, `2026-11-20`.
     case date
@@ -26,7 +26,7 @@ public enum ColumnType: Hashable, Sendable {
     case binary
     /// Any JSON value.
     case json
-    /// One of these texts, ordered by their position.
+    /// One of these strings, ordered by their position.
     case enumeration([String])
 
     /// The name used in configuration files and messages.
@@ -47,13 +47,13 @@ public enum ColumnType: Hashable, Sendable {
         }
     }
 
-    /// The types that have a name of their own, all but `enumeration`.
+    /// The types with a fixed name: all but `enumeration`.
     package static let simple: [ColumnType] = [
         .string, .integer, .number, .decimal, .boolean, .dateTime, .date, .time, .guid, .binary,
         .json,
     ]
 
-    /// The value of an absent member in a non-nullable column without a default.
+    /// The value of a missing member in a non-nullable column without a default.
     package var zero: Value {
         switch self {
         case .string, .date, .time, .guid: .string("")
@@ -77,12 +77,12 @@ public struct ColumnDefinition: Hashable, Sendable {
     public var type: ColumnType
     /// Whether it may be null.
     public var isNullable: Bool
-    /// The value of an absent member.
+    /// The value of a missing member.
     public var defaultValue: Value?
     /// The rules for its values in addition to the type; a server checks them.
     public var rules: ColumnRules
 
-    /// Describes a column.
+    /// Creates a column.
     public init(
         _ name: String,
         _ type: ColumnType,
@@ -100,16 +100,16 @@ public struct ColumnDefinition: Hashable, Sendable {
 
 /// The rules for a column's values in addition to their type; null always conforms.
 public struct ColumnRules: Hashable, Sendable {
-    /// The most Unicode scalars of a text, or bytes of binary data.
+    /// The maximum number of Unicode scalars of a string, or of bytes of binary data.
     public var maxLength: Int?
-    /// The least value of a number, instant, day or time of day.
+    /// The minimum of a number, instant, day or time of day.
     public var min: Value?
-    /// The greatest value of a number, instant, day or time of day.
+    /// The maximum of a number, instant, day or time of day.
     public var max: Value?
-    /// A regular expression that the whole text must match.
+    /// A regular expression that the whole string must match.
     public var pattern: String?
 
-    /// Describes the rules; none by default.
+    /// Creates the rules; none by default.
     public init(
         maxLength: Int? = nil,
         min: Value? = nil,
@@ -131,19 +131,18 @@ public struct TableSchema: Hashable, Sendable {
     public var columns: [ColumnDefinition]
     /// The indexes of a store on a device, each by the names of its columns.
     public var indexes: [[String]] = []
-    /// The type of the key column `id`; only a local store's own tables use another type than text.
+    /// The type of the key column `id`; only a local store's own tables have keys that are not strings.
     public var key = ColumnType.string
     /// Whether the table has the system columns in addition to `id`.
     public var hasSystemColumns = true
 
-    /// Describes a table; ignores system columns among `columns`.
+    /// Creates a table; ignores system columns among `columns`.
     public init(name: String, columns: [ColumnDefinition]) {
         self.name = name
         self.columns = columns.filter { !SystemColumn.names.contains($0.name) }
     }
 
-    /// Describes a table of a local store that is not synchronized: an `id` and these columns, no
-    /// others.
+    /// Creates a table of a local store that is not synchronized: an `id` and these columns, no others.
     package init(local name: String, key: ColumnType, columns: [ColumnDefinition]) {
         self.name = name
         self.columns = columns
@@ -178,12 +177,12 @@ public enum SystemColumn {
     public static let createdAt = "createdAt"
     /// When the server last stored the row; strictly increasing per table in commit order.
     public static let updatedAt = "updatedAt"
-    /// Opaque; changes with each write.
+    /// An opaque string that changes with each write.
     public static let version = "version"
     /// Whether the row is a tombstone.
     public static let deleted = "deleted"
 
-    /// All of them.
+    /// The names of all system columns.
     public static let names: Set<String> = [id, createdAt, updatedAt, version, deleted]
 
     package static let definitions: [ColumnDefinition] = [

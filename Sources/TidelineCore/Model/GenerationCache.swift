@@ -4,7 +4,7 @@
 // dropped. So values that are used repeatedly stay, however many others are used only once.
 
 package struct GenerationCache<Key: Hashable, Value> {
-    /// The most values of a generation.
+    /// The maximum number of values of a generation.
     private let countMax: Int
     private var young: [Key: Value] = [:]
     private var old: [Key: Value] = [:]
@@ -16,7 +16,7 @@ package struct GenerationCache<Key: Hashable, Value> {
     /// The number of values that are kept.
     package var count: Int { young.count + old.count }
 
-    /// Returns the value, and counts that as a use.
+    /// Returns the value, and records that it was used.
     package mutating func value(_ key: Key) -> Value? {
         if let value = young[key] { return value }
         guard let value = old.removeValue(forKey: key) else { return nil }
@@ -24,7 +24,7 @@ package struct GenerationCache<Key: Hashable, Value> {
         return value
     }
 
-    /// Keeps a value.
+    /// Stores a value.
     package mutating func put(_ value: Value, for key: Key) {
         old[key] = nil
         if young.count >= countMax, young[key] == nil {

@@ -6,10 +6,10 @@
 import Foundation
 
 package enum ItemID {
-    /// The most Unicode scalars that an id may have: the width of the original's key column.
+    /// The maximum number of Unicode scalars of an id, which is the width of the original's key column.
     package static let scalarsMax = 255
 
-    /// Returns why `id` cannot be the key of a row, as the end of a sentence; nil if it can.
+    /// Returns why `id` is not a valid key of a row, as the end of a sentence; nil if it is valid.
     package static func fault(in id: String) -> String? {
         if id.isEmpty { return "it is empty" }
         var count = 0

@@ -2,9 +2,9 @@
 
 import Foundation
 
-/// A JSON document as text, checked on creation and kept without white space.
+/// A JSON document as a string, checked on creation and stored without white space.
 ///
-/// Two documents are equal when their texts are; the order of members counts.
+/// Two documents are equal if their strings are equal; the order of members matters.
 public struct JSON: Hashable, Sendable, CustomStringConvertible {
     /// The document, without white space between its tokens.
     public let text: String
@@ -22,7 +22,7 @@ public struct JSON: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Encodes a value with `JSONEncoder`, members sorted by name; dates are rounded to milliseconds.
+    /// Encodes a value with `JSONEncoder`, with members sorted by name and dates rounded to milliseconds.
     ///
     /// - Throws: `EncodingError` for a number that is not finite and a date outside the years 1 to
     ///   9999, and the errors of the value's own encoding.
@@ -66,10 +66,10 @@ public struct JSON: Hashable, Sendable, CustomStringConvertible {
         return try decoder.decode(type, from: Data(text.utf8))
     }
 
-    /// The document itself.
+    /// The document as a string.
     public var description: String { text }
 
-    /// The bytes of a checked value without the white space between tokens.
+    /// Returns the bytes of a valid value without the white space between tokens.
     package static func compact(_ bytes: UnsafeBufferPointer<UInt8>, _ span: Range<Int>) -> String {
         var result: [UInt8] = []
         result.reserveCapacity(span.count)

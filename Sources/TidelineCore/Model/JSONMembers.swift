@@ -5,13 +5,13 @@
 
 /// A parsed document.
 ///
-/// Its scalars keep their spelling, so no digit of a number is lost.
+/// Scalars are stored as they are written, so no digit of a number is lost.
 package indirect enum JSONDocument: Sendable {
     /// The members, in their order; names are UTF-8 bytes without escapes.
     case object([Member])
     /// The elements, in their order.
     case array([JSONDocument])
-    /// A text, number, boolean, or null.
+    /// A string, number, boolean, or null.
     case scalar(JSONElement)
 
     /// A member of an object.
@@ -54,7 +54,7 @@ package indirect enum JSONDocument: Sendable {
         }
     }
 
-    /// The document as text.
+    /// The document in its stored form.
     package var json: JSON {
         var writer = JSONWriter()
         write(to: &writer)
@@ -92,7 +92,7 @@ package indirect enum JSONDocument: Sendable {
         )
     }
 
-    /// The most members that a decoder adds to a document.
+    /// The maximum number of members that a decoder adds to a document.
     package static let missingMembersMax = 256
 
     /// The member at a path of names; nil if there is none.
@@ -113,8 +113,8 @@ package indirect enum JSONDocument: Sendable {
         }
     }
 
-    /// Returns the document with another value at a path of names, or without that member;
-    /// unchanged if the path's object does not exist.
+    /// Returns the document with a member at a path of names set or removed; unchanged if the path's object
+    /// does not exist.
     package func setting(_ value: JSONDocument?, at path: [[UInt8]]) -> JSONDocument {
         guard let name = path.first else { return value ?? self }
         guard case .object(var members) = self else { return self }
@@ -133,8 +133,7 @@ package indirect enum JSONDocument: Sendable {
         return .object(members)
     }
 
-    /// Returns the document with one more member; nil if its object does not exist, or has the
-    /// member already.
+    /// Returns the document with one more member; nil if its object does not exist, or already has the member.
     package func adding(_ value: JSONDocument, at path: [[UInt8]]) -> JSONDocument? {
         guard let name = path.first, case .object(var members) = self else { return nil }
         let index = members.firstIndex { $0.name == name }
@@ -150,13 +149,13 @@ package indirect enum JSONDocument: Sendable {
         return .object(members)
     }
 
-    /// Returns how many members of two objects are equal; 0 for other documents.
+    /// Returns the number of equal members of two objects; 0 for other documents.
     fileprivate func likeness(to other: JSONDocument) -> Int {
         guard let one = members, let two = other.members else { return 0 }
         return one.count { name, value in two[name] == value }
     }
 
-    /// The member `id` of an object, if it is a text or a number.
+    /// The member `id` of an object, if it is a string or a number.
     fileprivate var identity: JSONDocument? {
         guard let id = members?[Array("id".utf8)], case .scalar(let scalar) = id,
             scalar.text != "null"
@@ -166,7 +165,7 @@ package indirect enum JSONDocument: Sendable {
 }
 
 extension JSONDocument: Equatable {
-    /// Whether two documents have the same value; the order of members does not count.
+    /// Whether two documents have the same value, regardless of the order of members.
     package static func == (left: JSONDocument, right: JSONDocument) -> Bool {
         switch (left, right) {
         case (.scalar(let one), .scalar(let two)): return one == two
@@ -186,11 +185,10 @@ package struct JSONEdit {
     package let base: JSONDocument
     /// The document after the edit.
     package let edited: JSONDocument
-    /// Whether `base` is the other state as a model encodes it, and therefore may lack members of
-    /// it.
+    /// Whether `base` was encoded by a model, and may therefore lack members of the other state.
     ///
-    /// The elements of an array then correspond by position, and keep members that the model does
-    /// not know. Otherwise an array is one value.
+    /// If so, the elements of an array are matched by position, and keep members that the model does not know.
+    /// Otherwise, an array is a single value.
     package var ofModel = false
 
     package init(from base: JSONDocument, to edited: JSONDocument, ofModel: Bool = false) {
@@ -241,8 +239,8 @@ package struct JSONEdit {
 
     /// Returns, for each element of an edited array, its position before the edit; nil for a new element.
     ///
-    /// Elements with the same `id` are paired, then equal ones. If the same number is left on both sides, they are
-    /// paired in their order; otherwise those with the most members in common.
+    /// Elements with the same `id` are paired, then equal ones. If the same number is left on both sides, they
+    /// are paired in order; otherwise, those with the most equal members are paired.
     private static func pairs(_ new: [JSONDocument], _ old: [JSONDocument]) -> [Int?] {
         var pairs = [Int?](repeating: nil, count: new.count)
         var free = Set(old.indices)
@@ -285,15 +283,15 @@ package struct JSONEdit {
         }
     }
 
-    /// The most pairs of elements that are compared.
+    /// The maximum number of pairs of elements that are compared.
     private static let likenessesMax = 2500
 }
 
 extension JSONDocument {
     /// Merges two changes of a document; nil if both changed the same member to different values.
     ///
-    /// Two sides that each replaced a member by another one are also a contradiction, because that is how an enum
-    /// with associated values changes its case.
+    /// If both sides replaced one member with another, the result is also nil, because an enum with associated
+    /// values changes its case in this way.
     package static func merged(
         base: JSONDocument,
         mine: JSONDocument,
@@ -331,7 +329,7 @@ extension JSON {
     /// Whether the document is an object; only such documents are changed member by member.
     package var isObject: Bool { text.utf8.first == UInt8(ascii: "{") }
 
-    /// Returns this document with the changes of an edit of another state of it.
+    /// Returns this document with the differences between two other states applied.
     package func applying(from base: JSON, to edited: JSON, ofModel: Bool = false) -> JSON {
         // No parsing is needed if both states are the same.
         if base.text.utf8.elementsEqual(text.utf8) { return edited }
@@ -358,8 +356,9 @@ extension Value {
         return document.isObject || document.text.utf8.first == UInt8(ascii: "[")
     }
 
-    /// Returns this value with the changes of an edit of another state of it: the edited value,
-    /// except for JSON documents, which change member by member.
+    /// Returns this value with the differences between two other states applied.
+    ///
+    /// JSON documents are changed member by member; for other values, the result is the edited value.
     package func applying(from base: Value?, to edited: Value, ofModel: Bool = false) -> Value {
         guard case .json(let current) = self, case .json(let old)? = base,
             case .json(let new) = edited

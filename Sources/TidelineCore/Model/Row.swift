@@ -31,7 +31,7 @@ public struct Row: Sendable {
         self.values = values
     }
 
-    /// The value of a column: nil when the row has no such member, `.null` when it has no value.
+    /// The value of a column: nil if the row has no such member, `.null` if the member has no value.
     ///
     /// Setting nil removes the member.
     public subscript(name: String) -> Value? {
@@ -52,16 +52,16 @@ public struct Row: Sendable {
         }
     }
 
-    /// The names of the members, in order.
+    /// The names of the members.
     public var names: [String] { layout.names }
 
     /// The number of members.
     public var count: Int { values.count }
 
-    /// The id, or an empty text if the row has none.
+    /// The id, or an empty string if the row has none.
     public var id: String { self["id"]?.text ?? "" }
 
-    /// The opaque version that the server gave, if any.
+    /// The opaque version from the server, if there is one.
     public var version: String? { self["version"]?.text }
 
     package var rowLayout: RowLayout { layout }
@@ -114,7 +114,7 @@ extension Row: ExpressibleByDictionaryLiteral {
 /// The names of a row's members, shared by the rows of a page.
 package final class RowLayout: Sendable {
     package let names: [String]
-    /// Only if there are many names: a few are found faster one by one, and cost nothing to build.
+    /// The indexes by name, for layouts with many names; a linear search is faster for a few.
     private let indexes: [String: Int]?
 
     package static let empty = RowLayout([])
@@ -147,8 +147,9 @@ package final class RowLayout: Sendable {
     }
 }
 
-/// One member of rows that mostly share their names, like those of a page: its index is looked up
-/// once for each layout.
+/// A member of rows that mostly have the same layout, like those of a page.
+///
+/// Its index is determined once for each layout.
 package struct RowMember {
     private let name: String
     private var layout: RowLayout?
@@ -167,12 +168,12 @@ package struct RowMember {
         return index
     }
 
-    /// Returns the member's value, like `row[name]`.
+    /// Returns the member's value, as `row[name]` does.
     package mutating func value(in row: Row) -> Value? {
         place(in: row).map { row.allValues[$0] }
     }
 
-    /// The row without the member.
+    /// Returns the row without the member.
     package mutating func removed(from row: Row) -> Row {
         guard let index = place(in: row), let rest else { return row }
         let all = row.allValues

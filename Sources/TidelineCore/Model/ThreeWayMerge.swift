@@ -6,7 +6,7 @@
 package enum ThreeWayMerge {
     /// The result of merging two sides.
     package struct Outcome<Value> {
-        /// The values by position; nil for positions that keep their value on the other side.
+        /// The values by position; nil for positions at which the other side's value is kept.
         package var changes: [Value?]
         /// The positions that both sides changed to different values, and that were not resolved.
         package var contested: [Int]
@@ -16,10 +16,10 @@ package enum ThreeWayMerge {
     ///
     /// - Parameters:
     ///   - mine: The values of one side, by position; nil for positions that it did not change.
-    ///   - base: The values that it started from; nil for those that are unknown.
+    ///   - base: The values before the change; nil for those that are unknown.
     ///   - theirs: The values of the other side, to which the changes are applied.
     ///   - isSame: Whether two values of a position are equal.
-    ///   - addsUp: Whether a position that both sides changed to the same value is resolved, too.
+    ///   - addsUp: Whether `settle` is also called for a position that both sides changed to the same value.
     ///   - settle: The value of a contested position; nil leaves it contested.
     /// - Returns: The values to apply to the other side, and the contested positions.
     package static func merge<Value>(

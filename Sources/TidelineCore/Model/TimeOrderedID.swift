@@ -5,8 +5,8 @@
 // ids reads each of its rows from another page of the table.
 
 package enum TimeOrderedID {
-    /// A lower-case UUID of version 7: 48 bits of time in milliseconds since 1970, then 74 of the
-    /// random bits.
+    /// Returns a lower-case UUID of version 7: 48 bits of time in milliseconds since 1970, and 74 of the random
+    /// bits.
     package static func make(milliseconds: Int64, random: (UInt64, UInt64)) -> String {
         let high =
             UInt64(truncatingIfNeeded: milliseconds) << 16 | 0x7000 | random.0 & 0x0FFF

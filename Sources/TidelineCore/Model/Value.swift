@@ -7,14 +7,14 @@ public import Foundation
 
 /// The value of one column.
 ///
-/// Dates have microseconds at most; a store may keep fewer digits (the client keeps milliseconds). `date` and `time`
-/// columns contain their ISO 8601 text, `guid` columns lower-case text.
+/// Dates have at most microseconds; a store may have fewer digits (the client uses milliseconds). `date` and
+/// `time` columns contain ISO 8601 strings, and `guid` columns lower-case strings.
 public enum Value: Sendable {
     /// No value.
     case null
     /// A boolean.
     case bool(Bool)
-    /// A whole number; exact.
+    /// A whole number.
     case integer(Int64)
     /// A binary floating-point number, always finite.
     case number(Double)
@@ -24,14 +24,14 @@ public enum Value: Sendable {
     case string(String)
     /// An instant.
     case date(Date)
-    /// Bytes; base64 text on the wire.
+    /// Bytes; a base64 string on the wire.
     case data(Data)
     /// A JSON document: an object, an array, or the value of a `json` column.
     case json(JSON)
 }
 
 extension Value: Hashable {
-    /// Whether both values are of the same kind and equal; texts are compared byte by byte.
+    /// Whether both values are of the same kind and equal; strings are compared byte by byte.
     public static func == (left: Value, right: Value) -> Bool {
         switch (left, right) {
         case (.null, .null): true
@@ -69,12 +69,12 @@ extension Value {
         if case .null = self { true } else { false }
     }
 
-    /// The text of a `.string`, else nil.
+    /// The string of a `.string`; nil for other values.
     public var text: String? {
         if case .string(let text) = self { text } else { nil }
     }
 
-    /// The kind of the value, for messages: never the value itself.
+    /// The kind of the value, for messages that must not contain the value itself.
     package var kindName: String {
         switch self {
         case .null: "null"
@@ -93,21 +93,20 @@ extension Value {
 extension Value: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral,
     ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral, ExpressibleByNilLiteral
 {
-    /// Makes a `.string`.
+    /// Creates a `.string`.
     public init(stringLiteral value: String) { self = .string(value) }
-    /// Makes a `.bool`.
+    /// Creates a `.bool`.
     public init(booleanLiteral value: Bool) { self = .bool(value) }
-    /// Makes an `.integer`.
+    /// Creates an `.integer`.
     public init(integerLiteral value: Int64) { self = .integer(value) }
-    /// Makes a `.number`.
+    /// Creates a `.number`.
     public init(floatLiteral value: Double) { self = .number(value) }
-    /// Makes `.null`.
+    /// Creates `.null`.
     public init(nilLiteral: ()) { self = .null }
 }
 
 extension String {
-    /// Whether two texts have the same UTF-8 bytes; `==` also treats other spellings of a character
-    /// as the same.
+    /// Whether two strings have the same UTF-8 bytes; `==` also treats canonically equivalent strings as equal.
     package func hasSameBytes(as other: String) -> Bool {
         guard utf8.count == other.utf8.count else { return false }
         let isSame = utf8.withContiguousStorageIfAvailable { bytes in

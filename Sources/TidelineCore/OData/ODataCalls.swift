@@ -72,7 +72,7 @@ extension ODataParser {
         return arity.lowerBound == 1 ? "1 argument" : "\(arity.lowerBound) arguments"
     }
 
-    /// The original servers accept only a short constant, so clients send nothing else.
+    /// Checks the third argument of `replace`, because the original servers accept only a short constant.
     private func checkReplacement(_ node: Node) throws(ODataError) {
         let limit = limits.replacementScalarsMax
         guard case .value(.string(let text)) = node.expression.kind,
@@ -122,7 +122,8 @@ extension ODataParser {
         return try cast(operand, to: type, position)
     }
 
-    /// Casts a literal at parse time, so that an invalid one is rejected; other operands are cast for each row.
+    /// Casts a literal at parse time, so that an invalid literal is rejected; other operands are cast for each
+    /// row.
     private func cast(
         _ operand: Node,
         to type: EdmType,
@@ -167,7 +168,7 @@ extension ODataParser {
         return try make(.call(function, [operand.expression, name]), position, over: [operand])
     }
 
-    /// The last argument: a type and the closing parenthesis.
+    /// Parses the last argument: a type and the closing parenthesis.
     private mutating func type() throws(ODataError) -> EdmType {
         let start = position
         let name = try typeName()

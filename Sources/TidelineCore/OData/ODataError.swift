@@ -2,7 +2,7 @@
 
 /// The query syntax of a protocol generation.
 ///
-/// The parser of each dialect also accepts every spelling of the other.
+/// The parser of each dialect also accepts the syntax of the other one.
 package enum ODataDialect: Hashable, Sendable, CaseIterable {
     /// ZUMO 2.x: `substringof('a',b)`, `datetimeoffset'…'`, `round` half away from zero.
     case v3
@@ -10,34 +10,33 @@ package enum ODataDialect: Hashable, Sendable, CaseIterable {
     case v4
 }
 
-/// The limits of a query text; a larger one is rejected with the position.
+/// The limits of a query string; a larger one is rejected with the position.
 package struct ODataLimits: Hashable, Sendable {
-    /// The most bytes of one option's decoded text.
+    /// The maximum number of bytes of one option's decoded value.
     ///
-    /// This is far more than HTTP servers accept for a whole URL, because queries in a batch may be longer: a list of
+    /// HTTP servers accept far less for a whole URL, but queries in a batch may be longer, such as a list of
     /// ``listElementsMax`` UUIDs.
     package var textBytesMax = 512 << 10
 
-    /// The deepest nesting of the tree, parentheses included.
+    /// The maximum nesting depth of the tree, including parentheses.
     ///
-    /// Reader, checker and evaluator recurse once per level; a debug build needs 5 KiB of stack
-    /// for one, and threads of Apple platforms have 512 KiB. LINQ clients nest a chain of `or` as
-    /// deep as it is long.
+    /// Parser, checker and evaluator recurse once per level. A debug build needs 5 KiB of stack for a level,
+    /// and threads on Apple platforms have 512 KiB. LINQ clients nest a chain of `or` as deeply as it is long.
     package var depthMax = 80
 
-    /// The most nodes of one filter's tree.
+    /// The maximum number of nodes of one filter's tree.
     package var nodesMax = 2000
 
-    /// The most keys of an order.
+    /// The maximum number of keys of an order.
     package var orderKeysMax = 16
 
-    /// The most names in a selection.
+    /// The maximum number of names in a selection.
     package var selectNamesMax = 500
 
-    /// The most elements of an `in` list.
+    /// The maximum number of elements of an `in` list.
     package var listElementsMax = 10_000
 
-    /// The most Unicode scalars of the third argument of `replace`, as in the original servers.
+    /// The maximum number of Unicode scalars of the third argument of `replace`, as in the original servers.
     package var replacementScalarsMax = 100
 
     package init() {}
@@ -46,19 +45,19 @@ package struct ODataLimits: Hashable, Sendable {
 /// An error in a query, with its position and the expected text.
 public struct ODataError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Reason: Hashable, Sendable {
-        /// The text does not follow the grammar.
+        /// The query does not follow the grammar.
         case syntax
-        /// More than the limits allow.
+        /// The query exceeds a limit.
         case tooLarge
-        /// A name that the table does not have.
+        /// The table does not have a column of this name.
         case unknownColumn
-        /// An operand of a wrong type.
+        /// An operand has the wrong type.
         case type
-        /// A query that cannot be expressed in the dialect.
+        /// The query cannot be expressed in the dialect.
         case unsupported
     }
 
-    /// The byte offset in the decoded text of the option.
+    /// The byte offset in the decoded value of the option.
     public var position: Int
     /// The error and the expected text; never a value of the query.
     public var message: String

@@ -74,7 +74,7 @@ package struct ODataLexer {
 
     // MARK: - Names
 
-    /// The length of the name character at an offset, 0 if there is none.
+    /// Returns the length of the name character at an offset; 0 if there is none.
     private func nameLength(at offset: Int, isFirst: Bool) -> Int {
         guard let first = byte(offset) else { return 0 }
         switch first {
@@ -120,7 +120,7 @@ package struct ODataLexer {
         return byte(end) == UInt8(ascii: "'") ? end : nil
     }
 
-    /// A literal must not run into a name or another number.
+    /// Checks that a literal is not directly followed by a name or another number.
     func endLiteral(_ what: String) throws(ODataError) {
         let isPoint = byte(index) == UInt8(ascii: ".")
         guard nameLength(at: index, isFirst: false) == 0, !isPoint else {

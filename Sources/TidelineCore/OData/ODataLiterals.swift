@@ -150,7 +150,7 @@ extension ODataLexer {
     }
 }
 
-/// Instants in query text, which may leave out the seconds.
+/// A parser for instants in a query, whose seconds are optional.
 package enum InstantText {
     package static func parse(_ text: String, isZoneOptional: Bool) -> Date? {
         if let stamp = Timestamp(text) { return stamp.date }
@@ -166,7 +166,7 @@ package enum InstantText {
     }
 }
 
-/// Bytes in query text.
+/// A parser and writer for bytes in a query.
 package enum BinaryText {
     package static func hex(_ text: String) -> Data? {
         let digits = Array(text.utf8)
@@ -181,9 +181,9 @@ package enum BinaryText {
         digit <= UInt8(ascii: "9") ? digit - UInt8(ascii: "0") : (digit | 0x20) - 87
     }
 
-    /// Reads base64 as in JSON members (RFC 4648 section 4): padded, and without other characters.
+    /// Decodes base64 as in JSON members (RFC 4648 section 4): padded, and without other characters.
     ///
-    /// Foundation skips padding in the wrong position and decodes other bytes from it.
+    /// Foundation ignores padding in the wrong position and returns wrong bytes.
     package static func paddedBase64(_ text: String) -> Data? {
         let bytes = text.utf8
         let isPadding = bytes.suffix(2).map { $0 == UInt8(ascii: "=") }
@@ -193,7 +193,7 @@ package enum BinaryText {
         return Data(base64Encoded: text)
     }
 
-    /// Base64 in either alphabet, with or without padding.
+    /// Decodes base64 in either alphabet, with or without padding.
     package static func base64(_ text: String) -> Data? {
         var plain = text.utf8.map { byte -> UInt8 in
             switch byte {
@@ -208,7 +208,7 @@ package enum BinaryText {
         return paddedBase64(String(decoding: plain, as: UTF8.self))
     }
 
-    /// Base64 in the alphabet for URLs, with padding.
+    /// Encodes base64 in the alphabet for URLs, with padding.
     package static func base64URL(_ data: Data) -> String {
         let bytes = data.base64EncodedString().utf8.map { byte -> UInt8 in
             switch byte {

@@ -26,9 +26,9 @@ enum ODataOperator: Hashable {
         }
     }
 
-    /// The binding strength: higher binds tighter; all operators associate to the left.
+    /// The precedence: a higher one binds tighter; all operators associate to the left.
     ///
-    /// In v4 `lt` binds tighter than `eq`; in the classic grammar they are on one level.
+    /// In v4 `lt` binds tighter than `eq`; in the classic grammar they have the same precedence.
     func precedence(in dialect: ODataDialect) -> Int {
         switch self {
         case .any: 1
@@ -73,7 +73,7 @@ extension Function {
         }
     }
 
-    /// Whether the result is a boolean, false when an argument is null.
+    /// Whether the result is a Boolean, which is false if an argument is null.
     package var isCondition: Bool {
         switch self {
         case .contains, .localizedContains, .startswith, .endswith, .matchesPattern, .isof, .has:

@@ -4,7 +4,7 @@
 // operators, bounded by `ODataLimits.depthMax`. FilterChecker checks types and column names.
 
 package struct ODataParser {
-    /// An expression with the height of its tree.
+    /// An expression with the depth of its tree.
     struct Node {
         var expression: QueryExpression
         var depth: Int
@@ -36,7 +36,7 @@ package struct ODataParser {
         try advance()
     }
 
-    /// Reads a filter.
+    /// Parses a filter.
     package static func filter(
         _ text: String,
         dialect: ODataDialect,
@@ -48,7 +48,7 @@ package struct ODataParser {
         return filter.expression
     }
 
-    /// Reads an order: expressions, each with `asc`, `desc` or neither.
+    /// Parses an order: expressions, each with `asc`, `desc` or neither.
     package static func orderBy(
         _ text: String,
         dialect: ODataDialect,
@@ -76,7 +76,7 @@ package struct ODataParser {
         return keys
     }
 
-    /// Reads a selection of columns; nil for `*`, which means all.
+    /// Parses a selection of columns; nil for `*`, which means all.
     package static func select(
         _ text: String,
         dialect: ODataDialect,
@@ -115,7 +115,7 @@ package struct ODataParser {
         ODataError(.tooLarge, message, at: lexer.start)
     }
 
-    /// Returns a keyword in the spelling of the grammar: v4 ignores letter case.
+    /// Returns a keyword in the case of the grammar, because v4 ignores letter case.
     func keyword(_ word: String) -> String { dialect == .v4 ? word.lowercased() : word }
 
     mutating func advance() throws(ODataError) {
@@ -170,7 +170,7 @@ package struct ODataParser {
         try chain(1)
     }
 
-    /// Parses operands joined by operators that bind at least this tightly.
+    /// Parses operands joined by operators with at least this precedence.
     private mutating func chain(_ minimum: Int) throws(ODataError) -> Node {
         var left = try unary()
         while let (next, precedence) = try nextOperator(minimum) {
@@ -205,7 +205,7 @@ package struct ODataParser {
         return try joined(parts, by: next)
     }
 
-    /// Whether a chain of `and` or of `or` continues.
+    /// Skips the operator and returns true if a chain of `and` or of `or` continues.
     private mutating func skipJoint(_ joint: ODataOperator) throws(ODataError) -> Bool {
         guard joint == .all || joint == .any, case .name(let word) = token,
             ODataOperator(keyword(word)) == joint
@@ -247,7 +247,7 @@ package struct ODataParser {
         return try joined(parts, by: .isIn)
     }
 
-    /// Begins the part after a bracket or a unary operator, one level deeper.
+    /// Enters a level: the part after a parenthesis or a unary operator.
     mutating func enter() throws(ODataError) {
         nesting += 1
         guard nesting <= limits.depthMax else {

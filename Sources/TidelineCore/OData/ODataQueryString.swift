@@ -2,7 +2,7 @@
 // filter, order, window, selection, count, further parameters, tombstones.
 
 extension ODataWriter {
-    /// The query part without `?`; empty for a query of all rows.
+    /// Returns the query part of a URL without `?`; empty for a query of all rows.
     package static func queryString(
         _ query: TableQuery,
         _ dialect: ODataDialect,

@@ -72,7 +72,7 @@ package struct ODataWriter {
         }
     }
 
-    /// An operand of a comparison or of arithmetic, in parentheses unless it is one word.
+    /// Returns an operand of a comparison or of arithmetic, in parentheses unless it is one word.
     private func operand(
         _ expression: QueryExpression,
         beside other: QueryExpression? = nil,
@@ -219,7 +219,7 @@ package struct ODataWriter {
         }
     }
 
-    /// Returns the bare form of a date, time or UUID; nil if the text is not of the type.
+    /// Returns the unquoted form of a date, time or UUID; nil if the string is not of the type.
     private static func typed(
         _ text: String,
         _ type: ExpressionType,

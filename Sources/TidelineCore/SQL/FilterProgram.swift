@@ -9,7 +9,7 @@ package final class FilterProgram: Sendable {
     private let columns: [Column]
     private let places: [String: Int]
     private let unit: FilterRenderer.DateUnit
-    /// Whether it returns 0 or 1 instead of a value.
+    /// Whether the program returns 0 or 1 instead of a value.
     private let isCondition: Bool
     private let nodes: Int
     private let patterns: [[UInt8]: TextPattern]
@@ -50,10 +50,10 @@ package final class FilterProgram: Sendable {
         self.places = places
     }
 
-    /// The columns whose values are the arguments, in this order.
+    /// The columns whose values are the arguments, in order.
     package var columnNames: [String] { columns.map(\.name) }
 
-    /// Returns the value, or 0 or 1, for the row with these columns.
+    /// Returns the value, or 0 or 1, for the row with these column values.
     package func evaluate(_ arguments: [SQLValue], _ watch: EvaluationWatch?) -> SQLValue {
         precondition(arguments.count == columns.count, "one argument for each column")
         // A node costs about as much as reading 64 bytes.
@@ -85,7 +85,7 @@ extension FilterProgram: Hashable {
 }
 
 extension QueryExpression {
-    /// Visits each node, and counts them.
+    /// Calls a closure with each node, and counts the nodes.
     fileprivate func forEachNode(_ visit: (QueryExpression) -> Void) -> Int {
         visit(self)
         switch kind {

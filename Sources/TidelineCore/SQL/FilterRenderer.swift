@@ -15,8 +15,7 @@ package struct FilterRenderer {
     package enum DateUnit: Hashable, Sendable, CaseIterable {
         /// The unit of the client.
         case milliseconds
-        /// The unit of the server. Devices have milliseconds, so instants are truncated to them when they are
-        /// compared and ordered: see StoredInstants.
+        /// The unit of the server.
         case microseconds
 
         var microseconds: Int64 { self == .milliseconds ? 1000 : 1 }
@@ -29,7 +28,7 @@ package struct FilterRenderer {
     package let dateUnit: DateUnit
     /// The table that is written before column names in joins; nil for none.
     package let table: Identifier?
-    /// A column of instants that is not cut: see InstantWindow.
+    /// A column of instants that is not truncated: see InstantWindow.
     private(set) var uncutColumn: String?
 
     package init(
@@ -51,12 +50,12 @@ package struct FilterRenderer {
         return renderer
     }
 
-    /// Renders a condition for WHERE: if it is null, the row is left out, as for false.
+    /// Renders a condition for WHERE, where null excludes the row as false does.
     package func condition(_ expression: QueryExpression) -> SQL {
         bounded(expression, .loose)
     }
 
-    /// Renders a condition that is true or false, never null.
+    /// Renders a condition as true or false, never null.
     package func strictCondition(_ expression: QueryExpression) -> SQL {
         bounded(expression, .strict)
     }
@@ -98,7 +97,7 @@ package struct FilterRenderer {
         }
     }
 
-    /// Returns the same value as text for a statement.
+    /// Returns the value as SQL for a statement.
     func literal(_ value: Value) -> SQL { dialect.literal(value, stored: stored(value)) }
 
     // MARK: - Conditions
@@ -147,7 +146,7 @@ package struct FilterRenderer {
         return mode == .strict ? dialect.orFalse(range) : range
     }
 
-    /// Returns the least text after all texts with this prefix; nil if there is none.
+    /// Returns the smallest string after all strings with this prefix; nil if there is none.
     package static func successor(of prefix: String) -> String? {
         var scalars = Array(prefix.unicodeScalars)
         while let last = scalars.popLast() {
@@ -163,7 +162,7 @@ package struct FilterRenderer {
 
     /// Renders a value that may be null; conditions return true or false.
     ///
-    /// If `updatedAt` is a key of an order, it keeps all its digits.
+    /// If `updatedAt` is a sort key, it is not truncated.
     package func value(_ expression: QueryExpression) -> SQL {
         if isExactUpdate(expression) { return column(SystemColumn.updatedAt) }
         return dialect.nestsShallow && steps(expression) > Self.stepsMax
@@ -208,7 +207,7 @@ package struct FilterRenderer {
         )
     }
 
-    /// Renders an argument of a date function: an instant in microseconds, or a text.
+    /// Renders an argument of a date function: an instant in microseconds, or a string.
     func instant(_ expression: QueryExpression) -> SQL {
         switch expression.kind {
         case .value(.date(let date)): return "\(.integer(Timestamp(date).microseconds))"
@@ -220,7 +219,7 @@ package struct FilterRenderer {
         }
     }
 
-    /// Whether the expression is an instant that a function computed, which is in microseconds in every unit.
+    /// Returns whether the expression is an instant that a function computed, which is always in microseconds.
     func isComputedInstant(_ expression: QueryExpression) -> Bool {
         switch expression.kind {
         case .field, .value, .orElse: false
@@ -242,7 +241,7 @@ package struct FilterRenderer {
 extension QueryExpression {
     /// The parts of a chain of `and` or of `or`, including those of nested chains of the same kind.
     ///
-    /// LINQ clients nest them as deep as they are long.
+    /// LINQ clients nest a chain as deeply as it is long.
     var chain: [QueryExpression] {
         switch kind {
         case .all(let parts):
@@ -265,7 +264,7 @@ extension QueryExpression {
 }
 
 extension SortKey {
-    /// Whether ties are impossible after this key.
+    /// Whether the key is the id, after which no ties are possible.
     package var isID: Bool { expression.kind == .field(SystemColumn.id) }
 }
 

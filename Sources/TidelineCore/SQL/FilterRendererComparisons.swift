@@ -80,9 +80,9 @@ extension FilterRenderer {
         }
     }
 
-    /// Renders a comparison of decimals, which are stored as text.
+    /// Renders a comparison of decimals, which are stored as strings.
     ///
-    /// Their order, and their equality with other types, needs a function.
+    /// Their order, and their equality with other types, requires a function.
     private func compareDecimals(
         _ comparison: Comparison,
         _ left: QueryExpression,
@@ -157,7 +157,7 @@ extension FilterRenderer {
         return mode == .strict ? dialect.orFalse(sql) : sql
     }
 
-    /// Returns the list as literals that plain `=` compares; nil if an element needs more.
+    /// Returns the list as literals for a plain `=`; nil if an element needs a function.
     func listValues(
         _ operand: QueryExpression,
         _ elements: [QueryExpression]
@@ -179,7 +179,7 @@ extension FilterRenderer {
 extension QueryExpression {
     var isNullLiteral: Bool { kind == .value(.null) }
 
-    /// Whether the expression is a condition by its form: true or false, never null.
+    /// Whether the expression is a condition: true or false, never null.
     var isCondition: Bool {
         switch kind {
         case .compare, .all, .any, .not, .isIn: true

@@ -6,10 +6,10 @@
 // some 20. `steps` is an upper limit for an expression; DepthTests compares it with SQLite.
 
 extension FilterRenderer {
-    /// The most steps that are rendered as SQL.
+    /// The maximum number of steps that are rendered as SQL instead of a program.
     static let stepsMax = 60
 
-    /// Renders a condition for a clause of its own.
+    /// Renders a condition for a clause of its own, limited in depth.
     func bounded(_ expression: QueryExpression, _ mode: Mode) -> SQL {
         guard dialect.nestsShallow, steps(expression) > Self.stepsMax else {
             return condition(expression, mode)
@@ -25,7 +25,7 @@ extension FilterRenderer {
         return Self.tree(parts.map { "(\($0))" }[...], " AND ")
     }
 
-    /// Renders a call that evaluates the expression like FilterEvaluator.
+    /// Renders a call that evaluates the expression as FilterEvaluator does.
     func program(_ expression: QueryExpression, isCondition: Bool) -> SQL {
         let program = FilterProgram(expression, isCondition: isCondition, in: self)
         var arguments: [SQL] = ["\(.program(program))"]
@@ -41,7 +41,7 @@ extension FilterRenderer {
         return dialect.call("program", arguments)
     }
 
-    /// SQLite functions accept 127 arguments.
+    /// The maximum number of arguments, below SQLite's limit of 127.
     private static let argumentsMax = 100
 
     /// Joins parts, as a balanced tree if there are many.
@@ -64,7 +64,7 @@ extension FilterRenderer {
         return 4 + 3 * levels
     }
 
-    /// Returns the most entries of SQLite's stack that the expression needs.
+    /// Returns the maximum depth of SQLite's stack for the expression.
     func steps(_ expression: QueryExpression) -> Int {
         switch expression.kind {
         case .field where isCutInstant(expression): return 12

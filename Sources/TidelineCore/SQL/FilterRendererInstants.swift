@@ -6,13 +6,13 @@
 import Foundation
 
 extension FilterRenderer {
-    /// Whether the expression is a column whose instants have more digits than the wire.
+    /// Whether the expression is a column whose instants have more digits than the wire format.
     func isCutInstant(_ expression: QueryExpression) -> Bool {
         guard dateUnit == .microseconds, case .field = expression.kind else { return false }
         return type(expression) == .dateTime
     }
 
-    /// Whether the column is truncated everywhere; `updatedAt` is exact in some expressions.
+    /// Whether the column is always truncated; `updatedAt` is exact in some expressions.
     package func isCut(_ expression: QueryExpression) -> Bool {
         guard isCutInstant(expression), case .field(let name) = expression.kind else {
             return false
@@ -25,7 +25,7 @@ extension FilterRenderer {
         isCutInstant(expression) && expression.kind == .field(SystemColumn.updatedAt)
     }
 
-    /// Renders the expression; a column of instants as it is stored.
+    /// Renders the expression; a column of instants is rendered without truncation.
     func uncut(_ expression: QueryExpression) -> SQL {
         if isCutInstant(expression), case .field(let name) = expression.kind { return column(name) }
         return plain(expression)
@@ -84,8 +84,9 @@ extension FilterRenderer {
         }
     }
 
-    /// Renders whether a column of instants has one of these values: a range, for an index, and the
-    /// milliseconds in it.
+    /// Renders whether a column of instants has one of these values.
+    ///
+    /// The condition has a range, for which an index can be used, and the milliseconds in it.
     func isCutIn(_ field: QueryExpression, _ values: [Value], _ mode: Mode) -> SQL {
         let instants = values.compactMap { value -> Timestamp? in
             guard case .date(let date) = value else { return nil }
@@ -101,7 +102,7 @@ extension FilterRenderer {
         return inMode("(\(range) AND \(plain(field)) IN (\(list)))", mode)
     }
 
-    /// The condition that a stored instant is in one of the milliseconds from the first to the last.
+    /// Returns the condition that a stored instant is in one of the milliseconds from the first to the last.
     private func range(_ column: SQL, _ first: Timestamp, _ last: Timestamp) -> SQL {
         let begin: SQL = "\(column) >= \(literal(first))"
         guard let end = last.nextMillisecond else { return begin }

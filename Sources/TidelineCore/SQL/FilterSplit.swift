@@ -11,9 +11,9 @@ package struct FilterSplit {
         self.schema = schema
     }
 
-    /// Returns the two parts.
+    /// Returns the part that the database evaluates and the part that the server evaluates.
     ///
-    /// A row belongs to the result if both are true; nil is always true.
+    /// A row is in the result if both are true; nil is always true.
     package func split(
         _ condition: QueryExpression?
     ) -> (exact: QueryExpression?, rest: QueryExpression?) {
@@ -35,12 +35,12 @@ package struct FilterSplit {
         parts.count > 1 ? QueryExpression(.all(parts), at: position) : parts.first
     }
 
-    /// Whether an order has the same result in SQL.
+    /// Returns whether an order has the same result in SQL.
     package func isExact(_ keys: [SortKey]) -> Bool {
         keys.allSatisfy { isExactValue($0.expression) }
     }
 
-    /// Whether a condition has the same result in SQL.
+    /// Returns whether a condition has the same result in SQL.
     package func isExact(_ condition: QueryExpression) -> Bool {
         switch condition.kind {
         case .all(let parts), .any(let parts): parts.allSatisfy(isExact)

@@ -14,10 +14,10 @@ package struct InstantWindow {
     private let isNullable: Bool
     /// The column of the first key.
     package let name: String
-    /// Whether no other column of the order is cut, so that a page may be read by the index.
+    /// Whether no other column of the order is truncated, so that a page may be read by the index.
     private let isAlone: Bool
 
-    /// Returns nil for an order that needs no window, or that has no index with the column of its first key.
+    /// Creates the window; nil if the order needs none, or no index begins with the column of its first key.
     package init?(_ renderer: FilterRenderer, order: [SortKey], indexes: [[String]]) {
         guard let key = order.first, renderer.isCut(key.expression),
             case .field(let name) = key.expression.kind,
@@ -31,8 +31,9 @@ package struct InstantWindow {
         isNullable = renderer.schema.column(named: name)?.isNullable ?? true
     }
 
-    /// Returns the renderer of the order and of the keyset of a page that is read by the index; nil if the
-    /// page begins within a millisecond or needs more than one column to be cut.
+    /// Returns the renderer for the order and the keyset of a page that is read by the index.
+    ///
+    /// Nil if the page begins within a millisecond, or more than one column has to be truncated.
     ///
     /// - Parameter begin: The first key of the row that the page begins after; nil for the first page.
     /// - Returns: The renderer.
@@ -44,18 +45,18 @@ package struct InstantWindow {
         return renderer.withUncut(name)
     }
 
-    /// Whether a stored instant has microseconds that an order cuts.
+    /// Returns whether a stored instant has microseconds that an order truncates.
     package static func hasMicroseconds(_ stored: SQLValue) -> Bool {
         guard case .integer(let time) = stored else { return false }
         return time % 1000 != 0
     }
 
-    /// Returns a statement that finds out whether a row of one of these milliseconds has microseconds.
+    /// Returns a statement that checks whether a row of one of these milliseconds has microseconds.
     ///
     /// - Parameters:
     ///   - table: The table.
-    ///   - instants: The first key of the row that the page begins after, and those of its first and last
-    ///     row. A row with microseconds of another millisecond would be on the page.
+    ///   - instants: The first key of the row that the page begins after, and those of its first and last rows.
+    ///     In any other millisecond, a row with microseconds would be on the page.
     /// - Returns: The statement; nil without instants.
     package func check(_ table: Identifier, _ instants: [Value?]) -> SQL? {
         let parts = instants.compactMap { value -> SQL? in
@@ -72,11 +73,12 @@ package struct InstantWindow {
         return "SELECT 1 WHERE \(parts.joined(separator: " OR "))"
     }
 
-    /// Returns a statement that reads the key of the row after `count` rows; it has no row if there is none.
+    /// Returns a statement that reads the key of the row after `count` rows; it returns no row if there is
+    /// none.
     ///
     /// - Parameters:
-    ///   - source: `FROM` and `WHERE` of the rows of the page and those after it.
-    ///   - count: The number of rows that the page skips plus those that it can contain.
+    ///   - source: `FROM` and `WHERE` of the rows from the start of the page on.
+    ///   - count: The offset of the page plus its maximum number of rows.
     /// - Returns: The statement.
     package func probe(_ source: SQL, after count: Int) -> SQL {
         let order = column + renderer.dialect.direction(isAscending: key.isAscending)
@@ -84,7 +86,8 @@ package struct InstantWindow {
         return "SELECT \(column)\(source) ORDER BY \(order) LIMIT 1 OFFSET \(offset)"
     }
 
-    /// The condition on the rows of a descending order that have an instant, if some come before those without.
+    /// Returns the condition on the rows with an instant in a descending order, if some precede those without
+    /// one.
     ///
     /// With only the keyset condition, SQLite would read the ranges of both.
     ///
@@ -95,11 +98,11 @@ package struct InstantWindow {
         return begin.map { compare(.le, Self.cut($0)) }
     }
 
-    /// The condition on the rows up to the millisecond of a row; nil for all rows.
+    /// Returns the condition on the rows up to the millisecond of a row; nil for all rows.
     ///
     /// - Parameters:
     ///   - found: The key of the row.
-    ///   - mayBeNull: Whether rows without an instant may be among those of the page.
+    ///   - mayBeNull: Whether the page may contain rows without an instant.
     /// - Returns: The condition.
     package func through(_ found: Value, mayBeNull: Bool) -> QueryExpression? {
         switch (key.isAscending, found.isNull) {
@@ -113,7 +116,7 @@ package struct InstantWindow {
         }
     }
 
-    /// The condition on the rows after the millisecond of a row; nil if there are none.
+    /// Returns the condition on the rows after the millisecond of a row; nil if there are none.
     package func after(_ found: Value) -> QueryExpression? {
         switch (key.isAscending, found.isNull) {
         case (true, true): return compare(.ne, .null)

@@ -19,7 +19,7 @@ package struct KeysetRenderer {
         RowOrder(keys).values(of: row)
     }
 
-    /// The condition on the rows after the row with these values of `keys`.
+    /// Returns the condition on the rows after the row with these values of `keys`.
     package func condition(after values: [Value]) -> SQL {
         precondition(values.count == keys.count, "one value for each key")
         if isPlain(values) {
@@ -30,7 +30,7 @@ package struct KeysetRenderer {
         return renderer.condition(expression(after: values))
     }
 
-    /// The same condition as an expression.
+    /// Returns the same condition as an expression.
     package func expression(after values: [Value]) -> QueryExpression {
         let (values, uncertain) = cut(values)
         var choices: [QueryExpression] = []
@@ -48,10 +48,10 @@ package struct KeysetRenderer {
         return QueryExpression(.all([bound, after]))
     }
 
-    /// Cuts instants as the order does, and returns the index of the first key that had microseconds.
+    /// Truncates instants as the order does, and returns the index of the first key that had microseconds.
     ///
-    /// A link of a server that ordered by microseconds has such keys. The next page then starts with all rows of that
-    /// millisecond, because the link does not determine which of them were on earlier pages.
+    /// A link from a server that ordered by microseconds has such keys. The next page then starts with all rows
+    /// of that millisecond, because the link does not show which of them were on earlier pages.
     private func cut(_ values: [Value]) -> (values: [Value], uncertain: Int?) {
         var uncertain: Int?
         let cut = zip(keys.indices, values).map { index, value -> Value in
@@ -67,8 +67,8 @@ package struct KeysetRenderer {
         return (cut, uncertain)
     }
 
-    /// Whether row values can be compared instead of single keys: all keys ascend and contain plain
-    /// values.
+    /// Returns whether row values can be compared instead of single keys, because all keys ascend and have
+    /// plain values.
     private func isPlain(_ values: [Value]) -> Bool {
         zip(keys, values).allSatisfy { key, value in
             if case .date(let date) = value, !renderer.isWhole(date) { return false }
@@ -78,7 +78,7 @@ package struct KeysetRenderer {
         }
     }
 
-    /// A condition on the first key alone, which an index can answer.
+    /// Returns a condition on the first key alone, for which an index can be used.
     private func bound(_ value: Value) -> QueryExpression? {
         guard !value.isNull else { return nil }
         if keys[0].isAscending { return Self.compare(.ge, keys[0], value) }
@@ -88,7 +88,9 @@ package struct KeysetRenderer {
         return Self.compare(.le, keys[0], value)
     }
 
-    /// The condition on rows after a value in the order of one key, or also at it; nil if there are none.
+    /// Returns the condition on the rows after a value in the order of one key, optionally including the value.
+    ///
+    /// Nil if there are no such rows.
     private static func step(
         _ key: SortKey,
         after value: Value,

@@ -37,9 +37,9 @@ package struct Identifier: Hashable, Sendable {
 package struct SQL: Hashable, Sendable, ExpressibleByStringInterpolation {
     /// The statement without its placeholders.
     private var text = ""
-    /// The bound values, in the order of their placeholders.
+    /// The bound values, in the order of the placeholders.
     package private(set) var bindings: [SQLValue] = []
-    /// The position of each value's placeholder in the text, in bytes.
+    /// The byte position of each placeholder in the statement.
     private var places: [Int] = []
 
     package init() {}
@@ -61,25 +61,25 @@ package struct SQL: Hashable, Sendable, ExpressibleByStringInterpolation {
 
         package mutating func appendLiteral(_ literal: String) { sql.append(literal) }
 
-        /// A bound value.
+        /// Appends a bound value.
         package mutating func appendInterpolation(_ value: SQLValue) {
             sql.places.append(sql.text.utf8.count)
             sql.bindings.append(value)
         }
 
-        /// A quoted name.
+        /// Appends a quoted name.
         package mutating func appendInterpolation(_ identifier: Identifier) {
             sql.append(identifier.quoted)
         }
 
-        /// A part that has its own bound values.
+        /// Appends a part with its own bound values.
         package mutating func appendInterpolation(_ part: SQL) { sql.append(part) }
 
-        /// A count or a position, written as digits.
+        /// Appends a count or a position, written as digits.
         package mutating func appendInterpolation(_ number: Int) { sql.append(String(number)) }
     }
 
-    /// Creates SQL from a text that a dialect composed of its own words and quoted names.
+    /// Creates SQL from a string that a dialect composed of its own keywords and quoted names.
     package init(verbatim text: String) {
         append(text)
     }
@@ -101,7 +101,7 @@ package struct SQL: Hashable, Sendable, ExpressibleByStringInterpolation {
 
     package var isEmpty: Bool { text.isEmpty && bindings.isEmpty }
 
-    /// The statement with the dialect's placeholders.
+    /// Returns the statement with the dialect's placeholders.
     package func text(for dialect: SQLDialect) -> String {
         guard !places.isEmpty else { return text }
         let bytes = text.utf8
@@ -119,7 +119,7 @@ package struct SQL: Hashable, Sendable, ExpressibleByStringInterpolation {
 }
 
 extension Sequence where Element == SQL {
-    /// The parts with the separator between them.
+    /// Returns the parts joined with the separator.
     package func joined(separator: SQL) -> SQL {
         var result = SQL()
         for part in self {

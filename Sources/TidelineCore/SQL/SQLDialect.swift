@@ -25,7 +25,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Returns whether both are null or equal; never null itself.
+    /// Returns the condition that both values are null or equal, which is never null.
     func equal(_ left: SQL, _ right: SQL) -> SQL {
         switch self {
         case .sqlite: "\(left) IS \(right)"
@@ -33,7 +33,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Returns whether one is null or they differ; never null itself.
+    /// Returns the condition that the values differ or one is null, which is never null.
     func notEqual(_ left: SQL, _ right: SQL) -> SQL {
         switch self {
         case .sqlite: "\(left) IS NOT \(right)"
@@ -57,7 +57,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Whether a boolean column is true; never null.
+    /// Returns the condition that a Boolean column is true, which is never null.
     func isTrue(_ value: SQL) -> SQL {
         switch self {
         case .sqlite: "\(value) IS 1"
@@ -67,7 +67,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
 
     /// Returns a value of a type as it is written in a statement.
     ///
-    /// `stored` is the same value as SQLite stores it.
+    /// `stored` is the same value in the form that SQLite stores.
     func literal(_ value: Value, stored: SQLValue) -> SQL {
         guard self == .postgres else { return "\(stored)" }
         return switch value {
@@ -81,8 +81,8 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
 
     /// Returns a column in the form in which values of its type are compared.
     ///
-    /// Days, times and UUIDs compare as their texts on the wire; if the column cannot contain null,
-    /// null stands for the empty text.
+    /// Days, times and UUIDs are compared as the strings of the wire format. If the column is not nullable,
+    /// null represents the empty string.
     func column(_ name: SQL, _ type: ExpressionType, isNullable: Bool) -> SQL {
         guard self == .postgres else { return name }
         let text: SQL
@@ -107,7 +107,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
 
     /// Returns a call of a shared function.
     ///
-    /// Functions of conditions return true or false, never null.
+    /// Conditions return true or false, never null.
     func call(_ name: String, _ arguments: [SQL]) -> SQL {
         switch self {
         case .sqlite:
@@ -125,12 +125,12 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// The order of two decimals: below 0, 0, above 0, or null.
+    /// Returns the order of two decimals: negative, 0, positive, or null.
     func decimalOrder(_ left: SQL, _ right: SQL) -> SQL {
         call("decimal_compare", [left, right])
     }
 
-    /// A decimal as a key of an order.
+    /// Returns a decimal as a sort key.
     func decimalKey(_ value: SQL) -> SQL {
         switch self {
         case .sqlite: "\(value) COLLATE tl_decimal"
@@ -138,9 +138,9 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// A condition as a key of an order.
+    /// Returns a condition as a sort key.
     ///
-    /// It may be constant, and a bare number would be the number of a column.
+    /// A constant condition cannot be rendered as a number, which would be the position of a column.
     func conditionKey(_ value: SQL) -> SQL {
         switch self {
         case .sqlite: "\(value) + 0"
@@ -148,7 +148,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// A literal as a key of an order.
+    /// Returns a literal as a sort key.
     func constantKey(_ value: SQL) -> SQL {
         switch self {
         case .sqlite: value
@@ -156,10 +156,10 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Whether decimals are compared by functions of ours.
+    /// Whether decimals are compared by our functions.
     var keepsDecimalsAsText: Bool { self == .sqlite }
 
-    /// Whether the parser gives up on deep nesting, so that a program is bound instead.
+    /// Whether the parser rejects deep nesting, so that a program is bound instead.
     var nestsShallow: Bool { self == .sqlite }
 
     /// The direction of a key, with nulls as the smallest values.

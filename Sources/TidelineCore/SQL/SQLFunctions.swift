@@ -6,7 +6,7 @@
 import Foundation
 
 package enum SQLFunctions {
-    /// Evaluates the text functions and conditions.
+    /// Evaluates the functions and conditions on strings.
     ///
     /// A condition returns 0 or 1, never null.
     package static func text(
@@ -50,7 +50,7 @@ package enum SQLFunctions {
         }
     }
 
-    /// Returns the value of a column of a type from its stored form; instants in the unit.
+    /// Returns the value of a column of a type from its stored form, with instants in the given unit.
     package static func value(
         _ stored: SQLValue,
         as type: ExpressionType,
@@ -68,12 +68,12 @@ package enum SQLFunctions {
         }
     }
 
-    /// `floor`, `ceiling`, `round`, `roundAway`.
+    /// Evaluates `floor`, `ceiling`, `round`, `roundAway`.
     package static func round(_ argument: SQLValue, _ rounding: Rounding) -> SQLValue {
         plain(ScalarNumbers.round(number(argument), rounding))
     }
 
-    /// The parts of dates.
+    /// Evaluates the functions that return parts of dates.
     package static func date(_ part: DatePart, _ argument: SQLValue) -> SQLValue {
         switch argument {
         case .integer(let microseconds): plain(ScalarDates.part(part, ofInstant: microseconds))
@@ -94,7 +94,7 @@ package enum SQLFunctions {
         plain(ScalarNumbers.negate(number(argument)))
     }
 
-    /// Returns -1, 0 or 1; null if a side is null or not a number.
+    /// Returns -1, 0 or 1; null if one side is null or not a number.
     package static func decimalCompare(_ left: SQLValue, _ right: SQLValue) -> SQLValue {
         if case .text(let one) = left, case .text(let two) = right {
             return .integer(Int64(DecimalText.compare(one.utf8, two.utf8)))
@@ -123,7 +123,7 @@ package enum SQLFunctions {
         return DecimalText.parse(text).map { .decimal($0) } ?? .null
     }
 
-    /// A result; instants are microseconds.
+    /// Returns a result; instants are in microseconds.
     static func plain(_ value: Value) -> SQLValue {
         switch value {
         case .bool(let value): .integer(value ? 1 : 0)

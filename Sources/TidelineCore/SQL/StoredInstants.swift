@@ -11,13 +11,13 @@
 import Foundation
 
 package enum StoredInstants {
-    /// The name of `updatedAt` in places where it is exact; no column has such a name.
+    /// The name of `updatedAt` in expressions where it is exact; no column has such a name.
     fileprivate static let exactUpdate = "\u{0}updatedAt"
 
-    /// Returns the value of a name in an expression from ``QueryExpression/namingExactUpdates``.
+    /// Returns the value for a name in an expression from ``QueryExpression/namingExactUpdates``.
     ///
     /// - Parameters:
-    ///   - name: A name in it.
+    ///   - name: A name in the expression.
     ///   - type: The type of the column.
     ///   - stored: The value of the column.
     /// - Returns: The value.
@@ -29,18 +29,18 @@ package enum StoredInstants {
         SQLFunctions.value(name == exactUpdate ? stored : cut(stored, type), as: type)
     }
 
-    /// The name of the column.
+    /// Returns the name of the column.
     package static func column(_ name: String) -> String {
         name == exactUpdate ? SystemColumn.updatedAt : name
     }
 
-    /// The stored value, cut if it is an instant.
+    /// Returns the stored value, truncated if it is an instant.
     private static func cut(_ stored: SQLValue, _ type: ExpressionType) -> SQLValue {
         guard type == .dateTime, case .integer(let time) = stored else { return stored }
         return .integer(Timestamp(microseconds: time).cutToMilliseconds.microseconds)
     }
 
-    /// A key of an order as a link has it.
+    /// Returns a sort key in the form of a next link.
     package static func key(
         _ stored: SQLValue,
         of column: String,
@@ -51,7 +51,7 @@ package enum StoredInstants {
 }
 
 extension QueryExpression {
-    /// The expression with another name for `updatedAt` in places where it is exact.
+    /// The expression with another name for `updatedAt` where it is exact.
     package var namingExactUpdates: QueryExpression {
         guard contains({ $0 == .field(SystemColumn.updatedAt) }) else { return self }
         return isUpdate ? Self.exactUpdate : replacing(\.namingExactUpdates)
@@ -82,7 +82,7 @@ extension QueryExpression.Kind {
         }
     }
 
-    /// `in` as a chain of comparisons, exact with literals.
+    /// Returns `in` as a chain of comparisons, which are exact with literals.
     private static func chain(
         _ operand: QueryExpression,
         _ elements: [QueryExpression]

@@ -1,7 +1,7 @@
 // Base64URL: RFC 4648 section 5 without padding, strictly.
 //
-// Unused bits in the last character must be zero, so that each sequence of bytes has only one text: otherwise a token
-// could be changed without breaking its signature.
+// Unused bits in the last character must be zero, so that each sequence of bytes has only one encoding:
+// otherwise a token could be changed without breaking its signature.
 
 package enum Base64URL {
     private static let alphabet = Array(
@@ -27,10 +27,10 @@ package enum Base64URL {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// Returns nil for any other character, an impossible length, and unused bits that are not zero.
+    /// Decodes base64url; nil for any other character, an impossible length, or unused bits that are not zero.
     package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? { decode(Array(text)) }
 
-    /// Does the same for contiguous bytes.
+    /// Decodes contiguous bytes in the same way.
     package static func decode(_ text: [UInt8]) -> [UInt8]? {
         guard text.count % 4 != 1 else { return nil }
         var bytes: [UInt8] = []

@@ -6,12 +6,12 @@ package enum HTTPDate {
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ]
 
-    /// Whole seconds since 1970, cut towards the past.
+    /// Returns whole seconds since 1970, rounded down.
     package static func wholeSeconds(microseconds: Int64) -> Int64 {
         microseconds / 1_000_000 - (microseconds % 1_000_000 < 0 ? 1 : 0)
     }
 
-    /// The preferred form, such as `Sun, 06 Nov 1994 08:49:37 GMT`.
+    /// Returns the preferred form, such as `Sun, 06 Nov 1994 08:49:37 GMT`.
     package static func text(microseconds: Int64) -> String {
         let seconds = wholeSeconds(microseconds: microseconds)
         let second = (seconds % 86400 + 86400) % 86400
@@ -37,7 +37,7 @@ package enum HTTPDate {
         return text
     }
 
-    /// Appends the last two digits.
+    /// Appends the last two digits of a number.
     private static func append(_ value: Int64, _ text: inout String) {
         let zero = UInt8(ascii: "0")
         let tens = UInt8(truncatingIfNeeded: value / 10 % 10)
@@ -46,7 +46,8 @@ package enum HTTPDate {
         text.unicodeScalars.append(Unicode.Scalar(zero + ones))
     }
 
-    /// Returns the seconds since 1970 for any of the three forms that a recipient must accept; nil for other texts.
+    /// Returns the seconds since 1970 for any of the three forms that a recipient must accept; nil for other
+    /// strings.
     package static func seconds(_ text: String) -> Int64? {
         if let seconds = preferredSeconds(text) { return seconds }
         // A '-' that is not between two words would be the sign of a number.
@@ -70,7 +71,7 @@ package enum HTTPDate {
         return seconds(year, words[1], words[2], words[3])
     }
 
-    /// A number of at most four digits and nothing else.
+    /// Parses a number of at most four digits and nothing else.
     private static func number(_ text: Substring) -> Int64? {
         guard (1...4).contains(text.utf8.count),
             text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 })
@@ -78,7 +79,7 @@ package enum HTTPDate {
         return Int64(text)
     }
 
-    /// Does the same for the preferred form, which nearly all callers send; returns nil for any other text.
+    /// Parses the preferred form, which nearly all callers send; nil for any other string.
     private static func preferredSeconds(_ text: String) -> Int64? {
         var text = text
         return text.withUTF8 { bytes in
@@ -98,7 +99,7 @@ package enum HTTPDate {
         }
     }
 
-    /// A number of digits and nothing else.
+    /// Parses a number of digits and nothing else.
     private static func number(_ digits: Slice<UnsafeBufferPointer<UInt8>>) -> Int64? {
         var number: Int64 = 0
         for byte in digits {

@@ -23,7 +23,7 @@ public struct HTTPFields: Sendable, Hashable, ExpressibleByDictionaryLiteral, Se
         fields = elements.map { Field(name: $0, value: $1) }
     }
 
-    /// The values of a field joined by `, `, or nil; setting replaces all of that name.
+    /// The values of a field joined by `, `, or nil; setting a value replaces all fields of that name.
     public subscript(name: String) -> String? {
         get {
             var result: String?

@@ -4,7 +4,7 @@
 // of members does not matter, that of elements does.
 
 extension JSON {
-    /// Whether both texts are documents with the same value.
+    /// Returns whether both strings are documents with the same value.
     package static func isSame(_ one: String, _ two: String) -> Bool {
         if one.utf8.elementsEqual(two.utf8) { return true }
         guard let first = JSONTree(one) else { return false }
@@ -35,7 +35,7 @@ extension JSON {
     }
 }
 
-/// An element of an array; two are equal when their values are, whatever their spelling.
+/// An element of an array; two elements are equal if their values are, however they are written.
 package struct JSONElement: Hashable, Sendable {
     package let text: String
     private let tree: JSONTree
@@ -45,7 +45,7 @@ package struct JSONElement: Hashable, Sendable {
         self.tree = tree
     }
 
-    /// Reads the next value; `reader` is in front of it.
+    /// Reads the next value; `reader` is positioned before it.
     package init(_ reader: inout JSONReader) throws {
         let start = reader.position
         let tree = try JSONTree(&reader)
@@ -68,7 +68,7 @@ private indirect enum JSONTree: Hashable, Sendable {
     case array([JSONTree])
     case object([[UInt8]: JSONTree])
 
-    /// Returns nil if the text is not a JSON document.
+    /// Creates an element; nil if the string is not a JSON document.
     init?(_ text: String) {
         let tree = Array(text.utf8).withUnsafeBufferPointer { bytes in
             var reader = JSONReader(bytes)
@@ -100,11 +100,11 @@ private indirect enum JSONTree: Hashable, Sendable {
     }
 }
 
-/// A number as its digits without zeros at both ends, and the power of ten of the last one.
+/// A number as its digits without zeros at both ends, and the exponent of the last digit.
 private struct ExactNumber: Hashable, Sendable {
     private var isNegative = false
     private var digits: [UInt8] = []
-    /// As text, because it may exceed any integer.
+    /// The exponent as a string, because it may exceed any integer.
     private var power = "0"
 
     /// `text` is a JSON number.

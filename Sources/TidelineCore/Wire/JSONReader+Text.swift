@@ -68,7 +68,7 @@ extension JSONReader {
         return value
     }
 
-    /// The text of a checked string.
+    /// Returns the string value of a checked string.
     package func text(_ span: Span) -> String {
         guard span.isEscaped else {
             return String(decoding: UnsafeBufferPointer(rebasing: bytes[span.range]), as: UTF8.self)
@@ -110,18 +110,18 @@ extension JSONReader {
         return index + 2
     }
 
-    /// Whether a name is exactly this ASCII or UTF-8 text.
+    /// Returns whether a name is exactly this UTF-8 string.
     package func matches(_ span: Span, _ name: [UInt8]) -> Bool {
         matches(span, name, 0..<name.count)
     }
 
-    /// Whether a name is written as this text, without escapes.
+    /// Returns whether a name is exactly this string, without escapes.
     package func reads(_ span: Span, _ name: String) -> Bool {
         !span.isEscaped && name.utf8.count == span.range.count
             && name.utf8.elementsEqual(UnsafeBufferPointer(rebasing: bytes[span.range]))
     }
 
-    /// Whether a name is exactly this part of ASCII or UTF-8 text.
+    /// Returns whether a name is exactly this part of a UTF-8 string.
     package func matches(_ span: Span, _ names: [UInt8], _ part: Range<Int>) -> Bool {
         if span.isEscaped { return text(span).utf8.elementsEqual(names[part]) }
         guard span.range.count == part.count else { return false }
@@ -164,7 +164,7 @@ extension JSONReader {
         guard position > start else { throw failure("a digit is expected") }
     }
 
-    /// The number as an integer, or nil when it has a fraction, an exponent, or too many digits.
+    /// Returns the number as an integer; nil if it has a fraction, an exponent, or too many digits.
     package func integer(_ range: Range<Int>) -> Int64? {
         var index = range.lowerBound
         let isNegative = bytes[index] == UInt8(ascii: "-")
@@ -183,7 +183,7 @@ extension JSONReader {
         return value == .min ? nil : -value
     }
 
-    /// The text of a number.
+    /// Returns the characters of a number.
     package func text(_ range: Range<Int>) -> String {
         String(decoding: UnsafeBufferPointer(rebasing: bytes[range]), as: UTF8.self)
     }

@@ -20,23 +20,23 @@ public struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 package struct JSONReader {
-    /// The deepest nesting of objects and arrays.
+    /// The maximum nesting depth of objects and arrays.
     package static let depthMax = 64
 
     package enum Token {
         case null
         case bool(Bool)
-        /// A number's text.
+        /// A number, by its range.
         case number(Range<Int>)
-        /// The text between the quotes.
+        /// A string, by the span between the quotes.
         case string(Span)
-        /// The opening brace is the next byte.
+        /// An object, whose opening brace is the next byte.
         case object
-        /// The opening bracket is the next byte.
+        /// An array, whose opening bracket is the next byte.
         case array
     }
 
-    /// The inside of a string: whether it must be unescaped.
+    /// The inside of a string, and whether it has to be unescaped.
     package struct Span {
         package var range: Range<Int>
         package var isEscaped: Bool
@@ -48,8 +48,8 @@ package struct JSONReader {
     private var depth = 0
     private var isFirst = false
 
-    /// `outside`: the number of objects and arrays around the values whose nesting is limited, such
-    /// as those of a batch around the bodies of its requests.
+    /// `outside` is the number of objects and arrays around the values whose depth is limited, such as those of
+    /// a batch around the bodies of its requests.
     package init(_ bytes: UnsafeBufferPointer<UInt8>, outside: Int = 0) {
         self.bytes = bytes
         depthMax = Self.depthMax + outside
@@ -72,13 +72,13 @@ package struct JSONReader {
         }
     }
 
-    /// Checks that only white space follows.
+    /// Checks that only white space follows the document.
     package mutating func end() throws {
         skipSpace()
         guard position == bytes.count else { throw failure("text after the end of the JSON value") }
     }
 
-    /// Reads a scalar whole; stops before the bracket of an object or array.
+    /// Reads a complete scalar, or stops before the bracket of an object or array.
     package mutating func value() throws -> Token {
         skipSpace()
         guard let byte = current else { throw failure("a JSON value is expected, the text ends") }
@@ -143,7 +143,7 @@ package struct JSONReader {
         return name
     }
 
-    /// Whether another element follows; false after the closing bracket.
+    /// Returns whether another element follows; false after the closing bracket.
     package mutating func nextElement() throws -> Bool {
         try nextPart(closing: UInt8(ascii: "]"), "',' or ']' is expected")
     }
@@ -180,7 +180,7 @@ extension JSONReader {
 
     /// Checks the rest of a value whose first token was read.
     ///
-    /// Without `checksNames` a name may occur twice, for a value that another reader checks again.
+    /// Without `checksNames` a name may occur twice, because another reader checks the value again.
     package mutating func skip(_ token: Token, checksNames: Bool = true) throws {
         switch token {
         case .object:
@@ -199,7 +199,7 @@ extension JSONReader {
     }
 }
 
-/// The names of an object's members, which rejects duplicates.
+/// The names of an object's members, to detect duplicates.
 package struct MemberNames {
     /// The names of a small object, which are compared one by one, while none has escapes.
     private var few: [Range<Int>] = []

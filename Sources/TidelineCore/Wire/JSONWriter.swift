@@ -17,7 +17,7 @@ package struct JSONWriter {
         bytes.append(UInt8(truncatingIfNeeded: character.value))
     }
 
-    /// Appends text that already is JSON.
+    /// Appends JSON unchanged.
     @inline(__always)
     package mutating func raw(_ text: StaticString) {
         bytes.append(
@@ -30,6 +30,8 @@ package struct JSONWriter {
         bytes.append(contentsOf: text)
     }
 
+    /// Appends JSON unchanged.
+    ///
     /// This is not generic, because a generic function is not specialized across modules.
     package mutating func raw(_ text: [UInt8]) {
         bytes.append(contentsOf: text)
@@ -57,8 +59,7 @@ package struct JSONWriter {
         bytes.append(contentsOf: String(value).utf8)
     }
 
-    /// Writes the shortest text that reads back as the same number; whole numbers without a
-    /// fraction.
+    /// Writes the shortest digits that are read back as the same number; whole numbers have no fraction.
     package mutating func number(_ value: Double) {
         guard value.isFinite else { return null() }
         if value == value.rounded(.towardZero), abs(value) < 9_007_199_254_740_992,
@@ -70,7 +71,7 @@ package struct JSONWriter {
         }
     }
 
-    /// Writes plain digits; JSON has no notation for NaN.
+    /// Writes plain digits, because JSON has no notation for NaN.
     package mutating func decimal(_ value: Decimal) {
         if value.isNaN { null() } else { raw(DecimalText.canonical(value)) }
     }
@@ -80,7 +81,7 @@ package struct JSONWriter {
         copy.withUTF8 { string(utf8: $0) }
     }
 
-    /// Writes a quoted string from valid UTF-8; runs that need no escape are copied whole.
+    /// Writes a quoted string from valid UTF-8; runs without escapes are copied as a whole.
     package mutating func string(utf8 text: UnsafeBufferPointer<UInt8>) {
         byte("\"")
         var start = 0
@@ -141,7 +142,7 @@ package struct JSONWriter {
         byte("}")
     }
 
-    /// Returns a complete object of text members, for problem bodies.
+    /// Returns a complete object with string members, for problem bodies.
     package static func object(_ members: [(String, String)]) -> [UInt8] {
         var writer = JSONWriter()
         writer.row(Row(layout: RowLayout(members.map(\.0)), values: members.map { .string($0.1) }))

@@ -4,8 +4,9 @@ package enum PlainText {
     private static let ones: UInt64 = 0x0101_0101_0101_0101
     private static let highBits: UInt64 = 0x8080_8080_8080_8080
 
-    /// The offset of the first control character, quote or backslash from `start` on, or the
-    /// count; and whether all bytes before it are ASCII.
+    /// Returns the offset of the first control character, quote or backslash from `start` on, or the count.
+    ///
+    /// Also returns whether all bytes before the offset are ASCII.
     package static func end(
         _ bytes: UnsafeBufferPointer<UInt8>,
         from start: Int

@@ -1,6 +1,6 @@
 // ReleaseVersion: the version of client and server, in one place.
 
 package enum ReleaseVersion {
-    /// As in the changelog.
+    /// The version, as in the changelog.
     package static let text = "0.1.0"
 }

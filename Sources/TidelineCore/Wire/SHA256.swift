@@ -3,7 +3,7 @@
 // It is implemented here because the core uses no library: CryptoKit does not exist on Linux, and libcrypto not on
 // Apple platforms. Decision 0051 has measurements.
 
-/// A hash that is fed piece by piece.
+/// An incremental SHA-256 hash.
 package struct SHA256: Sendable {
     private static let blockSize = 64
 
@@ -82,7 +82,7 @@ package struct SHA256: Sendable {
     /// The hash in lower-case hexadecimal digits.
     package mutating func finishHex() -> String { Self.hex(finish()) }
 
-    /// Two digits for each byte.
+    /// Returns the bytes in hexadecimal, two digits for each.
     package static func hex(_ bytes: [UInt8]) -> String {
         let digits = Array("0123456789abcdef".utf8)
         var text: [UInt8] = []
@@ -102,7 +102,7 @@ package struct SHA256: Sendable {
         bytes.withUnsafeBufferPointer { mix($0, start, &state) }
     }
 
-    /// Mixes in the block of 64 bytes that begins at `start`.
+    /// Hashes the block of 64 bytes that begins at `start`.
     private static func mix(
         _ bytes: UnsafeBufferPointer<UInt8>,
         _ start: Int,

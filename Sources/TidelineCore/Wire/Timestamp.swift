@@ -7,18 +7,18 @@ package import Foundation
 
 /// An instant in whole microseconds since 1970-01-01T00:00:00Z.
 package struct Timestamp: Hashable, Sendable, Comparable {
-    /// Microseconds since 1970; negative before.
+    /// Microseconds since 1970; negative before 1970.
     package var microseconds: Int64
 
-    /// Makes an instant from microseconds since 1970.
+    /// Creates an instant from microseconds since 1970.
     package init(microseconds: Int64) {
         self.microseconds = microseconds
     }
 
     /// Rounds a `Date` to the nearest microsecond, and to the years 1 to 9999.
     ///
-    /// The `Date` of a whole millisecond becomes that millisecond. A `Date` more than 270 years
-    /// from 2001 is coarser than a microsecond: it is rounded to the nearest millisecond.
+    /// The `Date` of a whole millisecond becomes that millisecond. A `Date` more than 270 years from 2001 has
+    /// less than microsecond precision, and is rounded to the nearest millisecond.
     package init(_ date: Date) {
         let milliseconds = (date.timeIntervalSince1970 * 1000).rounded()
         if abs(milliseconds) < 1e15, date == Date(timeIntervalSince1970: milliseconds / 1000) {
@@ -41,7 +41,7 @@ package struct Timestamp: Hashable, Sendable, Comparable {
     /// Rounds a `Date` to the nearest millisecond, as in columns and documents; nil outside the
     /// years 1 to 9999.
     ///
-    /// `Date.distantPast`, which is two days before these, becomes their first instant.
+    /// `Date.distantPast`, which is two days earlier, becomes the first instant of that range.
     package init?(millisecondOf date: Date) {
         let count = (date.timeIntervalSince1970 * 1000).rounded()
         let isBefore = count < Self.millisecondsMin
@@ -50,7 +50,7 @@ package struct Timestamp: Hashable, Sendable, Comparable {
         self = isBefore ? .earliest : Timestamp(microseconds: Int64(count) * 1000)
     }
 
-    /// The `Date` of a column or document: the first instant stands for `Date.distantPast`.
+    /// The `Date` of a column or document; the first instant represents `Date.distantPast`.
     package var appDate: Date { self == .earliest ? .distantPast : date }
 
     private static let millisecondsMin = -62_135_596_800_000.0
@@ -61,15 +61,14 @@ package struct Timestamp: Hashable, Sendable, Comparable {
     /// 9999-12-31T23:59:59.999999Z.
     package static let latest = Timestamp(microseconds: 253_402_300_799_999_999)
 
-    /// A `Date` further than this from 2001 is coarser than a microsecond.
+    /// The distance from 2001 beyond which a `Date` has less than microsecond precision.
     private static let farSeconds = 8_589_934_592.0
 
     /// The instant as a `Date` that converts back to the same instant.
     ///
-    /// A whole millisecond is the `Date` that `Date(timeIntervalSince1970:)` creates from its
-    /// seconds, so that dates of an app come back equal. More than 270 years from 2001 it is
-    /// rounded to the millisecond; before the year 1 and after 9999 it is the nearest instant of
-    /// these years.
+    /// A whole millisecond becomes the `Date` that `Date(timeIntervalSince1970:)` creates from its seconds, so
+    /// that an app gets back equal dates. More than 270 years from 2001, the instant is rounded to the
+    /// millisecond. Before the year 1 and after 9999, the result is the nearest instant of these years.
     package var date: Date {
         let instant = inYears
         if instant.microseconds.isMultiple(of: 1000) {
@@ -85,25 +84,25 @@ package struct Timestamp: Hashable, Sendable, Comparable {
         return Date(timeIntervalSince1970: Double(whole) / 1000)
     }
 
-    /// Milliseconds since 1970, cut towards the past.
+    /// Milliseconds since 1970, rounded down.
     package var milliseconds: Int64 {
         microseconds / 1000 - (microseconds % 1000 < 0 ? 1 : 0)
     }
 
-    /// The instant as on the wire: truncated to the millisecond, towards the past.
+    /// The instant in the precision of the wire format: rounded down to the millisecond.
     ///
-    /// Before the year 1 and after 9999 it is that of the nearest instant of these years.
+    /// Before the year 1 and after 9999, the nearest instant of these years is used.
     package var cutToMilliseconds: Timestamp {
         Timestamp(microseconds: inYears.milliseconds * 1000)
     }
 
-    /// The first instant of the next millisecond of the wire; nil after the last one.
+    /// The first instant of the next millisecond; nil after the last one.
     package var nextMillisecond: Timestamp? {
         let next = Timestamp(microseconds: cutToMilliseconds.microseconds + 1000)
         return next > .latest ? nil : next
     }
 
-    /// The nearest instant of the years 1 to 9999, the only ones that a text can express.
+    /// The nearest instant of the years 1 to 9999, the only ones that the wire format can express.
     private var inYears: Timestamp { min(max(self, .earliest), .latest) }
 
     /// Whether the first instant is earlier.
@@ -113,9 +112,9 @@ package struct Timestamp: Hashable, Sendable, Comparable {
 
     private static let referenceOffset: Int64 = 978_307_200
 
-    /// `2026-11-20T20:32:22.404Z`: three decimals, cut.
+    /// The wire format, `2026-11-20T20:32:22.404Z`: three decimals, truncated.
     ///
-    /// Before the year 1 and after 9999 it is that of the nearest instant of these years.
+    /// Before the year 1 and after 9999, the nearest instant of these years is used.
     package var text: String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(24)
@@ -123,7 +122,7 @@ package struct Timestamp: Hashable, Sendable, Comparable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// `2026-11-20T20:32:22.404123Z`: all six decimals.
+    /// The wire format with all six decimals, `2026-11-20T20:32:22.404123Z`.
     package var exactText: String {
         let micros = (inYears.microseconds % 1_000_000 + 1_000_000) % 1_000_000
         var text = self.text
@@ -188,9 +187,9 @@ package struct Timestamp: Hashable, Sendable, Comparable {
 }
 
 extension Timestamp {
-    /// Reads `2026-11-20T20:32:22[.fraction](Z|±hh:mm)`; the fraction is cut to microseconds.
+    /// Parses `2026-11-20T20:32:22[.fraction](Z|±hh:mm)`; the fraction is truncated to microseconds.
     ///
-    /// Nil for any other text, for a day that does not exist, and for a missing offset.
+    /// Nil for any other string, for a day that does not exist, and for a missing offset.
     package init?(_ text: some StringProtocol) {
         var copy = String(text)
         guard let stamp = copy.withUTF8({ Timestamp(utf8: UnsafeRawBufferPointer($0)) }) else {
@@ -234,7 +233,7 @@ extension Timestamp {
         return backMonth == month && backDay == day
     }
 
-    /// Returns the seconds east of UTC of the `Z` or `±hh:mm` at the end of the text.
+    /// Returns the offset from UTC in seconds, from the `Z` or `±hh:mm` at the end.
     private static func offset(_ bytes: UnsafeRawBufferPointer, _ index: Int) -> Int64? {
         guard index < bytes.count else { return nil }
         switch bytes[index] {

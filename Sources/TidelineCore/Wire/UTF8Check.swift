@@ -1,6 +1,6 @@
 // UTF8Check: finds bytes that are not valid UTF-8.
 
-/// Checks UTF-8 by the table of the Unicode Standard, section 3.9 (well-formed byte sequences).
+/// A check of UTF-8 by the table of the Unicode Standard, section 3.9 (well-formed byte sequences).
 package enum UTF8Check {
     package static func firstInvalid(
         _ bytes: UnsafeBufferPointer<UInt8>,

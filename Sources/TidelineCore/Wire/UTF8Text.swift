@@ -1,9 +1,9 @@
 // UTF8Text: strings from bytes of a caller.
 
 package enum UTF8Text {
-    /// Returns the text, or nil if the bytes are not valid UTF-8.
+    /// Returns a string, or nil if the bytes are not valid UTF-8.
     ///
-    /// Nearly all text is ASCII, which is checked first: that takes a fraction of the time.
+    /// Nearly all strings are ASCII, which is checked first, because that is much faster.
     package static func string(_ bytes: UnsafeBufferPointer<UInt8>) -> String? {
         var all: UInt8 = 0
         for byte in bytes { all |= byte }
@@ -11,7 +11,7 @@ package enum UTF8Text {
             ? String(decoding: bytes, as: UTF8.self) : String(validating: bytes, as: UTF8.self)
     }
 
-    /// Returns the beginning of a text, in whole code points, of at most this many bytes.
+    /// Returns the beginning of a string, in whole code points, of at most this many bytes.
     ///
     /// A character may have any number of bytes, so a limit of characters would not bound the size.
     package static func prefix(_ text: String, bytesMax: Int) -> String {
@@ -21,7 +21,7 @@ package enum UTF8Text {
         return String(text[..<end])
     }
 
-    /// Returns the text, or nil if the bytes are not valid UTF-8.
+    /// Returns a string, or nil if the bytes are not valid UTF-8.
     package static func string(_ bytes: UnsafeRawBufferPointer) -> String? {
         bytes.withMemoryRebound(to: UInt8.self) { string($0) }
     }

@@ -6,7 +6,7 @@
 //     field(name:value:)* -> finish(isVersion11:)
 
 package struct FramingCheck: Sendable {
-    /// The announced length of the body; above 2^50 the value only shows that it is larger.
+    /// The announced length of the body; a value above 2^50 only means that it is larger.
     package private(set) var contentLength: Int?
     /// Whether the body is chunked.
     package private(set) var isChunked = false
@@ -17,7 +17,7 @@ package struct FramingCheck: Sendable {
 
     package init() {}
 
-    /// Checks one field; the value has no white space around it.
+    /// Checks one field; white space around the value has been removed.
     package mutating func field(name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) {
         if name.isEmpty || !name.allSatisfy(Self.isToken) {
             refuse("A header name has a character that is not allowed.")
@@ -33,7 +33,7 @@ package struct FramingCheck: Sendable {
         }
     }
 
-    /// Checks everything that requires the whole head.
+    /// Checks everything that depends on the whole head.
     package mutating func finish(isVersion11: Bool) {
         if isVersion11 && !hasHost { refuse("The Host header is missing.") }
         if isChunked && contentLength != nil {
@@ -42,8 +42,7 @@ package struct FramingCheck: Sendable {
         if isChunked && !isVersion11 { refuse("Transfer-Encoding needs HTTP/1.1.") }
     }
 
-    /// Checks a name or an address, and a port (RFC 9110 section 7.2); empty if the caller has
-    /// none.
+    /// Checks a name or an address, and a port (RFC 9110 section 7.2); empty if the caller sends none.
     private mutating func host(_ value: UnsafeRawBufferPointer) {
         if hasHost { refuse("There is more than one Host header.") }
         hasHost = true
@@ -108,7 +107,7 @@ package struct FramingCheck: Sendable {
         byte < 0x20 && byte != 0x09 || byte == 0x7F
     }
 
-    /// Whether the byte is a `tchar` of RFC 9110 section 5.6.2.
+    /// Whether the byte is a `tchar` (RFC 9110 section 5.6.2).
     static func isToken(_ byte: UInt8) -> Bool {
         switch byte {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true

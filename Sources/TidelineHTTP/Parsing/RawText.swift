@@ -3,12 +3,12 @@
 import TidelineCore
 
 extension UnsafeRawBufferPointer {
-    /// Compares with an ASCII text in lower case.
+    /// Compares with a lower-case ASCII string.
     func equalsIgnoringCase(_ lowered: StaticString) -> Bool {
         count == lowered.utf8CodeUnitCount && hasPrefixIgnoringCase(lowered)
     }
 
-    /// Compares the beginning with an ASCII text in lower case.
+    /// Compares the beginning with a lower-case ASCII string.
     func hasPrefixIgnoringCase(_ lowered: StaticString) -> Bool {
         guard count >= lowered.utf8CodeUnitCount else { return false }
         for index in 0..<lowered.utf8CodeUnitCount {
@@ -19,7 +19,7 @@ extension UnsafeRawBufferPointer {
         return true
     }
 
-    /// The bytes without spaces and tabs on both sides.
+    /// The bytes without spaces and tabs at both ends.
     var trimmed: UnsafeRawBufferPointer {
         var start = 0
         var end = count
@@ -28,7 +28,7 @@ extension UnsafeRawBufferPointer {
         return UnsafeRawBufferPointer(rebasing: self[start..<end])
     }
 
-    /// The text of a header value: UTF-8, or otherwise ISO 8859-1, which header values once were.
+    /// The header value as a string: UTF-8, or otherwise ISO 8859-1, which was once the standard.
     var headerText: String {
         if let text = UTF8Text.string(self) { return text }
         return String(String.UnicodeScalarView(map { Unicode.Scalar($0) }))

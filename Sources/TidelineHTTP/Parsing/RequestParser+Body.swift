@@ -3,7 +3,7 @@
 import TidelineServerCore
 
 extension RequestParser {
-    /// Reads a part of the body; returns the number of bytes taken, at least one.
+    /// Parses a part of the body; returns the number of bytes taken, at least one.
     mutating func takeBody(_ bytes: UnsafeRawBufferPointer) -> Int {
         switch framing {
         case .length(let left):
@@ -30,7 +30,7 @@ extension RequestParser {
         return count
     }
 
-    /// Skips the extensions of a chunk; no client is known to send them.
+    /// Parses the size of a chunk; skips extensions, which no client is known to send.
     private mutating func chunkSize(_ line: UnsafeRawBufferPointer) {
         let digits = line.prefix { Self.hexadecimal($0) != nil }
         let extensions = line[digits.count...].drop { $0 == 0x20 || $0 == 0x09 }

@@ -19,11 +19,11 @@ package struct RequestParser: Sendable {
         case body
         /// The request is complete; bytes that follow belong to the next one.
         case complete
-        /// The bytes that follow cannot be parsed any more.
+        /// The request is invalid, and later bytes cannot be parsed.
         case refused(RequestFault)
     }
 
-    /// How the body is framed, and which part of it comes next.
+    /// How the body is framed, and which part of it follows.
     enum Framing: Equatable, Sendable {
         case length(left: Int)
         case chunkSize
@@ -46,22 +46,23 @@ package struct RequestParser: Sendable {
     let headFieldsMax: Int
     let bodyBytesMax: Int
     var framing = Framing.chunkSize
-    /// The bytes of a line that has not ended.
+    /// The bytes of an incomplete line.
     var line: [UInt8] = []
-    /// The bytes of the head, or of trailers, so far.
+    /// The number of bytes of the head, or of trailers, so far.
     var lineBytes = 0
-    /// The bytes of the whole head, once it has ended.
+    /// The number of bytes of the complete head.
     private var headBytes = 0
 
-    /// The lines of fields so far, valid or not.
+    /// The number of field lines so far, valid or not.
     private var fields = 0
     private var expectsContinue = false
     private var check = FramingCheck()
-    /// The first fault after which the rest of the head can still be read: the answer needs the ID
-    /// of the request, which is in a field.
+    /// The first fault after which the rest of the head can still be parsed.
+    ///
+    /// The answer needs the ID of the request, which is in a field.
     private var fault: RequestFault?
 
-    /// The bytes of the caller in memory: head, body, and the part of a line that has arrived.
+    /// The bytes of the request in memory: head, body, and the part of a line that has arrived.
     package var heldBytes: Int { headBytes + lineBytes + request.body.count }
 
     package init(headBytesMax: Int, headFieldsMax: Int = .max, bodyBytesMax: Int) {
@@ -72,7 +73,7 @@ package struct RequestParser: Sendable {
 
     /// Parses the next bytes.
     ///
-    /// - Returns: The number of bytes that belong to this request: all of them, unless it ends.
+    /// - Returns: The number of bytes that belong to this request; fewer than all if the request ends before.
     package mutating func take(_ bytes: UnsafeRawBufferPointer) -> Int {
         var offset = 0
         while offset < bytes.count {
@@ -86,7 +87,8 @@ package struct RequestParser: Sendable {
         return offset
     }
 
-    /// Whether the caller waits for `100 Continue` before it sends the body; true once (RFC 9110 section 10.1.1).
+    /// Whether the caller waits for `100 Continue` before it sends the body; returned as true only once (RFC
+    /// 9110 section 10.1.1).
     package mutating func takeExpectation() -> Bool {
         defer { if phase == .body { expectsContinue = false } }
         return expectsContinue && phase == .body && !isVersion10
@@ -107,7 +109,7 @@ package struct RequestParser: Sendable {
         line = []
     }
 
-    /// Reads to the end of a line and passes it to `use` without its line break.
+    /// Reads up to the end of a line, and passes the line without its line break to `use`.
     mutating func takeLine(
         _ bytes: UnsafeRawBufferPointer,
         _ use: (inout Self, UnsafeRawBufferPointer) -> Void
@@ -152,7 +154,7 @@ package struct RequestParser: Sendable {
 
     private var hasRequestLine: Bool { !request.method.isEmpty }
 
-    /// Input that is not a request may never end its line.
+    /// Checks the first byte, because input that is not HTTP may contain no line break.
     private mutating func begin(with byte: UInt8) {
         if hasBegun || byte == UInt8(ascii: "\r") { return }
         hasBegun = true
@@ -197,7 +199,7 @@ package struct RequestParser: Sendable {
         }
     }
 
-    /// Returns false if the text is not a version at all.
+    /// Parses the HTTP version; returns false if the bytes are not a version.
     private mutating func takeVersion(_ text: UnsafeRawBufferPointer) -> Bool {
         guard text.count == 8, text.starts(with: "HTTP/".utf8), FramingCheck.isDigit(text[5]),
             text[6] == UInt8(ascii: "."),
@@ -262,11 +264,11 @@ package struct RequestParser: Sendable {
     }
 }
 
-/// The reason why no handler can serve a request.
+/// The reason why a request does not reach the handler.
 package enum RequestFault: Error, Equatable, Sendable {
     /// The input is not HTTP, or its request line is malformed.
     case noRequest
-    /// The request can be read in more than one way, or in none; the sentence explains it.
+    /// The request is ambiguous or invalid; the sentence explains why.
     case malformed(String)
     case targetTooLong
     case headTooLarge

@@ -9,8 +9,7 @@ package struct RequestTarget: Hashable, Sendable {
     /// The query, percent-encoded, without the question mark.
     package var query: String
 
-    /// Returns nil if the target is neither a path, nor an http address, nor `*`, or contains bytes that no address
-    /// may have.
+    /// Parses a target; nil if it is neither a path, nor an http address, nor `*`, or contains invalid bytes.
     package init?(_ bytes: UnsafeRawBufferPointer) {
         if bytes.contains(where: { $0 <= 0x20 || $0 == 0x7F }) { return nil }
         let start = Self.originLength(bytes)
@@ -31,7 +30,7 @@ package struct RequestTarget: Hashable, Sendable {
         self.query = query
     }
 
-    /// Returns the length of scheme and authority, if a proxy sends the whole address; otherwise 0.
+    /// Returns the length of scheme and authority in an absolute URL, as proxies receive it; otherwise 0.
     private static func originLength(_ bytes: UnsafeRawBufferPointer) -> Int {
         if bytes.first == UInt8(ascii: "/") { return 0 }
         for scheme: StaticString in ["http://", "https://"]

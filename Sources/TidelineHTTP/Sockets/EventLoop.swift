@@ -10,7 +10,7 @@ import Glibc
 import Synchronization
 
 final class EventLoop: SerialExecutor, TaskExecutor {
-    /// Becomes readable when another thread enqueues a job while the queue is empty.
+    /// A descriptor that becomes readable when another thread adds a job to the empty queue.
     let wakeDescriptor: Int32
 
     private let queue = Mutex<[UnownedJob]>([])
@@ -47,7 +47,7 @@ final class EventLoop: SerialExecutor, TaskExecutor {
 
     func isIsolatingCurrentContext() -> Bool? { isCurrent }
 
-    /// Makes the calling thread the loop's own.
+    /// Binds the loop to the calling thread.
     func bind() { owner.store(UInt(pthread_self()), ordering: .relaxed) }
 
     func clearWake() {
@@ -55,12 +55,12 @@ final class EventLoop: SerialExecutor, TaskExecutor {
         _ = read(wakeDescriptor, &count, MemoryLayout<UInt64>.size)
     }
 
-    /// Runs the waiting jobs; jobs that they enqueue are for the next call.
+    /// Runs the queued jobs; jobs that they add are left for the next call.
     ///
-    /// Code on the loop's thread may enqueue more jobs without a wake-up, so the caller has to repeat the call until
-    /// the result is false before it sleeps.
+    /// Code on the loop's thread may add jobs without waking the loop, so the caller has to repeat the call
+    /// until it returns false before it sleeps.
     ///
-    /// - Returns: Whether there were any.
+    /// - Returns: Whether there were any jobs.
     func runJobs() -> Bool {
         guard takeBatch() else { return false }
         for job in batch {

@@ -6,9 +6,9 @@
 import Glibc
 
 package struct HandedSockets: Sendable {
-    /// The descriptors belong to this process, and no child inherits them.
+    /// The descriptors, which belong to this process and are not inherited by child processes.
     package let descriptors: [Int32]
-    /// The address of the first socket that other machines can reach; if there is none, that of the first socket.
+    /// The address of the first socket that other machines can reach, or of the first socket if there is none.
     package let host: String
     /// The port of that socket.
     package let port: Int
@@ -17,7 +17,7 @@ package struct HandedSockets: Sendable {
     private static let first: Int32 = 3
     private static let most = 64
 
-    /// Adopts the sockets that the environment names; nil if it names none for this process.
+    /// Adopts the sockets that the environment lists; nil if it lists none for this process.
     ///
     /// - Throws: ``HTTPServerError`` for descriptors that are not listening TCP sockets.
     package init?(environment: [String: String]) throws(HTTPServerError) {
@@ -70,7 +70,7 @@ package struct HandedSockets: Sendable {
         return copies
     }
 
-    /// Closes this process's descriptors; other processes that have them keep listening.
+    /// Closes this process's descriptors; other processes with the same sockets continue to listen.
     func release() {
         for descriptor in descriptors { close(descriptor) }
     }

@@ -108,7 +108,7 @@ private struct ListenAddress {
         }
     }
 
-    /// Both kinds of address have the port at the same offset, after the family.
+    /// The offset of the port, after the family, which is the same for both kinds of address.
     private static let portOffset = MemoryLayout<sa_family_t>.size
 
     private static func turnOn(_ option: Int32, at level: Int32 = SOL_SOCKET, of socket: Int32) {

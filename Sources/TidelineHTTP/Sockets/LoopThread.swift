@@ -1,5 +1,5 @@
-// LoopThread: starts a thread. Foundation's `Thread` needs the full library, without which a server is a sixth of the
-// size.
+// LoopThread: starts a thread. Foundation's `Thread` needs the full library, and a server without it has a
+// sixth of the size.
 
 import Glibc
 

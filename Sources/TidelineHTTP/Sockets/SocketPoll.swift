@@ -3,14 +3,14 @@
 import CEpoll
 import Glibc
 
-/// Confined to the thread of its loop.
+/// An epoll descriptor, confined to the thread of its loop.
 struct SocketPoll: ~Copyable {
     struct Ready {
         var descriptor: Int32
         var mayRead: Bool
-        /// The peer has sent its last byte, or has disconnected.
+        /// Whether the peer has sent its last byte, or has disconnected.
         var isEnding: Bool
-        /// The peer has disconnected and reads nothing any more.
+        /// Whether the peer has disconnected and no longer reads.
         var isGone: Bool
     }
 
@@ -28,12 +28,12 @@ struct SocketPoll: ~Copyable {
         events.deallocate()
     }
 
-    /// Reports a descriptor for as long as it is readable.
+    /// Reports a descriptor while it is readable.
     func watchForReading(_ watched: Int32) -> Bool {
         tideline_epoll_set(descriptor, EPOLL_CTL_ADD, watched, tideline_epoll_in) == 0
     }
 
-    /// Does the same for a descriptor that other loops watch as well, but does not wake all of them for each change.
+    /// Reports a descriptor that other loops watch as well, without waking all of them for each change.
     func watchShared(_ watched: Int32) -> Bool {
         tideline_epoll_set(descriptor, EPOLL_CTL_ADD, watched, tideline_epoll_shared) == 0
     }
@@ -49,7 +49,7 @@ struct SocketPoll: ~Copyable {
         _ = tideline_epoll_set(descriptor, EPOLL_CTL_MOD, watched, events)
     }
 
-    /// Reports each time that a socket becomes readable or writable; ends when the socket is closed.
+    /// Reports each time a socket becomes readable or writable, until the socket is closed.
     func watchChanges(of watched: Int32) -> Bool {
         let events = tideline_epoll_in | tideline_epoll_out | tideline_epoll_edge
         return tideline_epoll_set(descriptor, EPOLL_CTL_ADD, watched, events) == 0

@@ -50,7 +50,7 @@ extension ConfigurationKey {
 
     private typealias Authentication = ServerConfiguration.Authentication
 
-    /// A file with keys.
+    /// Reads the name of a file with keys.
     private static func file(
         _ name: String,
         _ path: any WritableKeyPath<Authentication, String?> & Sendable
@@ -94,7 +94,7 @@ extension ServerConfiguration {
         }
     }
 
-    /// Reads a file name; relative names start at the directory of the configuration file.
+    /// Reads a file name; relative names are resolved against the directory of the configuration file.
     static func path(_ node: ConfigurationNode, _ directory: String?) -> String? {
         name(node).map { path($0, in: directory) }
     }
@@ -143,7 +143,7 @@ extension ServerConfiguration {
         "an IP address such as '127.0.0.1', or a network such as '10.0.0.0/8' with zeros after its "
         + "bits"
 
-    /// Returns the proxies that are trusted to report where a request comes from.
+    /// Returns the proxies that are trusted to report the client's address.
     func makeProxies() throws(ConfigurationError) -> TrustedProxies {
         var networks: [IPNetwork] = []
         for text in proxies.trusted {
@@ -160,7 +160,7 @@ extension ServerConfiguration {
         "an origin such as 'https://app.example', with '*.' before the host for all names below "
         + "it and '*' for any port, or '*' for all origins"
 
-    /// Reports requirements of tables that the server could not check for its callers.
+    /// Reports requirements of tables that the server could not check.
     func checkAccess(_ problems: ConfigurationProblems) {
         for table in tables {
             let faults = table.accessFaults(hasAuthentication: authentication != nil)
@@ -168,7 +168,7 @@ extension ServerConfiguration {
         }
     }
 
-    /// Returns the access of web pages; nil if no page may call.
+    /// Returns the rules for web pages; nil if no page may call the server.
     func makeCrossOrigin() throws(ConfigurationError) -> CrossOrigin? {
         guard !cors.origins.isEmpty else { return nil }
         var patterns: [OriginPattern] = []

@@ -31,7 +31,7 @@ extension ServerConfiguration {
         guard faults.isEmpty else { throw ConfigurationError(faults) }
     }
 
-    /// Returns the mistakes that prevent a server from starting and that can be found without its database.
+    /// Returns the mistakes that prevent the server from starting and that can be found without its database.
     package func mistakes() -> [String] {
         var found: [String] = []
         func look(_ body: () throws -> Void) {
@@ -53,7 +53,7 @@ extension ServerConfiguration {
         return found
     }
 
-    /// Rejects addresses of databases that no server can use.
+    /// Rejects invalid addresses of databases.
     func checkDatabase() throws(ConfigurationError) {
         guard case .postgres(let url) = database else {
             guard replica == nil else {
@@ -81,7 +81,7 @@ extension ServerConfiguration {
         return host == "localhost" || host == "::1"
     }
 
-    /// Sets the host from the address of the passed sockets, which decides who can reach the
+    /// Sets the host to the address of the passed sockets, which determines the machines that can reach the
     /// server.
     mutating func listens(on sockets: HandedSockets) {
         host = sockets.host

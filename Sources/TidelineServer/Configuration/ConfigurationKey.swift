@@ -9,13 +9,13 @@ import TidelineServerCore
 struct ConfigurationKey: Sendable {
     /// Reads a value.
     ///
-    /// `directory` is where relative file names start; nil for the working directory of the process.
+    /// Relative file names are resolved against `directory`; nil means the working directory of the process.
     typealias Read =
         @Sendable (
             _ node: ConfigurationNode, _ into: inout ServerConfiguration, _ directory: String?
         )
         -> Void
-    /// Returns the shown value, never a secret; nil if none is set.
+    /// Returns the value to show, which is never a secret; nil if none is set.
     typealias Show = @Sendable (ServerConfiguration) -> String?
 
     /// The name of the key in its object.
@@ -43,7 +43,7 @@ struct ConfigurationKey: Sendable {
             }
     }
 
-    /// A text shown instead of the name of a file with keys.
+    /// A text to show instead of the name of a file with keys.
     static let someFile = "a file"
 
     // MARK: - Kinds of values
@@ -85,7 +85,7 @@ struct ConfigurationKey: Sendable {
         }
     }
 
-    /// Formats seconds as in the file: without a unit, and without trailing zeros.
+    /// Formats seconds as in the file: a number without a unit and without trailing zeros.
     private static func seconds(_ time: Duration) -> String {
         let (seconds, attoseconds) = time.components
         let microseconds = attoseconds / 1_000_000_000_000

@@ -17,7 +17,7 @@ final class ConfigurationProblems {
 
 struct ConfigurationNode {
     let path: String
-    /// The value's JSON text, checked.
+    /// The value as valid JSON.
     let text: String
     let problems: ConfigurationProblems
 
@@ -53,7 +53,7 @@ struct ConfigurationNode {
         problems.add(path, "\(expected) is expected, not \(shown)")
     }
 
-    /// Reports why the value cannot be one of the column.
+    /// Reports the reason why the column does not accept the value.
     func refuse(_ error: any Error, of column: ColumnDefinition) {
         var reason = (error as? ServerError)?.message ?? "\(error)"
         // The path already names the column.
@@ -67,7 +67,7 @@ struct ConfigurationNode {
         wrong(String(reason.dropLast(expected.count)))
     }
 
-    /// The value, shortened to fit in a line.
+    /// The value, shortened to fit on a line.
     var shown: String {
         let text = PasswordFilter.filtered(text)
         let short = text.prefix(Self.shownMax)
@@ -76,7 +76,7 @@ struct ConfigurationNode {
 
     private static let shownMax = 40
 
-    /// Returns the position of an error in the file, and the text there.
+    /// Returns the position of an error in the file, and the characters there.
     private static func place(of error: JSONError, in bytes: [UInt8]) -> String {
         let before = bytes.prefix(error.position)
         let line = before.count { $0 == UInt8(ascii: "\n") } + 1
@@ -90,7 +90,7 @@ struct ConfigurationNode {
             + (near.isEmpty ? "" : ", at '\(near)'")
     }
 
-    /// Returns whether a line of a file that is not JSON may contain a password, whose end is unknown then.
+    /// Returns whether a line of invalid JSON may contain a password, whose end is then unknown.
     private static func mayHoldPassword(_ line: ArraySlice<UInt8>) -> Bool {
         ["://", "assword", "ASSWORD"].contains { line.firstRange(of: Array($0.utf8)) != nil }
     }
@@ -131,7 +131,7 @@ struct ConfigurationNode {
 
     /// Returns the members; reports those with names that are not allowed, and leaves them out.
     ///
-    /// `removed` has the names that earlier versions allowed, each with its message.
+    /// `removed` contains the names that earlier versions allowed, with their messages.
     func object(
         allowed: [String],
         removed: [String: String] = [:]
@@ -152,7 +152,7 @@ struct ConfigurationNode {
         }
     }
 
-    /// Returns the members with the keys of an enumeration; reports all other members.
+    /// Returns the members whose names are cases of an enumeration; reports all other members.
     func members<Key: RawRepresentable & CaseIterable>(
         _ type: Key.Type,
         removed: [String: String] = [:]
@@ -231,7 +231,7 @@ struct ConfigurationNode {
         return nil
     }
 
-    /// Returns the value as a member of a row with this column.
+    /// Returns the value as a column value.
     func value(of column: ColumnDefinition) -> Value? {
         let stored: SQLValue
         do {

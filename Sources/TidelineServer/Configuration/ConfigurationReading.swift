@@ -5,8 +5,7 @@ import TidelineServerCore
 import TidelineServerPostgres
 
 extension ServerConfiguration {
-    /// `directory` is where relative file names start; nil for the working directory of the
-    /// process.
+    /// Relative file names are resolved against `directory`; nil means the working directory of the process.
     mutating func read(_ root: ConfigurationNode, directory: String?) {
         read(root, ConfigurationKey.all, directory: directory)
         checkAccess(root.problems)
@@ -22,7 +21,7 @@ extension ServerConfiguration {
         publicURL = text.hasSuffix("/") ? String(text.dropLast()) : text
     }
 
-    /// The address of the database without a password: for a file, `sqlite:` and its absolute path.
+    /// The address of the database without a password; for a file, `sqlite:` and the absolute path.
     package var databasePlace: String {
         switch database {
         case .sqlite(let path): "sqlite:\(Self.absolute(path))"
@@ -31,12 +30,12 @@ extension ServerConfiguration {
         }
     }
 
-    /// Returns the path from the root, without `.` and `..`; links are not followed.
+    /// Returns an absolute path without `.` and `..`; symbolic links are not followed.
     static func absolute(_ path: String) -> String {
         URL(filePath: path).absoluteURL.standardizedFileURL.path
     }
 
-    /// The database for messages: without the URL, which may contain a password.
+    /// The database for messages, without the URL, which may contain a password.
     var databaseName: String {
         switch database {
         case .sqlite(let path): "sqlite:\(path)"
@@ -47,7 +46,7 @@ extension ServerConfiguration {
 }
 
 extension ConfigurationNode {
-    /// Applies the value of a text, or reports why that failed.
+    /// Applies the value of a string, or reports why that failed.
     func apply(_ body: (String) throws(ConfigurationError) -> Void) {
         guard let text = string() else { return }
         do {

@@ -28,9 +28,9 @@ extension ServerConfiguration {
 extension ServerConfiguration.Metrics {
     private static let keyBytes = 16...4096
 
-    /// Returns the key in the file, without blanks and line ends around it; nil if there is none.
+    /// Returns the key in the file, without surrounding white space; nil if there is none.
     ///
-    /// - Throws: ``ConfigurationError`` with the key and the file that it is about.
+    /// - Throws: ``ConfigurationError`` with the configuration key and the file.
     func readKey() throws(ConfigurationError) -> [UInt8]? {
         guard let keyFile else { return nil }
         func fault(_ text: String) -> ConfigurationError {

@@ -20,7 +20,7 @@ public struct ServerConfiguration: Sendable {
     public enum Database: Hashable, Sendable {
         /// A file, created if it does not exist.
         case sqlite(path: String)
-        /// The memory of the process; lost when it ends.
+        /// The memory of the process; its contents are lost when the process ends.
         case memory
         /// A PostgreSQL database, `postgres://user:password@host:port/database`, which several servers may share.
         case postgres(url: String)
@@ -42,30 +42,32 @@ public struct ServerConfiguration: Sendable {
 
         /// The format of a line.
         public enum Format: String, Hashable, Sendable, CaseIterable {
-            /// For people.
+            /// Text, for people.
             case text
-            /// For machines.
+            /// One JSON object per line, for log collectors.
             case json
         }
 
-        /// The least severity of lines that are written.
+        /// The minimum severity of the lines that are written.
         public var level = Level.info
         /// The format of a line.
         public var format = Format.text
         /// The severity of a request's line.
         public var requests = Level.debug
-        /// A request that takes this long gets a line of its own, as a warning.
+        /// The duration from which a request is logged on its own line, as a warning.
         public var slow: Duration = .seconds(1)
     }
 
     /// The certificate and key of a server that speaks TLS.
     public struct TLS: Hashable, Sendable {
-        /// A PEM file with the server's certificate, followed by those that lead to its authority.
+        /// A PEM file with the server's certificate, followed by the intermediate certificates.
         public var certificateFile: String
         /// A file with the certificate's private key in PEM, without a passphrase.
         public var keyFile: String
 
-        /// Names the files, which are read at the start and by ``TidelineServer/reload(_:)``.
+        /// Creates a TLS configuration.
+        ///
+        /// The files are read at the start, and by ``TidelineServer/reload(_:)``.
         public init(certificateFile: String, keyFile: String) {
             self.certificateFile = certificateFile
             self.keyFile = keyFile
@@ -78,13 +80,13 @@ public struct ServerConfiguration: Sendable {
         public var origins: [String] = []
     }
 
-    /// The proxies that are trusted to say where a request comes from.
+    /// The proxies that are trusted to report the client's address.
     public struct Proxies: Hashable, Sendable {
-        /// The field that they write the address of their caller to.
+        /// The header field with the client's address.
         public enum Header: String, Hashable, Sendable, CaseIterable {
-            /// Addresses with commas between them.
+            /// Addresses that are separated by commas.
             case xForwardedFor = "X-Forwarded-For"
-            /// RFC 7239.
+            /// The field of RFC 7239.
             case forwarded = "Forwarded"
         }
 
@@ -100,9 +102,9 @@ public struct ServerConfiguration: Sendable {
     public struct Dashboard: Hashable, Sendable {
         /// The mode of the page.
         public enum Mode: String, Hashable, Sendable, CaseIterable {
-            /// Rows are shown and changed.
+            /// Rows can be read and changed.
             case readWrite
-            /// Rows are shown.
+            /// Rows can be read but not changed.
             case readOnly
             /// The page is not served.
             case off
@@ -110,11 +112,11 @@ public struct ServerConfiguration: Sendable {
 
         /// The mode of the page.
         public var mode = Mode.readWrite
-        /// The most devices that are remembered as seen; in memory.
+        /// The maximum number of devices that the server remembers, in memory.
         public var devices = 1000
-        /// The most slow requests that are remembered; in memory.
+        /// The maximum number of slow requests that the server remembers, in memory.
         public var slowRequests = 100
-        /// The duration from which on a request counts as slow.
+        /// The duration from which a request counts as slow.
         public var slowTime: Duration = .milliseconds(250)
     }
 
@@ -122,25 +124,24 @@ public struct ServerConfiguration: Sendable {
     public struct Metrics: Hashable, Sendable {
         /// A file with a key that the scraper sends as a bearer token.
         ///
-        /// It has 16 to 4,096 characters of ASCII without blanks. If it is set, only callers with
-        /// the key and operators may read the metrics.
+        /// The key has 16 to 4,096 ASCII characters without white space. If it is set, only callers with the
+        /// key and operators may read the metrics.
         public var keyFile: String?
     }
 
     /// The address to listen on.
     public var host = "127.0.0.1"
-    /// The port to listen on; 0 picks one.
+    /// The port to listen on; 0 for a free one.
     public var port = 8080
     /// The certificate and key for TLS; nil for plain HTTP.
     public var tls: TLS?
     /// The database of the tables.
     public var database = Database.sqlite(path: "tideline.db")
-    /// A read-only copy of a PostgreSQL database that PostgreSQL maintains, `postgres://…`, from
-    /// which pages are read; nil for none.
+    /// The address of a read-only PostgreSQL replica, `postgres://…`, from which pages are read; nil for none.
     ///
-    /// A caller never sees an earlier state: if the copy lags behind, the database itself is read.
+    /// A caller never receives an older state than before: if the copy lags, the database itself is read.
     public var replica: String?
-    /// The server's address as clients see it, for links; needed behind a proxy.
+    /// The server's address as clients use it, for links; required behind a proxy.
     public var publicURL: String?
     /// The tokens that the server accepts; nil for a server without users.
     public var authentication: Authentication?
@@ -156,33 +157,33 @@ public struct ServerConfiguration: Sendable {
     public var dynamicSchema = false
     /// The tables.
     public var tables: [TableDefinition] = []
-    /// Code around the operations on tables, by table; `docs/HOOKS.md` describes it.
+    /// The hooks, by table; `docs/HOOKS.md` describes them.
     public var hooks: [String: TableHooks] = [:]
     /// The endpoints that the server serves under `/api`.
     public var endpoints: [Endpoint] = []
-    /// The number of database reads that run in parallel to the event loops, at least 2; nil for
-    /// one for each core of the machine, or two for each with PostgreSQL, whose reads have a
-    /// connection each.
+    /// The number of database reads that run concurrently with the event loops, at least 2.
+    ///
+    /// Nil means one for each core, or two for each with PostgreSQL, where each read has its own connection.
     public var readers: Int?
     /// The limits of requests on tables.
     public var limits = ServerLimits()
-    /// The limits of connections.
+    /// The number of threads that serve connections: one for each core, up to 16.
     public var http = HTTPLimits()
     /// The threads that serve connections: one for each core, up to 16.
     public var loops = min(max(1, ProcessInfo.processInfo.activeProcessorCount), 16)
     /// The log on standard error.
     public var log = Log()
 
-    /// The defaults: no tables, a database file `tideline.db`, 127.0.0.1:8080.
+    /// Creates the default configuration: no tables, a database file `tideline.db`, 127.0.0.1:8080.
     public init() {}
 
-    /// Reads the bytes of a configuration file, and checks the key files that it names.
+    /// Creates a configuration from the bytes of a file, and checks the key files that it names.
     ///
     /// - Parameters:
     ///   - json: The bytes.
-    ///   - directory: Where relative file names start, including that of the database: the
-    ///     directory of the configuration file, or nil for that of the process.
-    /// - Throws: ``ConfigurationError``, which names every error with its path.
+    ///   - directory: The directory against which relative file names are resolved, including that of the
+    ///     database: usually that of the configuration file. Nil means the working directory of the process.
+    /// - Throws: ``ConfigurationError``, which has every error with its path.
     public init(json: [UInt8], directory: String? = nil) throws(ConfigurationError) {
         let problems = ConfigurationProblems()
         if let root = ConfigurationNode(json, problems: problems) {
@@ -193,7 +194,7 @@ public struct ServerConfiguration: Sendable {
 
     /// Sets host and port from `HOST:PORT`.
     ///
-    /// The host is an address of this machine or `localhost`, one of IPv6 in brackets.
+    /// The host is an address of this machine, in brackets for IPv6, or `localhost`.
     public mutating func setListen(_ text: String) throws(ConfigurationError) {
         guard let colon = text.lastIndex(of: ":"), colon != text.startIndex,
             let port = Self.port(text[text.index(after: colon)...])
@@ -255,8 +256,10 @@ public struct ServerConfiguration: Sendable {
     ///
     /// - Parameters:
     ///   - text: The address.
-    ///   - directory: Where a relative PATH starts; nil for the working directory of the process.
-    /// - Throws: ``ConfigurationError``, without the text, which may contain a password.
+    ///   - directory: The directory against which a relative PATH is resolved; nil for the working directory of
+    ///     the process.
+    /// - Throws: ``ConfigurationError``, which does not contain the address, because that may contain a
+    ///   password.
     public mutating func setDatabase(
         _ text: String,
         directory: String? = nil

@@ -1,7 +1,7 @@
 // Spelling: finds the known word that an unknown one was probably meant to be.
 
 enum Spelling {
-    /// Returns the nearest of the words, if it is near enough.
+    /// Returns the most similar word, if it is similar enough.
     static func nearest(to word: String, among known: [String]) -> String? {
         let word = Array(word.lowercased().unicodeScalars.prefix(wordMax))
         let nearest = known.map { ($0, distance(word, Array($0.lowercased().unicodeScalars))) }
@@ -10,11 +10,10 @@ enum Spelling {
         return nearest.0
     }
 
-    /// The cost grows with the square of the length.
+    /// The maximum length of a word, because the cost grows with the square of the length.
     private static let wordMax = 64
 
-    /// Returns how many letters have to be inserted, removed, changed or swapped with their
-    /// neighbor.
+    /// Returns the number of letters to insert, remove, change or swap with a neighbor.
     private static func distance(_ one: [Unicode.Scalar], _ other: [Unicode.Scalar]) -> Int {
         var rows = [Array(0...other.count)]
         for place in one.indices {

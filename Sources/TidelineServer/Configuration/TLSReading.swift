@@ -37,7 +37,7 @@ extension ServerConfiguration {
 extension ServerConfiguration.TLS {
     /// Reads the certificate and key files.
     ///
-    /// - Throws: ``ConfigurationError`` with the key and the file that it is about.
+    /// - Throws: ``ConfigurationError`` with the configuration key and the file.
     func makeIdentity() throws(ConfigurationError) -> TLSIdentity {
         do throws(TLSError) {
             return try TLSIdentity(certificateFile: certificateFile, keyFile: keyFile)

@@ -5,15 +5,15 @@ import TidelineCore
 /// The permissions of callers.
 struct AccessRules: Sendable {
     let catalog: TableCatalog
-    /// The access to a table that does not exist yet; an insert may create it.
+    /// The access to a table that does not exist yet and that an insert may create.
     let accessOfNewTables: TablePermissions.Access
 
-    /// Rejects a caller without a token if the access needs one.
+    /// Rejects a caller without a token if the access requires one.
     func require(_ access: TablePermissions.Access, _ user: User?) throws {
         if access == .authenticated && user == nil { throw ServerError.notSignedIn }
     }
 
-    /// Whether the caller may read rows of the table: only then rejections carry the stored one.
+    /// Returns whether the caller may read rows of the table; only then do rejections contain the stored row.
     func mayRead(_ table: Table, _ user: User?) -> Bool {
         if user?.isOperator == true { return true }
         return switch table.definition.permissions.read {
@@ -25,14 +25,16 @@ struct AccessRules: Sendable {
 
     /// Returns the conflict rule for this caller.
     ///
-    /// Whether a write can be merged reveals values of other callers, so callers that may not read are rejected.
+    /// Whether a write can be merged reveals values of the row, so writes of callers that may not read are
+    /// rejected instead.
     func conflictRule(of table: Table, for user: User?) -> ConflictRule {
         let rule = table.definition.conflict
         return rule == .merge && !mayRead(table, user) ? .reject : rule
     }
 
-    /// A new row belongs to its creator permanently: an owner in a body is ignored, except in an
-    /// operator's insert.
+    /// Sets the owner of a new row to its creator.
+    ///
+    /// An owner in the body is ignored, except in an operator's insert.
     func setOwner(_ operation: inout WriteOperation, _ user: User?, _ table: Table) {
         guard let place = table.ownerPlace, operation.values.indices.contains(place) else { return }
         if user?.isOperator == true, operation.kind == .insert,
@@ -44,7 +46,7 @@ struct AccessRules: Sendable {
             operation.fillsDefaults ? user.map { .text($0.id) } : nil
     }
 
-    /// Setting `deleted` is a delete, whatever the verb.
+    /// Checks the permission to delete if a write sets `deleted`, whatever the method.
     func checkDelete(_ call: TableCall, _ table: Table) throws {
         guard table.definition.softDelete else { throw ServerError.noSoftDelete }
         if call.user?.isOperator == true { return }
@@ -76,13 +78,14 @@ struct AccessRules: Sendable {
         try require(access, call.user)
     }
 
-    /// The permissions of a table; of one that is not there those that it would be made with.
+    /// Returns the permissions of a table; for a table that does not exist, those that it would be created
+    /// with.
     private func permissions(named name: String) -> TablePermissions {
         if let table = catalog.table(named: name) { return table.definition.permissions }
         return TablePermissions().filled(with: accessOfNewTables)
     }
 
-    /// Whether reads of a table are enabled; they are for one that is not there.
+    /// Returns whether reads of a table are enabled, which is true for a table that does not exist.
     func allowsReads(_ table: String) -> Bool {
         permissions(named: table).access("GET", isRow: true) != .disabled
     }
@@ -96,7 +99,7 @@ struct AccessRules: Sendable {
         }
     }
 
-    /// The verbs that a table or a row has; the classic generation has all of both.
+    /// Returns the methods of a table or a row; in the classic generation, all methods are allowed for both.
     func allowedMethods(_ table: String, isRow: Bool, _ generation: Generation) -> String {
         permissions(named: table).allowed(
             Self.methods(isRow: isRow, generation),
@@ -115,7 +118,7 @@ struct AccessRules: Sendable {
         try require(access, call.user)
     }
 
-    /// Returns the methods of a digest: none if the table's reads are disabled.
+    /// Returns the methods of a digest, which are none if the table's reads are disabled.
     func digestMethods(_ table: String) -> String {
         allowsReads(table) ? "GET, HEAD" : ""
     }

@@ -6,7 +6,7 @@
 import Synchronization
 package import TidelineCore
 
-/// A token that passed its check, with the time for which it is valid.
+/// A valid token, with its period of validity.
 package struct CheckedToken: Sendable {
     package var user: User
     /// The start of the token's validity, in microseconds since 1970.
@@ -21,10 +21,10 @@ package struct CheckedToken: Sendable {
     }
 }
 
-/// The reason why a token is rejected, as a text for the caller; it contains no part of the token.
+/// The reason why a token is rejected, as a text for the caller without any part of the token.
 package struct TokenRefusal: Error, Sendable {
     package enum Cause: Sendable {
-        /// The token is wrong.
+        /// The token is invalid.
         case token
         /// No known key matches the token, but a newer key may.
         case unknownKey
@@ -49,7 +49,7 @@ package struct TokenRefusal: Error, Sendable {
 }
 
 package final class Authenticator: Sendable {
-    /// Checks the text of a token at a time in microseconds since 1970.
+    /// Checks a token at a time in microseconds since 1970.
     package typealias Check =
         @Sendable (_ token: String, _ now: Int64) throws(TokenRefusal) -> CheckedToken
 
@@ -58,7 +58,9 @@ package final class Authenticator: Sendable {
     /// Returns whether the keys have changed.
     package typealias Renew = @Sendable () async -> Bool
 
-    /// A class, because a closure stored in a generic type is wrapped again at each use.
+    /// The checks and the renewal of keys.
+    ///
+    /// This is a class, because a closure stored in a generic type is wrapped again at each use.
     private final class Keys: Sendable {
         let check: Check
         let renew: Renew?
@@ -72,16 +74,16 @@ package final class Authenticator: Sendable {
     private struct State {
         var keys: Keys
         var cache = TokenCache()
-        /// When the keys are next renewed even if every token matches one, in microseconds since 1970.
+        /// The time of the next renewal even if every token matches a key, in microseconds since 1970.
         var nextRenewal: Int64?
     }
 
     private let state: Mutex<State>
 
-    /// How long a withdrawn key may still be used: an hour.
+    /// How long a withdrawn key may still be used, in microseconds: an hour.
     private static let renewalInterval: Int64 = 3_600_000_000
 
-    /// Creates an authenticator that checks tokens with `check`, and renews keys that can change with `renew`.
+    /// Creates an authenticator that checks tokens with `check`, and renews keys with `renew`.
     package init(renew: Renew? = nil, _ check: @escaping Check) {
         state = Mutex(State(keys: Keys(check, renew)))
     }
@@ -122,7 +124,7 @@ package final class Authenticator: Sendable {
         if isDue { Task { await renew() } }
     }
 
-    /// Replaces the checks by those of another authenticator, and empties the cache.
+    /// Replaces the checks with those of another authenticator, and empties the cache.
     package func become(_ other: Authenticator) {
         let keys = other.state.withLock { $0.keys }
         state.withLock { $0 = State(keys: keys) }
@@ -180,7 +182,7 @@ package final class Authenticator: Sendable {
         return token
     }
 
-    /// Returns the text after the scheme, or nil for another scheme, which this type does not handle.
+    /// Returns the credentials after the scheme; nil for another scheme, which this type does not support.
     static func bearer(_ value: String) -> String? {
         let parts = value.split(separator: " ", maxSplits: 1)
         guard let scheme = parts.first, ASCII.equal(scheme, "bearer") else { return nil }
@@ -192,11 +194,13 @@ package final class Authenticator: Sendable {
     package static let unusableUser =
         "The user of the token must have 1 to \(userBytesMax) bytes, none of them a control."
 
-    /// The most bytes of a user id, which is stored in each row of the user.
+    /// The maximum number of bytes of a user id, which is stored in each row of the user.
     private static let userBytesMax = 1024
 
-    /// Whether the character is invisible or changes how text is shown: a control of Unicode, or a line, direction or
-    /// format character, except for the two joiners that words are written with.
+    /// Whether a character is invisible or changes how text is displayed.
+    ///
+    /// This includes Unicode's control, line, direction and format characters, except for the two joiners that
+    /// are parts of words.
     private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
         if scalar.value < 0x7F { return scalar.value < 0x20 }
         switch scalar.properties.generalCategory {
@@ -206,18 +210,20 @@ package final class Authenticator: Sendable {
         }
     }
 
-    /// Whether a token's `sub` can be that of a user.
+    /// Whether a token's `sub` is valid as a user id.
     package static func isUsable(_ id: String) -> Bool {
         (1...userBytesMax).contains(id.utf8.count)
             && id.unicodeScalars.allSatisfy { !isControl($0) }
     }
 }
 
-/// A cache of the tokens that were recently found valid.
+/// A cache of tokens that were recently found valid.
 ///
 /// Invalid tokens are never stored, so only callers with a valid token can fill it.
 struct TokenCache {
-    /// The most tokens of a generation and the most bytes of a token, which together bound the memory.
+    /// The maximum number of tokens of a generation.
+    ///
+    /// With the maximum number of bytes of a token, this bounds the memory.
     static let tokensMax = 1000
     static let tokenBytesMax = 4096
 

@@ -3,9 +3,9 @@
 import TidelineCore
 
 struct CallerView: Sendable {
-    /// The condition for the rows of the view; nil for all rows.
+    /// The condition for the visible rows; nil for all rows.
     let condition: QueryExpression?
-    /// Whether rows can enter or leave the view just because time passes.
+    /// Whether rows can become visible or invisible just because time passes.
     let dependsOnTime: Bool
     /// The owner column and the caller's id; empty without an owner column.
     private let owner: [String]
@@ -41,7 +41,7 @@ struct CallerView: Sendable {
         condition = parts.count > 1 ? QueryExpression(.all(parts)) : parts.first
     }
 
-    /// A hash of the view; each other view has another one.
+    /// A hash of the visibility filter, which differs for each filter.
     var fingerprint: Fingerprint {
         guard !owner.isEmpty || filter != nil else { return Fingerprint(bits: 0) }
         return Fingerprint(owner + [""] + (filter.map { [$0.identity] } ?? []))
@@ -49,7 +49,7 @@ struct CallerView: Sendable {
 }
 
 extension Table {
-    /// Returns the part of the table that the user may see; `now` is the moment of the request.
+    /// Returns the visibility filter of a user; `now` is the time of the request.
     func callerView(
         for user: User?,
         at now: Int64
@@ -67,7 +67,7 @@ extension Table {
         )
     }
 
-    /// Returns the same view as a filter for every statement; nil for all rows.
+    /// Returns the same filter as an expression for every statement; nil for all rows.
     func view(
         for user: User?,
         at now: Int64

@@ -5,16 +5,16 @@
 
 import TidelineCore
 
-/// An origin as the configuration writes it.
+/// An origin as it is written in the configuration.
 package struct OriginPattern: Hashable, Sendable {
     private let scheme: String
-    /// The host; a leading `.` stands for all names below it.
+    /// The host; a leading `.` matches all names below it.
     private let host: String
     /// The port; nil for any.
     private let port: String?
     private let isAny: Bool
 
-    /// Returns nil for a text that is neither `*` nor `scheme://host[:port]`.
+    /// Parses a pattern; nil if it is neither `*` nor `scheme://host[:port]`.
     ///
     /// The host may begin with `*.`, and the port may be `*`.
     package init?(_ text: String) {
@@ -46,7 +46,7 @@ package struct OriginPattern: Hashable, Sendable {
 
     /// Returns the parts of an origin.
     ///
-    /// The default port of a scheme is left out, as browsers do.
+    /// The default port of a scheme is omitted, as in browsers.
     private static func parts(_ text: String) -> (scheme: String, host: String, port: String)? {
         guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }),
             let colon = text.firstRange(of: "://"), colon.lowerBound > text.startIndex
@@ -91,7 +91,7 @@ package struct CrossOrigin: Sendable {
 
     private static let methods = "GET, HEAD, PUT, PATCH, POST, DELETE, OPTIONS"
 
-    /// The headers that a page may send when its browser does not ask for specific ones.
+    /// The headers that a page may send if its browser does not ask for specific ones.
     private static let requestHeaders =
         "Authorization, Content-Type, If-Match, If-Modified-Since, If-None-Match, "
         + "If-Unmodified-Since, Prefer, Repeatability-First-Sent, Repeatability-Request-ID, "
@@ -104,14 +104,14 @@ package struct CrossOrigin: Sendable {
         + "Retry-After, Tideline-Conflict, Tideline-Epoch, Tideline-Horizon, Tideline-Schema, "
         + "WWW-Authenticate, X-Request-ID"
 
-    /// For how many seconds a browser caches a preflight response.
+    /// The number of seconds for which a browser caches a preflight response.
     private static let maxAge = "300"
 
-    /// The most bytes of an origin, and of the names that a preflight asks for.
+    /// The maximum number of bytes of an origin, and of the names that a preflight asks for.
     private static let originBytesMax = 300
     private static let namesBytesMax = 500
 
-    /// Adds the headers that let a page of the request's origin read the answer; adds none for other origins.
+    /// Adds the headers that let a page of the request's origin read the answer; none for other origins.
     func mark(_ response: inout ServerResponse, for request: ServerRequest) {
         response.headers.append("Vary", "Origin")
         guard let origin = request.headers["Origin"],
@@ -132,8 +132,9 @@ package struct CrossOrigin: Sendable {
         origin.utf8.count <= Self.originBytesMax && origins.contains { $0.matches(origin) }
     }
 
-    /// Returns the header names that the preflight asks for, as the classic server did; allowing any name is
-    /// harmless.
+    /// Returns the header names that the preflight asks for, as the classic server did.
+    ///
+    /// Allowing any name is harmless.
     private static func allowedHeaders(_ request: ServerRequest) -> String {
         guard let names = request.headers["Access-Control-Request-Headers"], !names.isEmpty,
             names.utf8.count <= namesBytesMax, names.utf8.allSatisfy(isNameByte)
@@ -151,11 +152,11 @@ package struct CrossOrigin: Sendable {
     }
 }
 
-/// Rejects writes that a web page of another site makes its browser send.
+/// A check that rejects writes which a web page of another site makes its browser send.
 ///
-/// A browser sends a preflight for requests that an HTML form cannot make, and ``CrossOrigin`` answers it. A browser
-/// sends requests like those of a form without a preflight, and such a request can write if the server requires no
-/// token. So a page may write only if it comes from this server or from an origin of `cors.origins`.
+/// A browser sends a preflight, which ``CrossOrigin`` answers, for requests that an HTML form cannot make. It
+/// sends a form's requests without a preflight, and such a request can write if the server does not require a
+/// token. Therefore, a page may write only if it comes from this server or from an origin in `cors.origins`.
 enum CrossSite {
     private static let reads: Set<String> = ["GET", "HEAD", "OPTIONS"]
 
@@ -184,7 +185,7 @@ enum CrossSite {
         }
     }
 
-    /// Host and port of an origin or an address; nil for `null`.
+    /// Returns the host and port of an origin or an address; nil for `null`.
     private static func authority(of text: String) -> String? {
         guard let end = text.firstRange(of: "://")?.upperBound else { return nil }
         return text[end...].prefix { $0 != "/" }.lowercased()
@@ -198,9 +199,9 @@ extension ServerError {
         code: .crossSite
     )
 
-    /// Rejects a row that breaks a constraint of the operator's own tables or triggers.
+    /// Returns the error for a row that violates a constraint of the operator's own tables or triggers.
     ///
-    /// `place` has columns or the name of the constraint, never values.
+    /// `place` contains columns or the name of the constraint, never values.
     package static func constraint(_ code: ErrorCode, _ place: String) -> ServerError {
         ServerError(
             400,

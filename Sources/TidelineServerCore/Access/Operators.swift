@@ -8,7 +8,7 @@ import TidelineCore
 package final class Operators: Sendable {
     private let names: Mutex<[String]?>
 
-    /// nil if no list is configured.
+    /// Creates a list; nil means that no list is configured.
     package init(_ names: [String]? = nil) {
         self.names = Mutex(names)
     }
@@ -21,7 +21,7 @@ package final class Operators: Sendable {
     /// Whether a list is configured, even an empty one.
     var areListed: Bool { names.withLock { $0 != nil } }
 
-    /// Compares bytes, because texts that Swift considers equal may belong to different users.
+    /// Compares bytes, because strings that are equal in Swift may belong to different users.
     func contains(_ user: User) -> Bool {
         names.withLock { names in
             names?.contains { $0.utf8.elementsEqual(user.id.utf8) } ?? false

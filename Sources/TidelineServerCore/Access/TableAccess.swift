@@ -14,7 +14,7 @@ extension TableDefinition {
         }
     }
 
-    /// Returns the settings of owner and permissions that the server cannot enforce, each with its key.
+    /// Returns the owner and permission settings that the server cannot enforce, each with its key.
     package func accessFaults(hasAuthentication: Bool) -> [(key: String, fault: String)] {
         var faults: [(key: String, fault: String)] = []
         for (name, access) in permissions.all {

@@ -3,7 +3,7 @@
 import TidelineCore
 
 package enum BatchAnswers {
-    /// Returns the body, with an answer for each request in the order of the requests.
+    /// Returns the body, with an answer for each request in order.
     package static func body(_ envelope: BatchEnvelope, _ answers: [ServerResponse]) -> [UInt8] {
         let size = answers.reduce(64) { $0 + $1.body.count + 512 }
         var writer = JSONWriter(capacity: size)
@@ -42,7 +42,7 @@ package enum BatchAnswers {
         writer.byte("}")
     }
 
-    /// Writes the headers, each name in lower case and once; returns the media type of the body.
+    /// Writes the headers, each name in lower case and only once; returns the media type of the body.
     private static func write(_ headers: HTTPFields, _ writer: inout JSONWriter) -> String? {
         writer.raw(",\"headers\":{")
         var type: String?
@@ -85,8 +85,8 @@ package enum BatchAnswers {
 }
 
 extension ServerResponse {
-    /// Returns an answer of an app's own code whose body declares to be JSON only if it is, so that it cannot break
-    /// the batch.
+    /// Returns the answer of an app's endpoint; its body is marked as JSON only if it is valid, so that it
+    /// cannot break the batch.
     package func checkedForBatch() -> ServerResponse {
         guard !body.isEmpty, BatchContent(type: headers["Content-Type"]) == .json else {
             return self

@@ -4,12 +4,12 @@ package import TidelineCore
 
 /// A parsed batch, none of whose requests has been executed yet.
 package struct BatchEnvelope: Sendable {
-    /// In the order in which they were sent.
+    /// The requests, in the order in which they were sent.
     package var requests: [BatchRequest] = []
-    /// Each request by itself, or the members of an atomicity group together, in the same order.
+    /// The single requests and the atomicity groups, in order.
     package var units: [BatchUnit] = []
 
-    /// Returns the table that a request is about, which an earlier request may have named; nil for none.
+    /// Returns the table of a request, which an earlier request may have named; nil for none.
     func table(of place: Int) -> String? {
         var place = place
         while true {
@@ -22,16 +22,16 @@ package struct BatchEnvelope: Sendable {
     }
 }
 
-/// One request of a batch.
+/// A request of a batch.
 package final class BatchRequest: Sendable {
-    /// The id of the request, which its answer has as well.
+    /// The id of the request and of its answer.
     package let id: String
-    /// The method in capitals.
+    /// The method, in upper case.
     package let method: String
     package let target: BatchTarget
     /// The route of the path; nil for a row of another request, and for a path without a route.
     package let route: Route?
-    /// The headers of this request alone; the headers shared by the whole batch come with the run.
+    /// The headers of this request, without those of the batch.
     package let headers: HTTPFields
     package let body: [UInt8]
     /// Whether the request has a condition (`if`), which the server does not support.
@@ -77,7 +77,7 @@ package enum BatchTarget: Hashable, Sendable {
     case row(of: Int, rest: String, query: String)
 }
 
-/// The requests that are executed together: all of them or none.
+/// Requests that are executed together: all of them or none.
 package struct BatchUnit: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
         /// Writes to tables, which can share a transaction with adjacent writes.
@@ -108,7 +108,7 @@ package struct BatchUnit: Hashable, Sendable {
 }
 
 extension ServerError {
-    /// Returns the rejection of a batch that is itself malformed; none of its requests is executed.
+    /// Returns the rejection of a malformed batch, of which no request is executed.
     static func badBatch(_ place: String, _ fault: String, position: Int? = nil) -> ServerError {
         .badRequest("The batch is malformed: \(place): \(fault).", position: position)
     }
@@ -127,6 +127,8 @@ extension ServerError {
         ServerError(413, "A batch may have at most \(limit) bytes (limits.batchBytes).")
     }
 
+    /// Returns the rejection of a batch whose answers are too large.
+    ///
     /// The status is not 413, which would mean that the request itself is too large.
     static func batchAnswersTooLarge(_ limit: Int) -> ServerError {
         ServerError(

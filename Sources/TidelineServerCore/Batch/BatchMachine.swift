@@ -64,7 +64,7 @@ package struct BatchMachine: Sendable {
         units[unit].dependsOn.contains { ends[$0] != nil && ends[$0] != .succeeded }
     }
 
-    /// Records how a unit ended that was tried.
+    /// Records how a unit that was tried has ended.
     package mutating func ended(_ unit: Int, _ end: End) {
         precondition(ends[unit] == nil, "a unit ends once")
         ends[unit] = end

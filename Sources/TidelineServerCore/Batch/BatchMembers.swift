@@ -3,7 +3,7 @@
 import TidelineCore
 
 struct BatchMembers {
-    /// The position of a body in the text.
+    /// The position of a body in the batch.
     private struct Body {
         var range: Range<Int>
         /// The contents of a body that is a string.
@@ -12,7 +12,7 @@ struct BatchMembers {
 
     /// The index of the request in the batch.
     ///
-    /// Messages name it instead of the request's contents.
+    /// Messages contain the index instead of the request's contents.
     private let place: Int
     private var id: String?
     private var method: String?
@@ -33,12 +33,12 @@ struct BatchMembers {
         ("GET", "get"), ("POST", "post"), ("PATCH", "patch"), ("PUT", "put"), ("DELETE", "delete"),
     ]
 
-    /// The headers that clients send, so that their names need no memory of their own.
+    /// The names of the usual headers, which are compared before a name is copied.
     private static let usualHeaders = [
         "Repeatability-Request-ID", "Repeatability-First-Sent", "If-Match", "Content-Type",
     ]
 
-    /// The most headers of a request.
+    /// The maximum number of headers of a request.
     private static let headersMax = 100
 
     static let nameRule =
@@ -205,7 +205,7 @@ struct BatchMembers {
         return result
     }
 
-    /// Returns the bytes that the request would have if it were sent by itself.
+    /// Returns the bytes of the request's body as if it had been sent by itself.
     func requestBody(_ reader: JSONReader, _ method: String) throws -> [UInt8] {
         guard let body else { return [] }
         guard method != "GET" && method != "DELETE" else {
@@ -224,7 +224,7 @@ struct BatchMembers {
         return bytes
     }
 
-    /// Whether the text is a valid name of a request or a group.
+    /// Returns whether a string is a valid id of a request or a group.
     static func isName(_ text: String, bytesMax: Int) -> Bool {
         (1...bytesMax).contains(text.utf8.count)
             && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
@@ -236,16 +236,16 @@ struct BatchMembers {
     }
 }
 
-/// How a batch carries a body, by its media type.
+/// How a batch contains a body, by its media type.
 enum BatchContent: Hashable, Sendable {
     /// As JSON, written directly.
     case json
-    /// As a JSON string that contains the text.
+    /// As a JSON string.
     case text
-    /// As a JSON string that contains base64url.
+    /// As a JSON string with base64url.
     case binary
 
-    /// Recognizes the usual type without parsing it; the default is JSON.
+    /// Parses a media type, with a fast path for the usual one; the default is JSON.
     init(type: String?) {
         guard let type, !type.isEmpty else {
             self = .json

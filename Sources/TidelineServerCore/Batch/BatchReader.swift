@@ -12,14 +12,14 @@ package struct BatchReader {
     private var envelope = BatchEnvelope()
     /// The index of each request by its id.
     private var places: [String: Int] = [:]
-    /// The target of the last `url` that is a path.
+    /// The last `url` that was a path, with its target.
     private var lastPath: (url: String, target: BatchTarget, route: Route?)?
     /// The unit of each request.
     private var unitOf: [Int] = []
     /// The unit of each atomicity group.
     private var groups: [String: Int] = [:]
 
-    /// The most bytes of an id.
+    /// The maximum number of bytes of an id.
     private static let idBytesMax = 128
 
     /// Reads a whole body.
@@ -82,7 +82,7 @@ package struct BatchReader {
         guard hasRequests else { throw ServerError.badBatch("the body", "'requests' is missing") }
     }
 
-    /// Annotations are allowed everywhere, and are ignored here.
+    /// Whether a member is an annotation, which is allowed everywhere and ignored.
     private static func isAnnotation(_ name: String) -> Bool { name.utf8.contains(0x40) }
 
     private mutating func readRequests() throws {
@@ -125,7 +125,7 @@ package struct BatchReader {
         try put(request, kind, members)
     }
 
-    /// Adds the request to the unit of its group, or as one by itself.
+    /// Adds the request to the unit of its group, or as its own unit.
     private mutating func put(
         _ request: BatchRequest,
         _ kind: BatchUnit.Kind,
@@ -167,7 +167,7 @@ package struct BatchReader {
         envelope.requests.append(request)
     }
 
-    /// Returns the other units that must have succeeded.
+    /// Returns the units that must have succeeded before.
     private func dependencies(
         of request: BatchRequest,
         _ members: BatchMembers,
@@ -192,7 +192,9 @@ package struct BatchReader {
 
     // MARK: - Targets of requests
 
-    /// Most requests of a batch have the same target as the one before, so the last target is cached.
+    /// Returns the target of a request.
+    ///
+    /// Most requests of a batch have the same target as the previous one, so the last target is cached.
     private mutating func targetAndRoute(_ members: BatchMembers) throws -> (BatchTarget, Route?) {
         let url = try members.urlText()
         if let lastPath, lastPath.url.utf8.elementsEqual(url.utf8) {

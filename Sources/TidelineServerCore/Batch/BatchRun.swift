@@ -22,7 +22,7 @@ struct BatchRun {
     private var answers: [ServerResponse?]
     private let reservation: AnswerReservation
     private var budget: AnswerBudget
-    /// The row of each prepared request that is about a row.
+    /// The row of each prepared request for a row.
     private var rows: [(table: String, id: String)?]
 
     init(
@@ -211,7 +211,9 @@ struct BatchRun {
         if let refused, isWhole { refuse(refused.unit, refused.answers) }
     }
 
-    /// Whether no unit was executed because other servers had changed tables, whose definitions are loaded now.
+    /// Returns whether no unit was executed because other servers had changed tables.
+    ///
+    /// The definitions of the tables are now loaded.
     private func learns(_ outcomes: [GroupOutcome]) -> Bool {
         guard !outcomes.contains(where: \.isDone) else { return false }
         var hasLearned = false
@@ -227,7 +229,7 @@ struct BatchRun {
         machine.ended(unit, .failed)
     }
 
-    /// Returns the answers for a unit whose member failed with this rejection; nil stands for all members.
+    /// Returns the answers for a unit whose member was rejected; nil stands for all members.
     private mutating func refuse(_ unit: Int, at member: Int?, _ refusal: ServerResponse) {
         let others = ServerResponse(ServerError.groupFailed)
         let answers = envelope.units[unit].requests.enumerated().map { offset, _ in

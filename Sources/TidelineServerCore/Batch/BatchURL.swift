@@ -5,11 +5,11 @@
 
 import TidelineCore
 
-/// The names under which a server is known to the caller of a batch.
+/// The names by which the caller of a batch knows the server.
 package struct BatchOrigin: Sendable {
     /// The `Host` of the batch.
     private let host: String?
-    /// The server's address as callers see it, without a trailing slash.
+    /// The server's address as callers use it, without a trailing slash.
     private let publicURL: String?
 
     package init(host: String?, publicURL: String?) {
@@ -33,7 +33,7 @@ package struct BatchOrigin: Sendable {
         return nil
     }
 
-    /// Returns the text after the origin, if the address begins with it.
+    /// Returns the rest of an address that begins with the origin; nil for other addresses.
     private static func rest(of url: String, behind origin: String) -> Substring? {
         let length = origin.utf8.count
         guard url.utf8.count >= length,
@@ -52,14 +52,14 @@ package enum BatchURL: Hashable, Sendable {
     /// `$id`, with the rest of the path.
     case reference(String, rest: String, query: String)
 
-    /// Why a `url` is rejected, as the end of a sentence.
+    /// The reason why a `url` is rejected, as the end of a sentence.
     package enum Fault: String, Error, Hashable, Sendable {
         case empty = "it is empty"
         case characters = "it has control characters or a '#'"
         case foreign = "it is not an address of this server, and others are not asked"
     }
 
-    /// The first segments that name resources and not earlier requests (OData 4.01).
+    /// The first path segments that are names of resources, not of earlier requests (OData 4.01).
     private static let systemResources: Set<String> = [
         "batch", "crossjoin", "all", "entity", "root", "id", "metadata", "events",
     ]
@@ -86,7 +86,7 @@ package enum BatchURL: Hashable, Sendable {
         self = .path(isWhole ? String(path) : "/" + path, query: String(query))
     }
 
-    /// Whether the text begins with a name and a colon (RFC 3986 section 4.2).
+    /// Returns whether an address begins with a scheme and a colon (RFC 3986 section 4.2).
     private static func hasScheme(_ url: String) -> Bool {
         let end = url.utf8.firstIndex { byte in
             switch byte {
@@ -102,7 +102,7 @@ package enum BatchURL: Hashable, Sendable {
         return (text[..<mark], Substring(text.utf8[mark...].dropFirst()))
     }
 
-    /// Returns nil if the first segment is the name of something else.
+    /// Parses a reference; nil if the first segment is another name.
     private static func reference(_ url: Substring) -> BatchURL? {
         let (path, query) = split(url)
         let end = path.utf8.firstIndex(of: UInt8(ascii: "/")) ?? path.endIndex

@@ -5,8 +5,7 @@ import TidelineCore
 extension RequestHandler {
     /// Answers a batch.
     ///
-    /// It leaves the caller's thread, which serves other callers as well: a batch is as much work as all its
-    /// requests.
+    /// It does not run on the caller's event loop, because a batch is as much work as all its requests.
     @concurrent
     func batch(_ request: ServerRequest, user: User?) async throws -> ServerResponse {
         guard request.method == "POST" else { throw ServerError.methodNotAllowed("POST") }
@@ -62,7 +61,7 @@ extension RequestHandler {
         return response
     }
 
-    /// Accepts strings for numbers in bodies, if the batch or a request of it declares them.
+    /// Converts strings to numbers in bodies, if the batch or a request declares them.
     private func plainNumbers(_ envelope: inout BatchEnvelope, _ request: ServerRequest) {
         let isForAll = TextNumbers.isAsked(by: request.headers["Content-Type"])
         for (place, inner) in envelope.requests.enumerated() where !inner.body.isEmpty {
@@ -75,7 +74,7 @@ extension RequestHandler {
         }
     }
 
-    /// Writes strings for numbers in answers, if the batch or a request of it asks for them.
+    /// Converts numbers to strings in answers, if the batch or a request asks for that.
     private func textNumbers(
         _ answers: inout [ServerResponse],
         _ envelope: BatchEnvelope,
@@ -101,20 +100,20 @@ extension RequestHandler {
         }
     }
 
-    /// The likely size of the answer about one row.
+    /// The estimated size of an answer with one row.
     private static let rowBytesLikely = 2048
 
-    /// Returns the budget that the answers count against.
+    /// Returns the budget for the answers.
     ///
-    /// Writes never wait for batches that read, because these may keep their first answers in
-    /// memory until their last ones are built.
+    /// Writes never wait for batches that read, because such a batch may keep its first answers in memory until
+    /// the last ones are built.
     private func reservation(of envelope: BatchEnvelope) -> AnswerReservation {
         let traffic = service.settings.traffic
         let writes = envelope.units.allSatisfy { $0.kind == .write }
         return AnswerReservation(in: writes ? traffic.writeAnswers : traffic.batchReads)
     }
 
-    /// Reserves memory for the answers to many writes, before any of them is done.
+    /// Reserves memory for the answers to many writes before the first one is executed.
     private func reserve(_ reservation: AnswerReservation, for envelope: BatchEnvelope) async throws
     {
         guard envelope.units.allSatisfy({ $0.kind == .write }) else { return }
@@ -123,8 +122,8 @@ extension RequestHandler {
         try await reservation.reserve(min(bytes, service.settings.limits.batchAnswerBytes))
     }
 
-    /// A batch has no idempotency key of its own: a caller that sends one would rely on a missing
-    /// guarantee.
+    /// Rejects an idempotency key of the batch itself, because the caller would rely on a guarantee that does
+    /// not exist.
     private static func checkNames(_ head: RequestHead) throws {
         guard head.repeatability == RepeatKey.Fields() else { throw ServerError.namedBatch }
     }
@@ -156,7 +155,7 @@ extension RequestHandler {
         return (body, share)
     }
 
-    /// Counts and logs the requests of a batch; each gets the time of the whole batch.
+    /// Counts and logs the requests of a batch, each with the duration of the whole batch.
     private func note(_ envelope: BatchEnvelope, _ answers: [ServerResponse], id: String) {
         for (request, answer) in zip(envelope.requests, answers) {
             var route = request.route

@@ -9,9 +9,9 @@ package final class CallerCounts: Sendable {
 
     package init() {}
 
-    /// Adds one to the count of a caller.
+    /// Increments the count of a caller.
     ///
-    /// - Returns: The count with the new one.
+    /// - Returns: The new count.
     @discardableResult
     package func begin(_ caller: String) -> Int {
         counts.withLock { counts in
@@ -39,11 +39,11 @@ package final class CallerCounts: Sendable {
     }
 }
 
-/// Logs, at most once a minute, that a limit is reached and which caller uses most of it.
+/// A log of reached limits, with the caller that uses most, at most once a minute for each limit.
 package final class LimitWarnings: Sendable {
     private struct State {
         var log = ServerLog.silent
-        /// When each limit may be logged again, in microseconds of the steady clock.
+        /// When each limit may be logged next, in microseconds of the steady clock.
         var due: [String: Int64] = [:]
     }
 
@@ -63,7 +63,7 @@ package final class LimitWarnings: Sendable {
     ///
     /// - Parameters:
     ///   - limit: The key of the configuration.
-    ///   - caller: Returns the caller to name, with its count; called only if a line is due.
+    ///   - caller: Returns the caller to log, with its count; called only if a line is due.
     package func reached(_ limit: String, _ caller: () -> (caller: String, count: Int)?) {
         let now = steady()
         let log = state.withLock { state -> ServerLog? in

@@ -5,9 +5,9 @@ import TidelineCore
 /// The admission of requests by caller.
 struct CallerGate: Sendable {
     let settings: ServerSettings
-    /// Nil if the rates of callers are not limited.
+    /// The rates of callers; nil if they are not limited.
     let rates: CallerRates?
-    /// Nil if the queries of a caller are not limited.
+    /// The numbers of concurrent queries; nil if they are not limited.
     let queries: CallerQueries?
 
     init(_ settings: ServerSettings) {
@@ -16,7 +16,7 @@ struct CallerGate: Sendable {
         queries = CallerQueries(settings.limits)
     }
 
-    /// Returns the sender of the request; nil without a token, and if tokens are not configured.
+    /// Returns the sender of the request; nil without a token, or if authentication is not configured.
     func user(of request: ServerRequest) async throws -> User? {
         guard let authenticator = settings.authenticator else { return nil }
         do {
@@ -29,14 +29,16 @@ struct CallerGate: Sendable {
         }
     }
 
-    /// Returns the sender of the request and admits it; a request with a rejected token counts for its address.
+    /// Returns the sender of the request and admits it; a request with a rejected token is counted for its
+    /// address.
     func admit(_ request: ServerRequest) async throws -> User? {
         let user = try await countedUser(of: request)
         try checkRate(request, user)
         return user
     }
 
-    /// Returns the sender of a request that is admitted in any case; a rejected token was work and counts.
+    /// Returns the sender of a request that is always admitted; a rejected token is counted, because checking
+    /// it took time.
     func countedUser(of request: ServerRequest) async throws -> User? {
         do {
             return try await user(of: request)
@@ -46,7 +48,7 @@ struct CallerGate: Sendable {
         }
     }
 
-    /// Rejects with 429 the requests of a caller that exceeds its rate.
+    /// Rejects a request with 429 if its caller exceeds the rate.
     func checkRate(_ request: ServerRequest, _ user: User?) throws {
         guard let rates else { return }
         let isWrite = request.method != "GET" && request.path != Self.batchPath
@@ -64,8 +66,7 @@ struct CallerGate: Sendable {
         throw ServerError.askedForTooMuch(refusal)
     }
 
-    /// Counts the requests of a batch, which was admitted as one request, and the bytes that it has beyond
-    /// those that were sent.
+    /// Charges the requests of a batch, which was admitted as one request, and its decompressed bytes.
     func charge(
         requests: Int = 1,
         writes: Int = 0,
@@ -80,12 +81,12 @@ struct CallerGate: Sendable {
 
     static let batchPath = "/$batch"
 
-    /// A user, or without a token a network.
+    /// Returns the name of the caller: the user, or the network of a caller without a token.
     static func name(of request: ServerRequest, _ user: User?) -> String {
         user.map { "user " + $0.id } ?? "address " + CallerNetwork.name(of: request.address)
     }
 
-    /// Answers an admitted request; a request that reads counts as a query until then.
+    /// Answers an admitted request; a read is counted as a query until then.
     func counting<Answer>(
         _ request: ServerRequest,
         _ user: User?,
@@ -103,7 +104,7 @@ struct CallerGate: Sendable {
         return try await body()
     }
 
-    /// Notes a rejected request, and writes the line that is due.
+    /// Records a rejected request, and logs the line that is due.
     func noteRefusal(_ kind: RejectionLog.Kind, _ caller: String) {
         let now = settings.environment.now()
         guard let line = settings.traffic.refusals.note(kind, caller, now: now) else { return }

@@ -1,10 +1,11 @@
 // CallerNetwork: the part of an IP address that identifies a caller. Pure.
 
 package enum CallerNetwork {
-    /// Returns an IPv4 address as it is, and the first half of an IPv6 address: the owner of one address has all
-    /// addresses with that prefix.
+    /// Returns an IPv4 address unchanged, or the first half of an IPv6 address.
     ///
-    /// `address` is an address as the system writes it; it may have a zone after `%`.
+    /// The owner of one IPv6 address has all addresses with the same prefix.
+    ///
+    /// `address` is in the system's notation, possibly with a zone after `%`.
     package static func name(of address: String) -> String {
         let bare = address.prefix { $0 != "%" }
         guard bare.contains(":") else { return address }

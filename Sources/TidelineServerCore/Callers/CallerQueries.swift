@@ -8,13 +8,13 @@ package final class CallerQueries: Sendable {
     private let most: Int
     private let running = Mutex<[String: Int]>([:])
 
-    /// Returns nil if queries are not limited.
+    /// Creates the counts; nil if queries are not limited.
     package init?(_ limits: ServerLimits) {
         guard limits.callerQueries > 0 else { return nil }
         most = limits.callerQueries
     }
 
-    /// Admits another query, which must be ended later; returns false if the caller has reached the limit.
+    /// Admits another query, which must be ended with `end`; returns false if the caller has reached the limit.
     package func begin(_ caller: String) -> Bool {
         running.withLock { running in
             let count = running[caller, default: 0]

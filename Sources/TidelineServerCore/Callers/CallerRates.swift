@@ -23,7 +23,7 @@ package final class CallerRates: Sendable {
         fileprivate var parts: [Int] { [requests, writes, bytes] }
     }
 
-    /// When to retry, and the part whose rate was exceeded.
+    /// When to retry, and which rate was exceeded.
     package struct Refusal: Hashable, Sendable {
         package var seconds: Int
         /// The configuration key of the limit.
@@ -31,16 +31,16 @@ package final class CallerRates: Sendable {
     }
 
     private struct Account {
-        /// The balance of each account; below zero it is debt.
+        /// The balance of each account, which may be negative.
         var left: [Double]
         /// The time of these balances, in microseconds.
         var since: Int64
     }
 
-    /// The size of an account, in seconds of its rate.
+    /// The size of an account, in seconds at its rate.
     private static let burstSeconds = 10.0
 
-    /// The most callers that are remembered; the one seen least recently is forgotten first.
+    /// The maximum number of callers in memory; the one seen least recently is removed first.
     private static let callersMax = 10_000
 
     /// The rate of each account per second; 0 for no limit.
@@ -49,7 +49,7 @@ package final class CallerRates: Sendable {
     private static let limits = ["callerRequests", "callerWrites", "callerBytes"]
     private let accounts = Mutex(GenerationCache<String, Account>(countMax: callersMax))
 
-    /// Returns nil if no rate is limited.
+    /// Creates the rates; nil if none is limited.
     package init?(_ limits: ServerLimits) {
         rates = [limits.callerRequests, limits.callerWrites, limits.callerBytes].map(Double.init)
         guard rates.contains(where: { $0 > 0 }) else { return nil }
@@ -58,8 +58,8 @@ package final class CallerRates: Sendable {
     /// Admits a request and charges it.
     ///
     /// - Parameters:
-    ///   - cost: The known part of its cost.
-    ///   - caller: The caller's name; all requests with this name share the accounts.
+    ///   - cost: The part of the cost that is already known.
+    ///   - caller: The caller's name; requests with the same name share the accounts.
     ///   - now: The time in microseconds.
     /// - Returns: When to retry, in seconds, and the exceeded limit; nil if the request is admitted.
     package func take(_ cost: Cost, of caller: String, now: Int64) -> Refusal? {

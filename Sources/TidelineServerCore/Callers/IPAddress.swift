@@ -24,7 +24,7 @@ package struct IPAddress: Hashable, Sendable {
         }
     }
 
-    /// Parses the notations of proxies: an address, in brackets or not, with a port or without.
+    /// Parses the notations that proxies use: an address, with or without brackets and a port.
     init?(node: Substring) {
         if node.hasPrefix("[") {
             guard let end = node.firstIndex(of: "]"),
@@ -73,8 +73,8 @@ package struct IPNetwork: Hashable, Sendable {
     private let address: IPAddress
     private let bits: Int
 
-    /// Returns nil for text that is not an address, for too long a prefix, and for an address with bits set after the
-    /// prefix, which would be a mistake.
+    /// Parses a network; nil if it is not an address, if the prefix is too long, or if bits after the prefix
+    /// are set, which would be a mistake.
     package init?(_ text: String) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let first = parts.first, let address = IPAddress(first) else { return nil }

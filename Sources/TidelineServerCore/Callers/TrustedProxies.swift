@@ -1,4 +1,4 @@
-// TrustedProxies: finds the address that a request comes from, as trusted proxies report it. Pure.
+// TrustedProxies: finds the client's address, as trusted proxies report it. Pure.
 //
 // A proxy appends the address of its peer to the list that it received. So the list is read from its end for as long
 // as the address that reported an entry is trusted; the first address that is not a trusted proxy is the caller's.
@@ -8,16 +8,18 @@
 package import TidelineCore
 
 package struct TrustedProxies: Hashable, Sendable {
-    /// The field that the proxies write.
+    /// The header field that the proxies write.
     package enum Header: String, Hashable, Sendable, CaseIterable {
         case xForwardedFor = "X-Forwarded-For"
-        /// RFC 7239.
+        /// The field of RFC 7239.
         case forwarded = "Forwarded"
     }
 
     package static let none = TrustedProxies([])
 
-    /// The address of a caller that no trusted proxy has named: not an address, so no network contains it.
+    /// The address of a caller that no trusted proxy has reported.
+    ///
+    /// It is not a valid address, so no network contains it.
     package static let unknown = "unknown"
 
     private let networks: [IPNetwork]
@@ -57,8 +59,7 @@ package struct TrustedProxies: Hashable, Sendable {
 
     /// Returns the addresses of a field.
     ///
-    /// The result has nil for an element that is not an address. The whole result is nil if the field cannot be split
-    /// unambiguously.
+    /// An element that is not an address is nil. The result is nil if the field cannot be split unambiguously.
     private static func hops(_ text: String, _ header: Header) -> [IPAddress?]? {
         switch header {
         case .xForwardedFor:
@@ -73,7 +74,7 @@ package struct TrustedProxies: Hashable, Sendable {
 }
 
 extension Substring {
-    /// The text without spaces and tabs around it.
+    /// The string without spaces and tabs at both ends.
     fileprivate var trimmed: Substring {
         var text = drop { $0 == " " || $0 == "\t" }
         while let last = text.last, last == " " || last == "\t" { text.removeLast() }

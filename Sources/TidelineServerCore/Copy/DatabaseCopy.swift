@@ -10,7 +10,7 @@
 import Foundation
 package import TidelineCore
 
-/// A table and the data that is stored in addition to its rows.
+/// A table and the data that is stored with it outside of its rows.
 package struct CopiedTable: Hashable, Sendable {
     package var definition: TableDefinition
     package var clock: TableClock
@@ -28,13 +28,14 @@ package struct CopiedTable: Hashable, Sendable {
     }
 }
 
-/// The state of the database that belongs to no single row.
+/// The state of the database that does not belong to a row.
 package struct CopiedState: Hashable, Sendable {
     package var epoch: String
-    /// The time of the youngest entry that was dropped from the ledger.
+    /// The time of the youngest entry that was removed from the ledger.
     package var ledgerHorizon: Int64?
-    /// The number of entries in the ledger, its first and its last: a write that changes no row can have an entry,
-    /// too.
+    /// The number of entries in the ledger, with the first and the last one.
+    ///
+    /// A write that changes no row can also have an entry.
     package var ledger: [Int64]
     package var tables: [CopiedTable]
 
@@ -50,7 +51,7 @@ package struct CopiedState: Hashable, Sendable {
         self.tables = tables
     }
 
-    /// A text that changes with each write to the database.
+    /// A string that changes with each write to the database.
     var fingerprint: String {
         let clocks = tables.map { table in
             "\(table.definition.name) \(table.clock.stamp) \(table.clock.horizon)"
@@ -74,7 +75,7 @@ package struct CopiedDeparture: Hashable, Sendable {
     }
 }
 
-/// A former row for merges, or an entry of the ledger: its cells in the order of their columns.
+/// A base row for merges or an entry of the ledger, as cells in the order of the columns.
 package struct CopiedCells: Hashable, Sendable {
     package var cells: [SQLValue]
 
@@ -82,14 +83,14 @@ package struct CopiedCells: Hashable, Sendable {
 
     /// The columns of a base row for merges.
     package static let ofBase = ["table", "id", "version", "row"]
-    /// The columns of a ledger entry, without its size, which is computed from its row.
+    /// The columns of a ledger entry, without the size, which is computed from the entry.
     package static let ofEntry = [
         "request", "caller", "received", "digest", "outcome", "id", "version", "updatedAt",
         "deleted", "row",
     ]
 }
 
-/// A piece of the copied data, all of one kind.
+/// A portion of the copied data, all of one kind.
 package enum CopyPiece: Sendable {
     case rows([RowImage], of: Table)
     case log([CopiedDeparture], of: Table)
@@ -107,7 +108,7 @@ package enum CopyPiece: Sendable {
     }
 }
 
-/// The part of the database that a piece belongs to.
+/// The part of the database that is copied.
 package enum CopyPart: Sendable {
     case rows(Table)
     case log(Table)
@@ -126,18 +127,18 @@ package enum CopyPart: Sendable {
     }
 }
 
-/// The progress of a copy, as text in the target.
+/// The progress of a copy, which is stored in the target.
 package struct CopyProgress: Hashable, Sendable, Codable {
     /// The state of the source when the copy began.
     package var source: String
     /// The index of the current part.
     package var part = 0
-    /// The key of the last piece, empty before the first.
+    /// The key of the last portion; empty before the first.
     package var after: [String] = []
 
     init(source: String) { self.source = source }
 
-    /// Parses the stored text; nil for text that no copy of this version wrote.
+    /// Parses the stored progress; nil if a copy of another version wrote it.
     package init?(_ text: String) {
         guard let progress = try? JSONDecoder().decode(Self.self, from: Data(text.utf8)) else {
             return nil
@@ -150,10 +151,10 @@ package struct CopyProgress: Hashable, Sendable, Codable {
         return String(decoding: data ?? Data(), as: UTF8.self)
     }
 
-    /// The key of the progress, in the state of an incomplete copy.
+    /// The key under which the progress of an incomplete copy is stored.
     package static let key = "copy"
 
-    /// The message of a server that is started on an incomplete copy.
+    /// The message of a server that is started with an incomplete copy.
     package static let refusal =
         "A copy into this database has begun and has not ended. Let 'tideline copy' with the same "
         + "addresses go on, or remove the database."
@@ -164,7 +165,7 @@ package protocol CopySource {
     func state() throws -> CopiedState
     /// The columns that are not copied because the server does not know them: `table.column`.
     func leftOut() throws -> [String]
-    /// Returns the next piece after a key, with its own key; no key at the end.
+    /// Returns the next portion after a key, with its own key; the key is nil at the end.
     func piece(
         _ part: CopyPart,
         after: [String],
@@ -179,13 +180,13 @@ extension CopySource {
 
 /// The database that the rows are copied into.
 package protocol CopyTarget {
-    /// Returns the progress of a copy into this database; nil if none was begun.
+    /// Returns the progress of a copy into this database; nil if no copy was begun.
     ///
     /// - Throws: ``DatabaseError`` if it has tables that no copy created.
     func progress() throws -> CopyProgress?
     /// Creates the tables.
     func begin(_ state: CopiedState, _ progress: CopyProgress) throws
-    /// Stores a piece and the progress in one transaction.
+    /// Stores a portion and the progress in one transaction.
     func put(_ piece: CopyPiece, _ progress: CopyProgress) throws
     /// Completes the copy, so that servers can open the database.
     func end(_ state: CopiedState) throws
@@ -195,7 +196,7 @@ package struct DatabaseCopy {
     private let source: any CopySource
     private let target: any CopyTarget
 
-    /// The most rows of a transaction.
+    /// The maximum number of rows of a transaction.
     private static let pieceMax = 2000
 
     package init(from source: any CopySource, to target: any CopyTarget) {
@@ -203,10 +204,10 @@ package struct DatabaseCopy {
         self.target = target
     }
 
-    /// Copies the remaining pieces; reports the number of rows or entries in each piece.
+    /// Copies the remaining portions; reports the number of rows or entries in each.
     ///
     /// - Returns: The columns that were not copied because the server does not know them: `table.column`.
-    /// - Throws: ``DatabaseError``; the next copy continues after the last stored piece.
+    /// - Throws: ``DatabaseError``; the next copy continues after the last stored portion.
     package func run(_ report: (_ part: String, _ count: Int) throws -> Void) throws -> [String] {
         let state = try source.state()
         let fresh = CopyProgress(source: state.fingerprint)

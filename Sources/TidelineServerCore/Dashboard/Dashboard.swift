@@ -20,7 +20,7 @@ package struct DashboardFile: Sendable {
     }
 }
 
-/// A setting in force, as the page shows it; never a secret.
+/// A current setting as the page shows it, which is never a secret.
 package struct DashboardSetting: Hashable, Sendable {
     package var key: String
     package var value: String
@@ -45,7 +45,7 @@ package final class Dashboard: Sendable {
     let slow: SlowRequests
     let started: Int64
 
-    /// The file `index.html` is the page; the other files are the ones it loads.
+    /// The file `index.html` is the page; it loads the other files.
     package init(
         gate: OperatorGate,
         files: [DashboardFile],
@@ -65,7 +65,7 @@ package final class Dashboard: Sendable {
         self.started = started
     }
 
-    /// The settings in force.
+    /// The current settings.
     var settings: [DashboardSetting] { inForce.withLock { $0 } }
 
     /// Replaces the settings that the page shows.
@@ -89,7 +89,7 @@ package final class Dashboard: Sendable {
         return try await task.value
     }
 
-    /// Returns the response with a file; 304 if the caller already has it.
+    /// Returns the response with a file, or 304 if the caller already has it.
     func answer(_ name: String, _ headers: HTTPFields) throws(ServerError) -> ServerResponse {
         guard let file = files[name] else { throw ServerError.noSuchPath }
         let isKnown =
@@ -105,7 +105,8 @@ package final class Dashboard: Sendable {
         return response
     }
 
-    /// The page loads nothing from other origins, runs no inline scripts, and cannot be framed.
+    /// The header fields of the page, which loads nothing from other origins, runs no inline scripts, and
+    /// cannot be framed.
     private static let guards: KeyValuePairs = [
         "Content-Security-Policy":
             "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "

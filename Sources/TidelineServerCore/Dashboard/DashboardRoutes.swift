@@ -10,10 +10,10 @@
 import TidelineCore
 
 extension RequestHandler {
-    /// Answers with the page.
+    /// Answers a request for the page.
     ///
-    /// If other machines can reach the server, the page asks for a token: a browser cannot send one with the
-    /// address that a person types, so the page that accepts it is the body of the rejection.
+    /// If other machines can reach the server, the page asks for a token. A browser cannot send a token with
+    /// the first request, so the page is also the body of the rejection.
     func page(_ request: ServerRequest) async throws -> ServerResponse {
         guard let dashboard = service.settings.dashboard else { throw ServerError.noSuchPath }
         try dashboard.gate.checkPage(request)
@@ -68,7 +68,7 @@ extension RequestHandler {
 
     /// Handles requests on rows.
     ///
-    /// The dashboard never replaces a whole row, because the row would get another owner.
+    /// The dashboard never replaces a whole row, because that would change the owner.
     private func rows(
         _ path: [String],
         _ request: ServerRequest,
@@ -100,7 +100,7 @@ extension RequestHandler {
 }
 
 extension JSONWriter {
-    /// Returns the opening, the elements separated by commas, and `]`.
+    /// Returns the opening bracket, the elements separated by commas, and `]`.
     mutating func list<Element>(
         _ opening: StaticString,
         _ elements: some Sequence<Element>,

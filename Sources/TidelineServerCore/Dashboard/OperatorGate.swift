@@ -9,20 +9,20 @@
 
 import TidelineCore
 
-/// The rules for access to the dashboard.
+/// The access rules of the dashboard.
 package struct OperatorGate: Sendable {
-    /// The powers that the dashboard grants.
+    /// The rights that the dashboard grants.
     package enum Mode: String, Hashable, Sendable, CaseIterable {
         case readWrite
         case readOnly
         case off
     }
 
-    /// The powers of a call that is allowed.
+    /// The rights of an allowed call.
     package enum Pass: Sendable {
-        /// The powers of any caller.
+        /// The rights of a caller.
         case caller
-        /// The powers of an operator.
+        /// The rights of an operator.
         case `operator`(User)
     }
 
@@ -32,7 +32,7 @@ package struct OperatorGate: Sendable {
     package var isLoopback: Bool
     /// The address that the server listens on.
     package var host: String
-    /// The users with access; no users without a list.
+    /// The users with access; none if there is no list.
     package var operators: Operators
 
     package init(
@@ -49,7 +49,7 @@ package struct OperatorGate: Sendable {
         self.operators = operators
     }
 
-    /// Whether the files of the page are served; they contain no data of the server.
+    /// Checks that the files of the page may be served; they contain no data of the server.
     func checkPage(_ request: ServerRequest) throws(ServerError) {
         if mode == .off { throw ServerError.noSuchPath }
         if hasAuthentication { return }
@@ -87,7 +87,7 @@ package struct OperatorGate: Sendable {
 
     /// Whether a Host field names this machine.
     ///
-    /// Without this check, a page elsewhere could resolve its own name to this machine.
+    /// Without this check, a page of another site could resolve its own name to this machine (DNS rebinding).
     static func isOfThisMachine(_ field: String, or host: String? = nil) -> Bool {
         var name = field[...]
         if let colon = name.lastIndex(of: ":"), !name[colon...].contains("]") {
@@ -99,7 +99,7 @@ package struct OperatorGate: Sendable {
             || !lowered.isEmpty && lowered == host?.lowercased()
     }
 
-    /// Whether a name is an address `127.a.b.c`.
+    /// Whether a name is an address of the form `127.a.b.c`.
     private static func isLoopbackNumber(_ name: String) -> Bool {
         let parts = name.split(separator: ".", omittingEmptySubsequences: false)
         return parts.count == 4 && parts[0] == "127" && parts.allSatisfy { UInt8($0) != nil }

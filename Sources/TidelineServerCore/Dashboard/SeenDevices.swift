@@ -10,16 +10,16 @@ package final class SeenDevices: Sendable {
         var id: String
         /// The client library, as the device reports it.
         var client = ""
-        /// The `sub` of its last token.
+        /// The `sub` of the device's last token.
         var user = ""
         var firstSeen: Int64
         var lastSeen: Int64
         var lastPush: Int64?
-        /// When the last answered list of each table began.
+        /// When the last list of each table was answered.
         var pulls: [String: Int64] = [:]
     }
 
-    /// The header field with the name of a device.
+    /// The header field with the installation id of a device.
     static let field = "X-ZUMO-INSTALLATION-ID"
 
     /// Whether the id is valid and short enough to be stored.
@@ -28,7 +28,7 @@ package final class SeenDevices: Sendable {
             && id.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
     }
 
-    /// The most bytes of the texts that a caller can choose.
+    /// The maximum number of bytes of the strings that a caller can choose.
     private static let idBytesMax = 80
     private static let clientBytesMax = 120
     private static let userBytesMax = 256
@@ -59,13 +59,13 @@ package final class SeenDevices: Sendable {
         }
     }
 
-    /// Removes the tenth of the devices that was seen least recently, so that this happens seldom.
+    /// Removes the tenth of the devices that were seen least recently, so that this is rarely needed.
     private static func forgetOldest(_ devices: inout [String: Device]) {
         let oldest = devices.values.sorted { $0.lastSeen < $1.lastSeen }
         for device in oldest.prefix(max(1, devices.count / 10)) { devices[device.id] = nil }
     }
 
-    /// The devices, those seen most recently first.
+    /// The devices, beginning with the one that was seen last.
     var all: [Device] {
         devices.withLock { Array($0.values) }.sorted { $0.lastSeen > $1.lastSeen }
     }
@@ -90,7 +90,7 @@ extension SeenDevices.Device {
         }
     }
 
-    /// Returns when the device read its oldest list whose table has changed since; nil if there is none.
+    /// Returns when the device read the oldest list whose table has changed since; nil if there is none.
     func behindSince(_ stamp: (String) -> Int64) -> Int64? {
         pulls.filter { stamp($0.key) > $0.value }.values.min()
     }

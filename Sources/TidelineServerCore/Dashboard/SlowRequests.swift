@@ -9,13 +9,13 @@ package final class SlowRequests: Sendable {
         var id: String
         var method: String
         var path: String
-        /// The query without the values of its literals.
+        /// The query with its literals replaced.
         var query: String
         var status: Int
         var microseconds: Int64
     }
 
-    /// The most bytes of a text in an entry.
+    /// The maximum number of bytes of a string in an entry.
     private static let bytesMax = 256
 
     private let countMax: Int
@@ -45,10 +45,10 @@ package final class SlowRequests: Sendable {
         }
     }
 
-    /// The requests, the last one first.
+    /// The requests, beginning with the last one.
     var all: [Entry] { entries.withLock { $0 }.reversed() }
 
-    /// Returns a query with '…' for every text and # for every number.
+    /// Returns a query with '…' for every string and # for every number.
     package static func shape(of query: String) -> String {
         let start = UTF8Text.prefix(query, bytesMax: 4 * bytesMax).replacing("+", with: " ")
         let text = Array(start.utf8).withUnsafeBufferPointer { PercentCoding.decode($0) } ?? start

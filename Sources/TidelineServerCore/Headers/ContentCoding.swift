@@ -5,13 +5,14 @@ import CZlib
 package import TidelineCore
 
 package enum ContentCoding {
-    /// Responses up to this size are sent uncompressed, because they fit a packet.
+    /// The size up to which responses are not compressed, because they fit in a packet.
     package static let bytesMin = 1024
 
-    /// This level is faster than the network nearly everywhere; higher levels cost more than they save.
+    /// The compression level, which is faster than nearly every network; higher levels cost more than they
+    /// save.
     private static let level: Int32 = 1
 
-    /// Whether the caller accepts gzip, with at least the weight of no coding.
+    /// Returns whether the caller accepts gzip with at least the weight of `identity`.
     package static func acceptsGzip(_ headers: HTTPFields) -> Bool {
         guard let field = headers["Accept-Encoding"] else { return false }
         var gzip: Int?
@@ -33,7 +34,7 @@ package enum ContentCoding {
         return wish > 0 && wish >= identity ?? 0
     }
 
-    /// Returns the weight in thousandths; 1000 without `q`, nil if it is malformed.
+    /// Returns the weight in thousandths: 1000 without `q`, nil if it is malformed.
     private static func weight(_ parameters: ArraySlice<String>) -> Int? {
         for parameter in parameters where parameter.lowercased().hasPrefix("q=") {
             let text = parameter.dropFirst(2)

@@ -5,11 +5,12 @@ import Foundation
 import Synchronization
 
 package final class GzipThreads: Sendable {
-    /// Responses up to this size are compressed on their event loop: that takes less than a millisecond, which is not
-    /// worth two thread switches.
+    /// The size up to which responses are compressed on their event loop.
+    ///
+    /// That takes less than a millisecond, less than two thread switches are worth.
     static let bytesMin = 32 << 10
 
-    /// Half of the cores have a thread; the others build responses in the meantime.
+    /// The queues, for half of the cores; the others build responses in the meantime.
     private let queues = (0..<max(1, ProcessInfo.processInfo.activeProcessorCount / 2)).map {
         DispatchQueue(label: "tideline-gzip-\($0)")
     }
@@ -20,8 +21,9 @@ package final class GzipThreads: Sendable {
         self.code = code
     }
 
-    /// Returns the bytes as one gzip member, or nil if that would not be smaller, or if the caller
-    /// was cancelled before its turn.
+    /// Returns the bytes as one gzip member.
+    ///
+    /// Nil if that would not be smaller, or if the caller was cancelled before its turn.
     package func gzip(_ bytes: [UInt8]) async -> [UInt8]? {
         let turn = next.wrappingAdd(1, ordering: .relaxed).oldValue
         let queue = queues[Int(UInt(bitPattern: turn) % UInt(queues.count))]

@@ -4,7 +4,7 @@ import TidelineCore
 
 /// The conditions of a request on one row.
 package struct Preconditions: Hashable, Sendable {
-    /// The fields as sent.
+    /// The header fields as they were sent.
     package struct Fields: Hashable, Sendable {
         package var ifMatch: String?
         package var ifNoneMatch: String?
@@ -20,9 +20,9 @@ package struct Preconditions: Hashable, Sendable {
     }
 
     package enum Tags: Hashable, Sendable {
-        /// `*`
+        /// The value `*`.
         case any
-        /// The strong tags of a list. Weak tags never match and are left out.
+        /// The strong tags of a list. Weak tags never match and are omitted.
         case strong([String])
 
         func matches(_ version: Int64) -> Bool {
@@ -51,7 +51,7 @@ package struct Preconditions: Hashable, Sendable {
 
     package init() {}
 
-    /// Reads the fields.
+    /// Parses the fields.
     ///
     /// A malformed list of tags is rejected with 400; a malformed date is ignored.
     package init(_ fields: Fields) throws {
@@ -78,9 +78,9 @@ package struct Preconditions: Hashable, Sendable {
         return .holds
     }
 
-    /// Reads `*`, or a list of `"tag"` and `W/"tag"`.
+    /// Parses `*`, or a list of `"tag"` and `W/"tag"`.
     ///
-    /// A single tag without quotes counts as strong, as on the classic server.
+    /// A single tag without quotes is treated as strong, as in the classic server.
     private static func tags(_ text: String, of field: String) throws -> Tags {
         let bytes = Array(text.utf8)
         if bytes == [UInt8(ascii: "*")] { return .any }
@@ -94,7 +94,7 @@ package struct Preconditions: Hashable, Sendable {
     }
 }
 
-/// Reads a list of entity tags.
+/// A scanner for a list of entity tags.
 private struct TagScanner {
     let bytes: [UInt8]
     var index = 0
@@ -128,7 +128,7 @@ private struct TagScanner {
 
     /// Reads a quoted tag.
     ///
-    /// Some clients write a backslash before a quote within (classic-protocol.md 1.4).
+    /// Some clients escape a quote inside with a backslash (classic-protocol.md 1.4).
     ///
     /// A tag may also end in a backslash; then a comma or the end of the list follows.
     private mutating func quoted() -> String? {

@@ -1,15 +1,15 @@
 // Preferences: the preferences of a caller (RFC 7240), and the header value that reports the applied ones.
 
 package struct Preferences: Hashable, Sendable {
-    /// The most rows of a page (OData 4.01 part 1, 8.2.8.6).
+    /// The maximum number of rows of a page (OData 4.01 part 1, 8.2.8.6).
     package private(set) var pageSize: Int?
-    /// The name by which the page size was requested: with the prefix `odata.` or without.
+    /// The name with which the page size was requested, with or without the prefix `odata.`.
     private var pageSizeName = ""
     /// Whether a batch continues after a request that failed (OData 4.01 part 1, 8.2.8.3).
     package private(set) var continuesOnError: Bool?
-    /// The text of that preference as sent.
+    /// The value of that preference as it was sent.
     package private(set) var continuesOnErrorText = ""
-    /// The name by which change tracking was requested (OData 4.01 part 1, 8.2.8.8).
+    /// The name with which change tracking was requested (OData 4.01 part 1, 8.2.8.8).
     private var trackingName: String?
 
     /// Whether the caller asks for a delta link at the end of a list.
@@ -17,7 +17,7 @@ package struct Preferences: Hashable, Sendable {
 
     package init() {}
 
-    /// Parses one field; unknown or malformed preferences are ignored, as RFC 7240 asks.
+    /// Parses one field; unknown or malformed preferences are ignored, as RFC 7240 requires.
     package mutating func read(_ field: String) {
         for preference in field.utf8.split(separator: UInt8(ascii: ",")) {
             let text = Substring(preference.prefix { $0 != UInt8(ascii: ";") })
@@ -65,7 +65,7 @@ package struct Preferences: Hashable, Sendable {
         return text
     }
 
-    /// Returns a whole number of at least 1, which may be in quotes.
+    /// Returns an integer of at least 1, which may be in quotes.
     private static func number(_ text: Substring) -> Int? {
         var digits = text
         if text.count > 2, text.first == "\"", text.last == "\"" {

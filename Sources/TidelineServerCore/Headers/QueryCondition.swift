@@ -2,7 +2,7 @@
 
 import TidelineCore
 
-/// `__ifMatch=TAG` in the query of a write: its `If-Match`, if that header field is missing.
+/// The parameter `__ifMatch=TAG` in the query of a write, which replaces a missing `If-Match`.
 enum QueryCondition {
     /// The parameter's name in lower case; the query may have it in any letter case.
     private static let name: StaticString = "__ifmatch"

@@ -1,11 +1,11 @@
 // TextNumbers: 64-bit integers and decimals as strings, for callers whose JSON numbers are doubles: the
 // parameter IEEE754Compatible of OData's media type. Pure.
 //
-// Only the numbers in the text of a body change. A text that cannot be parsed stays as it is, and is rejected later.
+// Only the numbers in a body change. A body that cannot be parsed is not changed, and is rejected later.
 
 import TidelineCore
 
-/// The columns of a table whose numbers may not fit a double.
+/// The columns of a table whose numbers a double may not represent.
 package struct TextNumbers: Sendable {
     /// The names in lower case.
     private let names: Set<String>
@@ -20,7 +20,7 @@ package struct TextNumbers: Sendable {
     /// Whether a field such as `Accept` or `Content-Type` has the parameter with the value true.
     package static func isAsked(by field: String?) -> Bool { choice(of: field) ?? false }
 
-    /// Returns the value of the parameter in any media range that JSON fits; nil if it is absent.
+    /// Returns the value of the parameter in any media range that includes JSON; nil if it is absent.
     package static func choice(of field: String?) -> Bool? {
         guard let field, field.utf8.contains(UInt8(ascii: "=")) else { return nil }
         var choice: Bool?
@@ -39,7 +39,7 @@ package struct TextNumbers: Sendable {
         return choice
     }
 
-    /// The parameter in the type of an answer.
+    /// The parameter in the media type of an answer.
     static let parameter = "; IEEE754Compatible=true"
 
     private static func fitsJSON(_ type: String) -> Bool {
@@ -49,7 +49,7 @@ package struct TextNumbers: Sendable {
 
     // MARK: - Answers
 
-    /// The position of the rows in a body.
+    /// The location of the rows in a body.
     package enum Shape: Sendable {
         /// The body is a row.
         case row
@@ -179,7 +179,7 @@ package struct TextNumbers: Sendable {
     }
 }
 
-/// A text in which parts are replaced, from the beginning to the end.
+/// An editor that replaces parts of a string, from the beginning to the end.
 private struct TextEditor {
     let bytes: [UInt8]
     private var made: [UInt8] = []
@@ -202,7 +202,7 @@ private struct TextEditor {
 // MARK: - Requests
 
 extension TableCatalog {
-    /// Returns the request with numbers in its body, if its `Content-Type` declares them as strings.
+    /// Returns the request with numbers in its body, if `Content-Type` declares that they are strings.
     func plainNumbers(_ request: ServerRequest, table name: String) -> ServerRequest {
         guard TextNumbers.isAsked(by: request.headers["Content-Type"]),
             let table = table(named: name)
@@ -212,7 +212,7 @@ extension TableCatalog {
         return plain
     }
 
-    /// Writes numbers as strings in the answer, if the caller asks for that.
+    /// Writes numbers as strings in the answer, if the caller asked for that.
     func textNumbers(
         _ answer: ServerResponse,
         to accept: String?,

@@ -8,7 +8,7 @@ package struct TraceParent: Hashable, Sendable {
     /// The id of the caller's span: 16 hexadecimal digits.
     package let span: String
 
-    /// Returns nil for an invalid value, which counts as absent.
+    /// Parses a value; nil if it is invalid, which counts as absent.
     package init?(_ value: String) {
         let parts = value.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.count >= 4, parts[0].utf8.count == 2, parts[0] != "ff",
@@ -23,7 +23,7 @@ package struct TraceParent: Hashable, Sendable {
         span = String(parts[2])
     }
 
-    /// Reads the field of a request; nil if it has none, or more than one.
+    /// Parses the field of a request; nil if it has none, or more than one.
     package init?(_ headers: HTTPFields) {
         var found: String?
         for field in headers

@@ -38,12 +38,12 @@ package enum Generation: Hashable, Sendable {
     }
 }
 
-/// The header fields that matter to a table request, found in one pass.
+/// The header fields that a table request uses, found in one pass.
 package struct RequestHead: Sendable {
     package var version: String?
     package var options = ""
     package var contentType: String?
-    /// The codings of the body, as sent.
+    /// The content codings of the body, as they were sent.
     private var contentEncoding: String?
     package var host: String?
     package var preferences = Preferences()
@@ -82,7 +82,7 @@ package struct RequestHead: Sendable {
         list = list.map { $0 + ", " + value } ?? value
     }
 
-    /// Returns the generation, by the parameter first, then by the header; datasync if both are absent.
+    /// Returns the generation from the parameter, or else from the header; datasync if both are absent.
     package func generation(_ parameters: QueryParameters) throws -> Generation {
         guard let text = parameters.values("zumo-api-version").first ?? version else {
             return .datasync

@@ -10,17 +10,17 @@ import TidelineCore
 /// }
 /// ```
 public struct Endpoint: Sendable {
-    /// The method, in capitals.
+    /// The method, in upper case.
     public let method: String
-    /// The path: `/api/` and names, without parameters.
+    /// The path: `/api/` followed by names, without parameters.
     public let path: String
-    /// The callers who may use it.
+    /// The callers who may use the endpoint.
     ///
-    /// nil means `authenticated` if authentication is configured, else every caller.
+    /// Nil means `authenticated` if authentication is configured, and every caller otherwise.
     public let access: TablePermissions.Access?
     let handler: @Sendable (EndpointCall) async throws -> ServerResponse
 
-    /// Describes an endpoint.
+    /// Creates an endpoint.
     public init(
         _ method: String,
         _ path: String,
@@ -33,7 +33,7 @@ public struct Endpoint: Sendable {
         self.handler = handler
     }
 
-    /// Why the endpoint cannot be served, as the end of a sentence; nil if it can.
+    /// The reason why the endpoint cannot be served, as the end of a sentence; nil if it can be served.
     package var fault: String? {
         if !["GET", "POST", "PUT", "PATCH", "DELETE"].contains(method) {
             return "its method is none of GET, POST, PUT, PATCH, DELETE"
@@ -60,11 +60,11 @@ extension Endpoint {
 public struct EndpointCall: Sendable {
     /// The request.
     public let request: ServerRequest
-    /// The user who sent it; nil for a caller without a token.
+    /// The user who sent the request; nil for a caller without a token.
     public let user: User?
     let perform: @Sendable (ServerRequest) async -> ServerResponse
 
-    /// Sends a request to the server as this caller: with their rights, and through all hooks.
+    /// Sends a request to the server as this caller, with the caller's rights and all hooks.
     ///
     /// ```swift
     /// let answer = await call.send(

@@ -12,7 +12,7 @@ struct HookedGroup: Sendable {
     private let writes: [PreparedWrite]
     private let budget: AnswerBudget
 
-    /// The number of times a group restarts before its caller is asked to try later.
+    /// The number of times that a group restarts before it is rejected.
     private static let attemptsMax = 10
 
     init(_ service: TableService, _ writes: [PreparedWrite], _ budget: AnswerBudget) {
@@ -38,14 +38,14 @@ struct HookedGroup: Sendable {
         return .failed(at: nil, error)
     }
 
-    /// Whether the hooks have to run: a repeated write is answered from the ledger.
+    /// Returns whether the hooks have to run; a repeated write is answered from the ledger.
     private func isNew(_ write: PreparedWrite) async throws -> Bool {
         if write.write.isRepeatOnly { return false }
         guard let key = write.write.repeatKey else { return true }
         return try await service.store.isNew(key)
     }
 
-    /// Returns nil if a row has changed since it was shown to a hook.
+    /// Runs one attempt; returns nil if a row has changed since a hook read it.
     private func attempt() async -> GroupOutcome? {
         let hooked = writes.map { HookedWrite(service, $0) }
         var operations: [WriteOperation] = []

@@ -12,7 +12,7 @@ struct ReadHooks {
         try await refusing { try await hook(read) }
     }
 
-    /// Errors that it throws are only logged, because the rows were found.
+    /// Runs the hook after a read; its errors are only logged, because the rows were found.
     func after(_ call: TableCall, _ table: Table, _ id: String?, rows: Int) async {
         guard let hook = table.hooks?.afterRead else { return }
         do {

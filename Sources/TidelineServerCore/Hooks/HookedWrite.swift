@@ -88,7 +88,7 @@ struct HookedWrite: Sendable {
 
     /// Asks the handler for a write that replaces a rejected one.
     ///
-    /// - Returns: Nil if the write stays rejected.
+    /// - Returns: Nil if the rejection is final.
     func resolveConflict(
         of attempt: WriteOperation,
         _ outcome: WriteOutcome,
@@ -145,7 +145,7 @@ struct HookedWrite: Sendable {
     }
 }
 
-/// Runs code of an app; its rejections become responses.
+/// Runs an app's code, and converts its rejections to responses.
 func refusing<Result>(_ body: () async throws -> Result) async throws -> Result {
     do {
         return try await body()
@@ -155,7 +155,7 @@ func refusing<Result>(_ body: () async throws -> Result) async throws -> Result 
     }
 }
 
-/// Reads the row of a write for a hook, and remembers the version that it showed.
+/// A reader of a write's row for a hook, which records the version that was read.
 final class StoredRowReader: Sendable {
     private let service: TableService
     private let table: Table
@@ -191,7 +191,7 @@ final class StoredRowReader: Sendable {
 }
 
 extension WriteOperation {
-    /// The operation that hooks see.
+    /// The operation as hooks see it.
     var tableOperation: TableOperation {
         switch kind {
         case .insert: .insert
@@ -202,7 +202,7 @@ extension WriteOperation {
         }
     }
 
-    /// Returns the values that the write would leave in the row's columns; nil for columns that it does not set.
+    /// Returns the values of the row's columns after the write; nil for columns that it does not set.
     ///
     /// The result has one element for each column, even if the write has no values.
     package func fullValues(_ table: Table) -> [SQLValue?] {

@@ -3,7 +3,7 @@
 public import Foundation
 public import TidelineCore
 
-/// The rows that a caller may see, as OData text.
+/// The filter for the rows that a caller may see, as an OData string.
 ///
 /// Every interpolated value becomes a literal, so that no value can change the condition:
 ///
@@ -12,28 +12,29 @@ public import TidelineCore
 /// ```
 public struct RowFilter: Sendable, ExpressibleByStringInterpolation {
     private var text: String
-    /// The error for a value that has no literal.
+    /// The error for a value without a literal.
     private var fault: ODataError?
 
-    /// The name of the view for devices that request changes; nil to use the text of the condition.
+    /// The name of the visibility filter for devices that request changes; nil to use the text of the
+    /// condition.
     ///
-    /// A device starts over if its rows are from a view with another name. Set the name if the text differs from
-    /// request to request although it selects the same rows, and change it if the same text starts to select other
-    /// rows.
+    /// A device reads everything again if the name has changed. Set the name if the text of the condition
+    /// differs between requests although it selects the same rows, and change the name if the same text selects
+    /// other rows from now on.
     public var fingerprint: String?
 
-    /// A condition without values.
+    /// Creates a condition without values.
     public init(stringLiteral text: String) {
         self.text = text
     }
 
-    /// A condition with values.
+    /// Creates a condition with values.
     public init(stringInterpolation: StringInterpolation) {
         text = stringInterpolation.text
         fault = stringInterpolation.fault
     }
 
-    /// Gathers the text of a condition.
+    /// A builder of the text of a condition.
     public struct StringInterpolation: StringInterpolationProtocol {
         fileprivate var text = ""
         fileprivate var fault: ODataError?
@@ -60,12 +61,12 @@ public struct RowFilter: Sendable, ExpressibleByStringInterpolation {
             appendInterpolation(value ?? .null)
         }
 
-        /// Appends a text.
+        /// Appends a string.
         public mutating func appendInterpolation(_ value: String) {
             appendInterpolation(Value.string(value))
         }
 
-        /// Appends a whole number.
+        /// Appends an integer.
         public mutating func appendInterpolation(_ value: Int) {
             appendInterpolation(Value.integer(Int64(value)))
         }
@@ -92,6 +93,6 @@ public struct RowFilter: Sendable, ExpressibleByStringInterpolation {
         return (try checker.filter(filter), filter.calls(.now))
     }
 
-    /// The text that identifies this view.
+    /// The string that identifies the visibility filter.
     var identity: String { fingerprint.map { "name " + $0 } ?? "text " + text }
 }

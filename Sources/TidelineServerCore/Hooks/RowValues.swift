@@ -4,7 +4,7 @@ import Foundation
 package import TidelineCore
 
 extension Value {
-    /// A stored value of a column of this type.
+    /// Creates the value of a column of this type from its stored form.
     package init(_ stored: SQLValue, type: ColumnType) {
         self.init(stored, as: ExpressionType(type))
     }
@@ -16,8 +16,8 @@ extension Value {
 }
 
 extension Table {
-    /// Returns the values of the columns, then of the system columns, as a database stores them; times are cut as on
-    /// the wire.
+    /// Returns the values of the columns, then of the system columns, in their stored form; times are truncated
+    /// as on the wire.
     func storedValues(_ row: StoredRow) throws -> [SQLValue] {
         var values = try members(of: row.json).map { $0 ?? .null }
         if let place = member(named: SystemColumn.version) {
@@ -26,9 +26,9 @@ extension Table {
         return values
     }
 
-    /// Returns the same for a row from the wire; nil for absent members.
+    /// Returns the same for a row in its wire form; nil for absent members.
     ///
-    /// Its version is a text.
+    /// The version is a string.
     package func members(of json: [UInt8]) throws -> [SQLValue?] {
         var values = [SQLValue?](
             repeating: nil,
@@ -77,10 +77,10 @@ extension Table {
         return row
     }
 
-    /// Returns the values of the row that a hook derived from `old`, whose values are `known`.
+    /// Returns the values of a row that a hook derived from `old`, whose values are `known`.
     ///
-    /// - Throws: ``ServerError`` with 400 for a value that the column does not take, and
-    ///   ``HookFault`` for a member that is not a column.
+    /// - Throws: ``ServerError`` with 400 for a value that the column does not accept, and ``HookFault`` for a
+    ///   member that is not a column.
     func values(of row: Row, from old: Row, _ known: [SQLValue?]) throws -> [SQLValue?] {
         var values = [SQLValue?](repeating: nil, count: columns.count)
         for (name, value) in row {

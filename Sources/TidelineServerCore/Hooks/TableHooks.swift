@@ -2,7 +2,7 @@
 
 public import TidelineCore
 
-/// Code around the operations on a table; `docs/HOOKS.md` explains when each runs and what it may do.
+/// Code that runs around the operations on a table; `docs/HOOKS.md` explains when, and what it may do.
 ///
 /// ```swift
 /// var hooks = TableHooks()
@@ -12,7 +12,7 @@ public import TidelineCore
 /// configuration.hooks["TodoItem"] = hooks
 /// ```
 public struct TableHooks: Sendable {
-    /// The rows that a caller sees; nil for all.
+    /// Returns the filter for the rows that a caller may see; nil for all rows.
     ///
     /// If it throws, all rows are hidden.
     public var rowFilter: (@Sendable (_ user: User?) async throws -> RowFilter?)?
@@ -22,29 +22,29 @@ public struct TableHooks: Sendable {
     public var afterWrite: (@Sendable (_ event: TableEvent) async throws -> Void)?
     /// Runs before lists and single rows; may reject them.
     public var beforeRead: (@Sendable (_ read: TableRead) async throws -> Void)?
-    /// Runs after lists and single rows, with the number of rows that are sent.
+    /// Runs after lists and single rows, with the number of returned rows.
     public var afterRead: (@Sendable (_ read: TableRead, _ rows: Int) async throws -> Void)?
-    /// Decides about a write whose version is not the stored one.
+    /// Resolves a conflict: a write whose version is not the stored one.
     public var conflict: (@Sendable (_ conflict: TableConflict) async throws -> ConflictResolution)?
 
     /// Creates hooks without any code.
     public init() {}
 
-    /// Whether a hook runs before or after a write, or decides its conflicts.
+    /// Whether a hook runs before or after a write, or resolves its conflicts.
     var surroundWrites: Bool { beforeWrite != nil || afterWrite != nil || conflict != nil }
 }
 
 /// The operation of a write.
 public enum TableOperation: String, Hashable, Sendable, CaseIterable {
-    /// A new row.
+    /// A row is inserted.
     case insert
-    /// Some columns of a row change.
+    /// Some columns of a row are changed.
     case update
-    /// All columns of a row change: those that are absent become their defaults.
+    /// All columns of a row are replaced; absent columns get their defaults.
     case replace
-    /// A row is deleted; also an update that sets `deleted`.
+    /// A row is deleted, possibly by an update that sets `deleted`.
     case delete
-    /// A deleted row comes back.
+    /// A deleted row is restored.
     case undelete
 }
 
@@ -56,20 +56,20 @@ public struct TableChange: Sendable {
     public let table: String
     /// The row's id.
     public let id: String
-    /// The user who sent it; nil for a caller without a token.
+    /// The user who sent the write; nil for a caller without a token.
     public let user: User?
     /// The id of the request in the log.
     public let requestID: String
     /// The columns that the request sets.
     ///
-    /// A column that the hook removes counts as not sent.
+    /// A column that the hook removes is treated as not sent.
     public var values: Row
     let reader: StoredRowReader
 
-    /// The row as the caller may see it, deleted or not; nil when there is none.
+    /// Returns the row as the caller may see it, deleted or not; nil if there is none.
     ///
-    /// After a hook has called this method, the write is only done while the row is unchanged: otherwise the hook
-    /// runs again, with the current row.
+    /// If the row is changed after a hook has called this method, the write is not executed; instead the hook
+    /// runs again with the current row.
     public func stored() async throws -> Row? { try await reader.row() }
 }
 
@@ -81,7 +81,7 @@ public struct TableEvent: Sendable {
     public let table: String
     /// The row's id.
     public let id: String
-    /// The user who sent it; nil for a caller without a token.
+    /// The user who sent the write; nil for a caller without a token.
     public let user: User?
     /// The id of the request in the log.
     public let requestID: String
@@ -115,21 +115,21 @@ public struct TableConflict: Sendable {
     public let operation: TableOperation
     /// Whether the write deletes the row.
     public var isDelete: Bool { operation == .delete }
-    /// The stored row with the columns of the write put in.
+    /// The stored row with the values of the write.
     public let client: Row
     /// The stored row.
     public let server: Row
 }
 
-/// The resolution of a write whose version is not the stored one.
+/// How a conflict is resolved.
 public enum ConflictResolution: Sendable {
-    /// The write is done as if it had carried the stored version.
+    /// The write is executed as if it had the stored version.
     case client
     /// The columns of this row are written instead.
     case write(Row)
     /// The write is dropped; the caller gets the stored row as if it had been written.
     case server
-    /// The policy of the table decides.
+    /// The table's conflict rule applies.
     case policy
 }
 
@@ -139,7 +139,7 @@ public enum ConflictResolution: Sendable {
 /// throw Rejection(422, "A team has at most ten members.")
 /// ```
 public struct Rejection: Error, Hashable, Sendable {
-    /// The status of the answer: 400 to 499, but for 401, 409 and 412.
+    /// The status of the answer: 400 to 499, except 401, 409 and 412.
     public var status: Int
     /// The text for the caller, without contents of rows.
     public var message: String

@@ -2,11 +2,12 @@
 
 package import TidelineCore
 
-/// The last commits of a table.
+/// The times of a table's last commits.
 package struct TableClock: Hashable, Sendable {
-    /// The time of the last write in microseconds; 0 before the first.
+    /// The commit timestamp of the last write, in microseconds; 0 before the first.
     package var stamp: Int64
-    /// The time of the last delete, or departure from a view, that is forgotten; 0 if there is none.
+    /// The time of the last delete, or removal from a visibility filter, that is no longer recorded; 0 if there
+    /// is none.
     package var horizon: Int64
     /// The epoch of the database that the clock was read from; nil if that cannot change while the server runs.
     package var epoch: String?
@@ -17,7 +18,7 @@ package struct TableClock: Hashable, Sendable {
         self.epoch = epoch
     }
 
-    /// The horizon on the wire, rounded up to a millisecond; nil if no delete was purged.
+    /// The horizon in its wire form, rounded up to a millisecond; nil if no delete was purged.
     var horizonText: String? {
         guard horizon > 0 else { return nil }
         let milliseconds = horizon / 1000 + 1
@@ -33,17 +34,17 @@ package struct ChangeRequest: Sendable {
     package var filter: QueryExpression?
     /// Indexes among columns and system columns; nil for all.
     package var select: [Int]?
-    /// The caller has all changes up to this time.
+    /// The time up to which the caller has all changes.
     package var after: Int64
-    /// At least 1.
+    /// The maximum number of rows, at least 1.
     package var rowsMax: Int
     package var bytesMax: Int
-    /// How many rows, and how many entries of a log, the page may read; at least 1.
+    /// The maximum number of rows, and of log entries, that are read for the page; at least 1.
     package var scanMax = Int.max
     package var wantsCount = false
     /// The bytes before the first change.
     package var opening: [UInt8] = []
-    /// The memory reservation of the page, which grows with it; nil if the most that it may need is already reserved.
+    /// The memory reservation, which grows with the page; nil if the maximum is already reserved.
     package var reservation: PageReservation?
 
     package init(after: Int64, rowsMax: Int, bytesMax: Int) {
@@ -53,17 +54,18 @@ package struct ChangeRequest: Sendable {
     }
 }
 
-/// A page of changes, in the order of their commits.
+/// A page of changes, ordered by commit timestamp.
 package struct ChangePage: Sendable {
-    /// The opening and the changes, separated by commas; without a closing bracket.
+    /// The opening and the changes, separated by commas, without a closing bracket.
     package var bytes: [UInt8]
     /// The number of changes on this page.
     package var rows: Int
-    /// The number of changes on this page and after it, if asked for and few enough to be counted.
+    /// The number of changes on this page and after it; nil if it was not requested or is too large to be
+    /// counted.
     package var count: Int64?
-    /// The time up to which the page is complete, if more may follow; the page may be empty then.
+    /// The time up to which the page is complete if there may be more changes; the page may then be empty.
     package var next: Int64?
-    /// The clock in the state that the page was read from.
+    /// The table clock in the snapshot of the page.
     package var clock: TableClock
 
     package init(

@@ -5,15 +5,15 @@
 
 import TidelineCore
 
-/// The database, columns and view that a link was made for.
+/// The database, columns and visibility filter that a link was created for.
 ///
-/// If one of them has changed, the link's changes cannot be reported.
+/// If one of them has changed, the link is not valid.
 package struct DeltaScope: Hashable, Sendable {
-    /// The state of the database.
+    /// The fingerprint of the database's epoch.
     package var epoch: Fingerprint
-    /// The table's columns.
+    /// The fingerprint of the table's columns.
     package var schema: Fingerprint
-    /// The rows that each user may see.
+    /// The fingerprint of the visibility filter.
     package var view: Fingerprint
 
     package init(epoch: Fingerprint, schema: Fingerprint, view: Fingerprint) {
@@ -22,7 +22,7 @@ package struct DeltaScope: Hashable, Sendable {
         self.view = view
     }
 
-    /// Returns the rejection of a link that was made for `other`; nil if the link is valid.
+    /// Returns the rejection of a link that was created for `other`; nil if the link is valid.
     package func refusal(of other: DeltaScope) -> ServerError? {
         if other.epoch != epoch { return .epochChanged }
         if other.schema != schema { return .schemaChanged }
@@ -36,7 +36,7 @@ package struct Fingerprint: Hashable, Sendable {
 
     package init(bits: UInt64) { self.bits = bits }
 
-    /// Creates a hash that depends on the bytes of the texts and on their boundaries.
+    /// Creates a hash of strings, which depends on their bytes and boundaries.
     package init(_ texts: [String]) {
         var hash = SHA256()
         for text in texts {
@@ -48,7 +48,7 @@ package struct Fingerprint: Hashable, Sendable {
 }
 
 package struct DeltaToken: Hashable, Sendable {
-    /// The phase that a link continues.
+    /// Whether a link continues a list or returns changes.
     package enum Phase: UInt8, Sendable {
         /// The pages of the first list.
         case list = 1
@@ -70,7 +70,7 @@ package struct DeltaToken: Hashable, Sendable {
     private static let format: UInt8 = 1
     private static let size = 34
 
-    /// The token's text, which has 46 characters.
+    /// The token as a string of 46 characters.
     package var text: String {
         var bytes = [Self.format, phase.rawValue]
         bytes.reserveCapacity(Self.size)
@@ -85,7 +85,7 @@ package struct DeltaToken: Hashable, Sendable {
         return Base64URL.encode(bytes)
     }
 
-    /// Returns nil for a token that this server did not make.
+    /// Parses a token; nil if this server did not create it.
     package init?(_ text: String) {
         guard text.utf8.count <= 2 * Self.size, let bytes = Base64URL.decode(text.utf8),
             bytes.count == Self.size, bytes[0] == Self.format,

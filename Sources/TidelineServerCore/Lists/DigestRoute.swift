@@ -6,7 +6,7 @@ import TidelineCore
 struct DigestRoute {
     let service: TableService
 
-    /// The segment after a table's name that asks for a digest and not for a row.
+    /// The path segment after a table's name that requests a digest instead of a row.
     static let name = "$digest"
 
     func digest(_ call: TableCall, _ name: String) async throws -> ServerResponse {

@@ -14,7 +14,7 @@ struct ListLinks: Sendable {
 extension ListPlan {
     /// Returns the parameters of the link to the rows after `page`, or nil if there are none.
     ///
-    /// A list with change tracking is always read to its end: its `$top` limits a page, not the list.
+    /// A list with change tracking is always read to its end; `$top` limits a page, not the list.
     func nextParameters(
         after page: ListPage,
         of parameters: QueryParameters,
@@ -39,7 +39,7 @@ extension ListPlan {
         return result
     }
 
-    /// Returns the request for the changes after `after`, in the caller's view.
+    /// Returns the request for the changes after `after` that the caller may see.
     func changes(
         after stamp: Int64,
         view: QueryExpression?,
@@ -61,7 +61,7 @@ extension ListPlan {
 }
 
 extension QueryParameters {
-    /// All parameters except for the position of a page.
+    /// All parameters without the position of a page.
     fileprivate var withoutPosition: [Parameter] {
         all.filter { parameter in
             !ASCII.equal(parameter.name, "$skip") && !ASCII.equal(parameter.name, "$skiptoken")
@@ -69,12 +69,12 @@ extension QueryParameters {
         }
     }
 
-    /// The parameters of the link to changes that the request used.
+    /// The parameters of the delta link that the request used.
     var linkAgain: [Parameter] {
         withoutPosition + all.filter { ASCII.equal($0.name, "$deltatoken") }
     }
 
-    /// Returns the parameters of a link to the changes that a token describes.
+    /// Returns the parameters of the delta link for a token.
     func link(_ token: DeltaToken) -> [Parameter] {
         withoutPosition + [Parameter(name: "$deltatoken", value: token.text)]
     }

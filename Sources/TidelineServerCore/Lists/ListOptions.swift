@@ -12,7 +12,7 @@ package struct ListOptions: Sendable {
     package var skip = 0
     package var wantsCount = false
 
-    /// Reads the options; unknown, repeated and empty ones are rejected with 400.
+    /// Parses the options; unknown, repeated and empty options are rejected with 400.
     package init(_ parameters: QueryParameters, generation: Generation) throws {
         var seen: Set<String> = []
         for parameter in parameters.all where parameter.name.utf8.first == UInt8(ascii: "$") {
@@ -62,8 +62,9 @@ package struct ListOptions: Sendable {
         return value
     }
 
-    /// For datasync callers the presence of the option requests a count, whatever its value, as on the original
-    /// servers (datasync-protocol.md 5.1).
+    /// Parses the option that requests a count.
+    ///
+    /// For datasync callers, any value requests a count, as in the original servers (datasync-protocol.md 5.1).
     private static func count(_ value: String, _ generation: Generation) throws -> Bool {
         if generation == .datasync || ASCII.equal(value, "true") { return true }
         if ASCII.equal(value, "false") { return false }

@@ -13,16 +13,18 @@ package struct ListPlan: Sendable {
     /// The types of the sort keys, the id last.
     private var keyTypes: [ExpressionType] = [.string]
 
-    /// Whether the page begins with the first row.
+    /// Whether the page is the first one.
     var isFirstPage: Bool { options.token == nil && options.skip == 0 }
 
-    /// Whether changes after the list can be tracked: rows must not enter or leave it just because time passes, and
-    /// neither its beginning nor all of its rows may be skipped.
+    /// Whether changes after the list can be tracked.
+    ///
+    /// Rows must not enter or leave the list just because time passes, and neither an offset nor a limit of
+    /// zero is allowed.
     var canTrackChanges: Bool {
         generation == .datasync && !dependsOnTime && options.skip == 0 && options.top != 0
     }
 
-    /// Returns nil if a dynamic schema lacks a column that the query names, so that no row can match.
+    /// Creates a plan; nil if a dynamic schema lacks a column of the query, so that no row can match.
     package init?(
         _ options: ListOptions,
         table: Table,
@@ -66,7 +68,7 @@ package struct ListPlan: Sendable {
         }
     }
 
-    /// Returns the default maximum of rows for a request, which is that of the original servers.
+    /// Returns the default maximum of rows for a request, as in the original servers.
     private static func topMax(_ table: Table, _ generation: Generation) -> Int {
         table.definition.maxTop ?? (generation == .classic ? classicTopMax : datasyncTopMax)
     }
@@ -119,7 +121,7 @@ package struct ListPlan: Sendable {
         return start / 1000
     }
 
-    /// Returns the instants T of all `updatedAt ge T` that every row of the filter must satisfy.
+    /// Returns the instants T of all conditions `updatedAt ge T` that every matching row must satisfy.
     private static func starts(of filter: QueryExpression) -> [Int64] {
         switch filter.kind {
         case .all(let parts): return parts.flatMap(starts)
@@ -139,7 +141,7 @@ package struct ListPlan: Sendable {
         }
     }
 
-    /// Returns an empty page for this generation of callers.
+    /// Returns an empty page in the format of a generation.
     package static func emptyPage(_ options: ListOptions, _ generation: Generation) -> ListPage {
         ListPage(
             bytes: Array(opening(generation, wantsCount: options.wantsCount).utf8),

@@ -7,24 +7,24 @@ import TidelineCore
 
 final class ListPlans: Sendable {
     struct Query: Hashable, Sendable {
-        /// The table's definition; adding columns replaces the object.
+        /// The identifier of the table's definition, an object that is replaced when columns are added.
         let table: ObjectIdentifier
         let text: String
         let generation: Generation
         let pageSizeWanted: Int?
         let includesDeleted: Bool
 
-        /// Swift considers some texts equal that have different bytes, but none in ASCII.
+        /// Whether the text is ASCII, because other strings with different bytes can be equal in Swift.
         var hasOneSpelling: Bool { text.utf8.allSatisfy { $0 < 0x80 } }
     }
 
     private struct Kept {
-        /// Retains the object, so that no other object gets its identifier.
+        /// The table, which is retained so that no other object gets its identifier.
         let table: Table
         let plan: ListPlan
     }
 
-    /// The most plans of a generation.
+    /// The maximum number of plans of a generation.
     private static let countMax = 128
     private static let textBytesMax = 1024
 
@@ -35,7 +35,7 @@ final class ListPlans: Sendable {
         return plans.withLock { $0.value(query)?.plan }
     }
 
-    /// Caches the plan of a first page, unless it depends on the time; each later page has a query of its own.
+    /// Caches the plan of a first page, unless it depends on the time; the queries of later pages all differ.
     func keep(_ plan: inout ListPlan, for query: Query, of table: Table) {
         guard query.text.utf8.count <= Self.textBytesMax, query.hasOneSpelling, plan.isFirstPage,
             !plan.dependsOnTime

@@ -13,7 +13,7 @@ import TidelineCore
 /// The data that all pages of a list with change tracking share.
 private struct ChangeTracking {
     var scope: DeltaScope
-    /// The table's clock before the first page.
+    /// The table's last commit timestamp before the first page.
     var stamp: Int64
 
     func token(_ phase: DeltaToken.Phase) -> DeltaToken {
@@ -88,14 +88,14 @@ struct ListRoutes {
         return answer
     }
 
-    /// Returns the list of a table, or with a column, that a dynamic schema does not have yet.
+    /// Returns an empty list for a table or a column that a dynamic schema does not have yet.
     private func emptyList(_ call: TableCall, _ name: String) throws -> ServerResponse {
         let options = try ListOptions(call.parameters, generation: call.generation)
         let page = ListPlan.emptyPage(options, call.generation)
         return service.answers.list(call, name, page, ListLinks(), nil)
     }
 
-    /// Returns nil if no row can match.
+    /// Returns the plan of a list; nil if no row can match.
     private func plan(_ call: TableCall, _ table: Table, isTracked: Bool) throws -> ListPlan? {
         let query = ListPlans.Query(
             table: ObjectIdentifier(table),
@@ -123,7 +123,7 @@ struct ListRoutes {
 
     // MARK: - Changes
 
-    /// Returns the token of a link to changes, or of a page of a list that will end with one; nil without one.
+    /// Returns the token of a delta link, or of a page of a list that ends with one; nil without a token.
     private func deltaToken(_ call: TableCall) throws -> DeltaToken? {
         guard call.generation == .datasync else { return nil }
         let texts = call.parameters.values("$deltatoken")
@@ -134,7 +134,7 @@ struct ListRoutes {
         return token
     }
 
-    /// Returns the scope of links to the changes of a view.
+    /// Returns the scope of the delta links for a visibility filter.
     private func scope(_ table: Table, _ view: CallerView) -> DeltaScope {
         DeltaScope(
             epoch: service.epochs.current.fingerprint,
@@ -143,7 +143,7 @@ struct ListRoutes {
         )
     }
 
-    /// Returns nil if changes cannot be tracked: then the preference is not applied.
+    /// Returns nil if changes cannot be tracked, in which case the preference is not applied.
     private func tracking(
         _ link: DeltaToken?,
         _ table: Table,
@@ -214,7 +214,7 @@ struct ListRoutes {
         return answer
     }
 
-    /// Returns the response to a link if nothing was written since, without asking the database.
+    /// Returns the response to a delta link, without a query, if nothing was written since.
     private func nothingNew(
         _ call: TableCall,
         _ table: Table,

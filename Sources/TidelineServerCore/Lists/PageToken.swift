@@ -11,17 +11,17 @@ package enum PageToken: Hashable, Sendable {
     case keys([SQLValue])
     case mark(PageMark)
 
-    /// The most bytes of keys in a token, which is 1 KB in base64.
+    /// The maximum number of bytes of keys in a token, which is 1 KB in base64.
     private static let keysBytesMax = 768
     /// The size above which a page mark contains only a prefix of a key, and the size of that prefix, in bytes.
     private static let shortMax = 64
     private static let prefixMax = 128
-    /// The most keys of a page mark.
+    /// The maximum number of keys of a page mark.
     private static let markKeysMax = 8
 
-    /// Creates the token after a row.
+    /// Creates the token of a page that begins after a row.
     ///
-    /// Without a version it contains the keys, however long they are.
+    /// Without a version, it contains the keys, whatever their length.
     package init(_ keys: [SQLValue], version: Int64?) {
         self = .keys(keys)
         guard let version, case .text(let id)? = keys.last, json.count > Self.keysBytesMax else {
@@ -59,7 +59,7 @@ package enum PageToken: Hashable, Sendable {
 
     // MARK: - Writing
 
-    /// The text for a link.
+    /// The token as a string.
     package var text: String { Base64URL.encode(json) }
 
     private var json: [UInt8] {
@@ -114,7 +114,7 @@ package enum PageToken: Hashable, Sendable {
             ? .integer : key.expression.type(in: schema)
     }
 
-    /// Whether rows can have a key of this type that is too long for a link.
+    /// Returns whether a key of this type may be too long for a link.
     package static func mayBeLong(_ type: ExpressionType) -> Bool {
         switch type {
         case .string, .enumeration, .binary: true
@@ -150,7 +150,7 @@ package enum PageToken: Hashable, Sendable {
         self = token
     }
 
-    /// Whether a row of this server can have the key.
+    /// Returns whether a row of this server can have the key.
     private static func fits(_ key: SQLValue, _ type: ExpressionType) -> Bool {
         switch key {
         case .null: return true

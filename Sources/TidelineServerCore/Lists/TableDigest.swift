@@ -9,9 +9,9 @@ package struct DigestRequest: Sendable {
     /// The visibility filter of the caller; nil for all rows.
     package var view: QueryExpression?
     package var filter: QueryExpression?
-    /// Only rows with an id after this one count, in the order of their bytes.
+    /// The id after which the range begins, in the order of the bytes of ids.
     package var after: String?
-    /// Only rows with an id up to this one count.
+    /// The last id of the range.
     package var upTo: String?
     package var rangesMax = 16
 
@@ -59,7 +59,8 @@ package struct TableDigest: Hashable, Sendable {
     }
 }
 
-/// Hashes rows one by one, in the byte order of their ids: `id`, 0x00, `version`, 0x0A of each.
+/// A builder of a digest, which hashes rows in the byte order of their ids: `id`, 0x00, `version`, 0x0A of
+/// each.
 package struct DigestBuilder {
     private let request: DigestRequest
     private let total: Int64
@@ -100,7 +101,7 @@ package struct DigestBuilder {
         endRange(upTo: String(decoding: id, as: UTF8.self))
     }
 
-    /// Returns how many rows the first ranges have together.
+    /// Returns the number of rows in the first ranges.
     private func bound(_ ranges: Int64) -> Int64 {
         let (whole, rest) = total.quotientAndRemainder(dividingBy: Int64(request.rangesMax))
         return max(ranges, whole * ranges + min(rest, ranges))

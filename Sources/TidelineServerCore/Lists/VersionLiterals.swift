@@ -2,9 +2,9 @@
 
 package import TidelineCore
 
-/// Versions are texts on the wire and integers in the database.
+/// A conversion of versions, which are strings on the wire and integers in the database.
 package enum VersionLiterals {
-    /// Returns the filter, with the literals that `version` is compared with as integers.
+    /// Returns the filter with the literals that are compared with `version` converted to integers.
     package static func replace(in expression: QueryExpression) -> QueryExpression {
         var result = expression
         switch expression.kind {

@@ -20,7 +20,7 @@ package struct TableStamp: Sendable, Equatable {
 
 package final class EventBoard: Sendable {
     private struct State {
-        /// The indexes of the tables by their names in lower case.
+        /// The indexes of the tables, by their names in lower case.
         var places: [String: Int] = [:]
         var stamps: [Int64] = []
         var feeds: [EventFeed.Box] = []
@@ -80,7 +80,7 @@ package final class EventBoard: Sendable {
     }
 }
 
-/// The changed tables as one event loop sees them; confined to its thread.
+/// The changed tables for one event loop, confined to its thread.
 package struct EventFeed: Sendable {
     /// The pending changes for one loop.
     final class Box: Sendable {
@@ -116,7 +116,7 @@ package struct EventFeed: Sendable {
     }
 
     let box: Box
-    /// The last commit timestamps by the indexes of the tables, as of the last refresh of this loop.
+    /// The last commit timestamps by table index, as of the last refresh of this loop.
     package private(set) var stamps: [Int64]
 
     fileprivate init(_ box: Box, stamps: [Int64]) {
@@ -124,7 +124,7 @@ package struct EventFeed: Sendable {
         self.stamps = stamps
     }
 
-    /// Reads the pending changes; returns flags by the indexes of the tables.
+    /// Reads the pending changes; returns flags by table index.
     package mutating func refresh() -> [Bool] {
         let news = box.take()
         guard let last = news.keys.max() else { return [] }
@@ -140,14 +140,14 @@ package struct EventFeed: Sendable {
     }
 }
 
-/// A stream of events, before the event loop has begun it.
+/// A stream of events that an event loop has yet to begin.
 package final class EventStream: Sendable {
     private let tables: [EventListener.Table]
     private let epoch: UInt64
     private let lastID: String?
     /// How long the caller may listen, in microseconds; nil for no limit.
     package let lasts: Int64?
-    /// The caller that the stream counts for: a user or, without a token, an address.
+    /// The caller that the stream is counted for: a user or, without a token, an address.
     package let caller: String
 
     init(

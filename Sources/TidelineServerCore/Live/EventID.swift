@@ -7,9 +7,9 @@
 import TidelineCore
 
 package struct EventID: Equatable, Sendable {
-    /// A table in an id, and its last commit timestamp.
+    /// A table and its last commit timestamp, as they appear in an id.
     ///
-    /// A number replaces the name, because names differ in length.
+    /// A number replaces the name, which may have any length.
     package struct Mark: Equatable, Sendable {
         package var table: UInt64
         package var stamp: Int64
@@ -20,7 +20,7 @@ package struct EventID: Equatable, Sendable {
         }
     }
 
-    /// The epoch of the database, which changes with a restore.
+    /// The epoch of the database, which changes after a restore.
     package var epoch: UInt64
     package var marks: [Mark]
 
@@ -29,7 +29,7 @@ package struct EventID: Equatable, Sendable {
         self.marks = marks
     }
 
-    /// Returns nil for a text that is not an id.
+    /// Parses an id; nil if it is invalid.
     package init?(_ text: String) {
         guard text.utf8.count <= Self.textBytesMax, let words = Self.words(text),
             let first = words.first, words.count % 2 == 1
@@ -40,7 +40,7 @@ package struct EventID: Equatable, Sendable {
         }
     }
 
-    /// The id as text: letters and digits, sixteen for each number.
+    /// The id as a string of letters and digits, sixteen for each number.
     package var text: String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(16 + marks.count * 32)
@@ -52,14 +52,14 @@ package struct EventID: Equatable, Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Returns the number that replaces a name (FNV-1a).
+    /// Returns the number that replaces a name, an FNV-1a hash.
     package static func number(of name: String) -> UInt64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in name.utf8 { hash = (hash ^ UInt64(ASCII.lower(byte))) &* 0x100_0000_01B3 }
         return hash
     }
 
-    /// The most bytes of an id's text, more than the tables of a listener need.
+    /// The maximum number of bytes of an id, more than the tables of a listener need.
     private static let textBytesMax = 4096
 
     private static func words(_ text: String) -> [UInt64]? {

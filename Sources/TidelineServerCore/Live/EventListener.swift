@@ -8,12 +8,12 @@
 import TidelineCore
 
 package struct EventListener: Sendable {
-    /// The most tables of a listener, which has one bit for each.
+    /// The maximum number of tables of a listener, which has one bit for each.
     package static let tablesMax = 64
 
-    /// A table as events name it.
+    /// A table of a listener.
     package struct Table: Sendable, Equatable {
-        /// The index among the tables of the server.
+        /// The index of the table on the server.
         package var place: Int
         package var name: String
         /// The number that replaces the name in ids.
@@ -34,11 +34,11 @@ package struct EventListener: Sendable {
     /// Begins to listen.
     ///
     /// - Parameters:
-    ///   - tables: At most `tablesMax`.
+    ///   - tables: At most `tablesMax` tables.
     ///   - epoch: The epoch of the database.
-    ///   - lastID: The id of the last event that the listener received, if it sends one. If it cannot be parsed, all
-    ///     tables may have changed.
-    ///   - stamps: The last commit timestamps by the indexes of the tables.
+    ///   - lastID: The id of the last event that the listener received, if it sent one. If the id is invalid,
+    ///     all tables count as changed.
+    ///   - stamps: The last commit timestamps by table index.
     package init(_ tables: [Table], epoch: UInt64, lastID: String?, stamps: [Int64]) {
         self.tables = Array(tables.prefix(Self.tablesMax))
         self.epoch = epoch
@@ -57,7 +57,7 @@ package struct EventListener: Sendable {
     /// Whether there are unreported changes.
     package var isPending: Bool { pending != 0 }
 
-    /// Records changed tables, given as flags by their indexes.
+    /// Records changed tables, which are given as flags by table index.
     package mutating func mark(_ changed: [Bool]) {
         for (index, table) in tables.enumerated() where table.place < changed.count {
             if changed[table.place] { pending |= 1 << UInt64(index) }
@@ -69,10 +69,10 @@ package struct EventListener: Sendable {
         Array("retry: \(Self.retryMilliseconds)\nid: \(id(stamps).text)\n\n".utf8)
     }
 
-    /// The approximate bytes of one write: each event has an id that names the tables.
+    /// The approximate size of one write, in bytes; each event has an id with all tables.
     package static let eventsBytesMax = 16 << 10
 
-    /// Returns the pending events, up to about this many bytes; the rest stays pending.
+    /// Returns the pending events, up to about this many bytes; the rest remains pending.
     package mutating func next(_ stamps: [Int64], bytesMax: Int = eventsBytesMax) -> [UInt8] {
         var bytes: [UInt8] = []
         for (index, table) in tables.enumerated() where pending & 1 << UInt64(index) != 0 {
@@ -96,7 +96,7 @@ package struct EventListener: Sendable {
         return EventID(epoch: epoch, marks: marks)
     }
 
-    /// Returns the last commit timestamp of a table; a table that was never written to has none.
+    /// Returns the last commit timestamp of a table; 0 if the table was never written to.
     private static func stamp(_ table: Table, _ stamps: [Int64]) -> Int64 {
         stamps.indices.contains(table.place) ? stamps[table.place] : 0
     }
@@ -104,25 +104,25 @@ package struct EventListener: Sendable {
     /// An empty comment, which shows the client and the proxies that the connection is alive.
     package static let heartbeat = Array(":\n\n".utf8)
 
-    /// The end of the stream by the server: the client reconnects after a moment.
+    /// The last bytes of a stream that the server ends; the client reconnects after a moment.
     package static let farewell = Array("retry: \(retryMilliseconds)\n\n".utf8)
 
-    /// After how many milliseconds a listener reconnects that lost its stream.
+    /// The milliseconds after which a listener without a stream reconnects.
     private static let retryMilliseconds = 2000
 }
 
-/// The events for one state of the tables, built once for all listeners that receive the same.
+/// The events for one state of the tables, which are built once for all listeners that receive the same ones.
 package struct EventTexts: Sendable {
     private struct Text: Sendable {
         var tables: [EventListener.Table]
         var epoch: UInt64
-        /// The flags that were pending before, and those that remained.
+        /// The pending flags before the events were built, and those that remained.
         var before: UInt64
         var after: UInt64
         var bytes: [UInt8]
     }
 
-    /// The most kinds of listeners whose events are cached at a time.
+    /// The maximum number of different events that are cached at a time.
     private static let textsMax = 16
 
     private var texts: [Text] = []
@@ -130,7 +130,7 @@ package struct EventTexts: Sendable {
 
     package init() {}
 
-    /// The tables have changed, so cached events are outdated.
+    /// Removes the cached events, because tables have changed.
     package mutating func begin() {
         texts.removeAll(keepingCapacity: true)
         oldest = 0

@@ -6,9 +6,9 @@ import TidelineCore
 struct EventRoutes {
     let service: TableService
 
-    /// The answer that begins a stream of changes.
+    /// Returns the answer that begins an event stream.
     ///
-    /// `isOperator` is whether the caller is an operator.
+    /// `isOperator` is true if the caller is an operator.
     func events(
         _ request: ServerRequest,
         isOperator: Bool = false
@@ -41,7 +41,7 @@ struct EventRoutes {
         return response
     }
 
-    /// Returns for how many microseconds a token is still valid; nil for no limit.
+    /// Returns the number of microseconds for which a token is still valid; nil for no limit.
     private static func lasts(_ token: CheckedToken, _ now: Int64) -> Int64? {
         guard token.validUntil != .max else { return nil }
         let (time, isBeyond) = token.validUntil.subtractingReportingOverflow(now)

@@ -1,8 +1,8 @@
 // ErrorCode: the codes of problem documents, which callers may read (PROTOCOL.md, "Errors").
 
-/// The `code` of an error, for callers that are programs.
+/// The `code` of an error, for programs.
 ///
-/// The names are public: renaming one breaks callers.
+/// The names are part of the public protocol, so renaming one breaks callers.
 package enum ErrorCode: String, Sendable, CaseIterable {
     // Routes, rows and links.
     case noSuchPath
@@ -52,7 +52,7 @@ package enum ErrorCode: String, Sendable, CaseIterable {
     case databaseLockMissing
     case databaseDamaged
 
-    /// Whether a constraint of the operator rejected a row.
+    /// Whether a constraint of the operator's tables rejected a row.
     var isConstraint: Bool {
         switch self {
         case .uniqueConstraint, .checkConstraint, .foreignKeyConstraint, .notNullConstraint,

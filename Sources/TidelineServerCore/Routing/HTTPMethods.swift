@@ -1,7 +1,7 @@
 // HTTPMethods: the verbs of a resource as `Allow` lists them.
 
 enum HTTPMethods {
-    /// Lists the methods; HEAD is supported wherever GET is (RFC 9110 section 9.1).
+    /// Returns the methods as a list, with HEAD wherever GET is supported (RFC 9110 section 9.1).
     static func listed(_ methods: [String]) -> String {
         methods.flatMap { $0 == "GET" ? ["GET", "HEAD"] : [$0] }.joined(separator: ", ")
     }

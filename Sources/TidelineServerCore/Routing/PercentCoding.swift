@@ -3,7 +3,7 @@
 import TidelineCore
 
 package enum PercentCoding {
-    /// Returns the decoded text, or nil for an invalid encoding or invalid UTF-8.
+    /// Returns the decoded string; nil for an invalid encoding or invalid UTF-8.
     package static func decode(
         _ text: UnsafeBufferPointer<UInt8>,
         plusIsSpace: Bool = false
@@ -41,7 +41,7 @@ package enum PercentCoding {
         }
     }
 
-    /// Returns the text with everything but unreserved characters encoded.
+    /// Returns the string with everything but unreserved characters encoded.
     ///
     /// A link therefore contains no `;`, at which classic clients would cut it.
     package static func encode(_ text: String) -> String {

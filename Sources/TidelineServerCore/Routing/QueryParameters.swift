@@ -33,7 +33,7 @@ package struct QueryParameters: Sendable {
         PercentCoding.decode(UnsafeBufferPointer(rebasing: part), plusIsSpace: true)
     }
 
-    /// Returns the values of a parameter; the case of ASCII letters in its name does not matter.
+    /// Returns the values of a parameter, ignoring the case of ASCII letters in its name.
     package func values(_ name: StaticString) -> [String] {
         all.compactMap { ASCII.equal($0.name, name) ? $0.value : nil }
     }
@@ -45,9 +45,9 @@ package struct QueryParameters: Sendable {
     }
 }
 
-/// Comparison without regard to the case of ASCII letters.
+/// Comparisons that ignore the case of ASCII letters.
 package enum ASCII {
-    /// Whether `text` equals `lower`, which must be in lower case.
+    /// Returns whether `text` equals `lower`, which must be in lower case.
     package static func equal(_ text: String, _ lower: StaticString) -> Bool {
         var text = text
         return text.withUTF8 { bytes in
@@ -59,7 +59,7 @@ package enum ASCII {
         }
     }
 
-    /// Whether a part of a text equals `lower`, which must be in lower case.
+    /// Returns whether a substring equals `lower`, which must be in lower case.
     package static func equal(_ text: Substring, _ lower: StaticString) -> Bool {
         let utf8 = text.utf8
         guard utf8.count == lower.utf8CodeUnitCount else { return false }

@@ -11,7 +11,7 @@ package struct RequestHandler: Sendable {
     private let clock = ContinuousClock()
     private let gzip = GzipThreads()
 
-    /// Creates the ids of requests that have none yet; the HTTP layer may use it, too.
+    /// The generator of ids for requests without one, which the HTTP layer may use as well.
     package let ids: RequestIDs
 
     /// Creates a handler.
@@ -25,7 +25,8 @@ package struct RequestHandler: Sendable {
 
     /// Answers a request.
     ///
-    /// The response to a HEAD request has the body of its GET: the HTTP layer sends its length and omits the body.
+    /// The response to a HEAD request has the same body as that to a GET request; the HTTP layer sends its
+    /// length and omits the body.
     package func handle(_ request: ServerRequest) async -> ServerResponse {
         let start = clock.now
         var request = request
@@ -75,7 +76,7 @@ package struct RequestHandler: Sendable {
     /// Reports the server as not ready from now on.
     package func beginDrain() { service.phase.beginDrain() }
 
-    /// Counts and logs a response that was sent before a request got here, or without a request.
+    /// Counts and logs a response that was sent without a call of this handler.
     package func note(_ request: ServerRequest, _ response: ServerResponse) {
         service.metrics.record(.refused, status: response.status, microseconds: 0)
         if log.writesRequests { log.request(request, response, id: request.id, microseconds: 0) }
@@ -83,8 +84,8 @@ package struct RequestHandler: Sendable {
 
     /// Reserves memory for a large response.
     ///
-    /// If there is not enough memory for it, a rejection replaces it, unless the request may have changed
-    /// something that the answer reports.
+    /// If there is not enough memory, the response is replaced with a rejection, unless the request may have
+    /// changed something.
     ///
     /// Pages and rows already have a reservation, so only the response of an endpoint that reads can be rejected.
     private func makeRoom(for response: inout ServerResponse, isRead: Bool) {
@@ -231,7 +232,7 @@ package struct RequestHandler: Sendable {
         }
     }
 
-    /// Answers a request on a table, converting numbers that the caller sends or wants as strings.
+    /// Answers a request on a table, and converts numbers that the caller sends or requests as strings.
     func withTextNumbers(
         _ request: ServerRequest,
         _ table: String,
@@ -243,7 +244,7 @@ package struct RequestHandler: Sendable {
         return service.catalog.textNumbers(response, to: accept, table: table, shape)
     }
 
-    /// Executes a request of an endpoint or a batch as its caller.
+    /// Executes a request of an endpoint or a batch with its caller's rights.
     func perform(_ request: ServerRequest, user: User?) async -> ServerResponse {
         do {
             let route = try Route(path: request.path)
@@ -258,15 +259,16 @@ package struct RequestHandler: Sendable {
         }
     }
 
-    /// Adds a hash of the server's tables, columns and permissions, by which a device knows when to resend operations
-    /// that other schemas rejected.
+    /// Adds a hash of the server's tables, columns and permissions.
+    ///
+    /// A device compares it to find out when to resend operations that were rejected under another schema.
     private func addSchema(to response: inout ServerResponse) {
         response.headers.append("Tideline-Schema", service.catalog.fingerprint)
     }
 
-    /// Rejects callers of routes about the whole server that are neither operators nor have the scraper's key.
+    /// Rejects callers of server-wide routes who are neither operators nor have the scraper's key.
     ///
-    /// If neither is configured, the routes are for requests from this machine and for callers with a token.
+    /// If neither is configured, requests from this machine and callers with a token are accepted.
     private func checkOperator(_ request: ServerRequest) async throws {
         let settings = service.settings
         if settings.scrapeKey.isShown(by: request.headers) { return }

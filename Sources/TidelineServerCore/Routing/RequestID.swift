@@ -7,12 +7,12 @@ package final class RequestIDs: Sendable {
     private let prefix: String
     private let count = Atomic<UInt64>(0)
 
-    /// Creates ids like `prefix-1`; the prefix distinguishes the runs of a server.
+    /// Creates a generator of ids such as `prefix-1`; the prefix distinguishes the runs of a server.
     package init(prefix: String) {
         self.prefix = prefix
     }
 
-    /// Returns the caller's own id for the request if it is well formed, otherwise a new one.
+    /// Returns the caller's id for the request if it is well formed, or a new one.
     package func id(_ headers: HTTPFields) -> String {
         for field in headers
         where field.name.utf8.count == 12 && ASCII.equal(field.name, "x-request-id") {

@@ -3,14 +3,14 @@
 package enum Route: Hashable, Sendable {
     case table(String)
     case row(table: String, id: String)
-    /// Whether the process runs.
+    /// The check of whether the process is running.
     case health
-    /// Whether the server accepts writes.
+    /// The check of whether the server accepts writes.
     case ready
     case metrics
-    /// Many requests in one.
+    /// A batch of requests.
     case batch
-    /// The stream of changes.
+    /// The event stream.
     case events
     /// An endpoint under `/api`, with the whole path in lower case.
     case endpoint(String)

@@ -8,10 +8,10 @@ package import TidelineCore
 package struct ServerError: Error, Sendable, CustomStringConvertible {
     package var status: Int
     package var message: String
-    /// The byte offset in the body or in an option's text.
+    /// The byte offset in the body or in an option's value.
     package var position: Int?
     package var headers: HTTPFields
-    /// The error's code for programs, if the status alone is not specific enough.
+    /// The error's code for programs, if the status is not specific enough.
     package var code: ErrorCode?
 
     package init(
@@ -28,7 +28,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         self.code = code
     }
 
-    /// The text that a command prints for the error.
+    /// The message, for commands that print the error.
     package var description: String { message }
 
     package static func badRequest(_ message: String, position: Int? = nil) -> ServerError {
@@ -45,14 +45,15 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         code: .noSuchPath
     )
 
-    /// The code prevents clients from taking a row of the table for deleted.
+    /// The rejection for an unknown table; its code prevents clients from treating a row of the table as
+    /// deleted.
     package static let noSuchTable = ServerError(
         404,
         "There is no such table.",
         code: .noSuchTable
     )
 
-    /// The code distinguishes a missing row from a 404 page of a proxy.
+    /// The rejection for a missing row; its code distinguishes it from a proxy's 404 page.
     package static let noSuchRow = ServerError(404, "There is no such row.", code: .noSuchRow)
 
     package static let gone = ServerError(410, "The row was deleted.", code: .rowDeleted)
@@ -65,7 +66,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         )
     }
 
-    /// The message contains the horizon: links from before it are too old.
+    /// The rejection of an outdated delta link; the message contains the horizon.
     package static func deltaExpired(_ clock: TableClock) -> ServerError {
         var error = linkIsOver("Deletes were forgotten", code: .deltaExpired)
         if let horizon = clock.horizonText { error.headers.append("Tideline-Horizon", horizon) }
@@ -99,14 +100,14 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         )
     }
 
-    /// The request has no credentials (RFC 6750 section 3.1: without an error code).
+    /// The rejection of a request without credentials, which has no error code (RFC 6750 section 3.1).
     package static let notSignedIn = ServerError(
         401,
         "Sign in first: send a token in X-ZUMO-AUTH or as 'Authorization: Bearer'.",
         headers: ["WWW-Authenticate": "Bearer realm=\"tideline\""]
     )
 
-    /// The reason must contain no part of the token, and neither '"' nor '\'.
+    /// The rejection of a token; the reason must contain neither a part of the token nor '"' or '\'.
     package static func invalidToken(_ reason: String) -> ServerError {
         let shown = reason.filter { $0 != "\"" && $0 != "\\" && $0.isASCII }
         return ServerError(
@@ -150,7 +151,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         code: .notJSON
     )
 
-    /// RFC 9110 section 15.5.16: the answer lists the accepted codings.
+    /// The rejection of an encoded body, with the accepted codings (RFC 9110 section 15.5.16).
     package static let codedBody = ServerError(
         415,
         "The body has a content coding; only 'identity' is taken. Send it as it is.",
@@ -208,7 +209,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         ServerError(503, message, headers: ["Retry-After": "1"])
     }
 
-    /// The caller has exceeded a rate and has to wait.
+    /// The rejection of a caller who exceeded a rate and has to wait.
     static func askedForTooMuch(_ refusal: CallerRates.Refusal) -> ServerError {
         ServerError(
             429,
@@ -250,25 +251,25 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         "Too many large answers wait for their callers (limits.answersBytes); try again shortly."
     )
 
-    /// For the log and the metrics only: the caller has disconnected.
+    /// The error for log and metrics after the caller has disconnected.
     package static let cancelled = busy("The request was given up; try again.")
 
     package static let notWritable = busy(
         "The database cannot be written; the server's log says why. Try again shortly."
     )
 
-    /// Another program holds the database, or the disk is slow.
+    /// The rejection of a write because another program has locked the database, or the disk is slow.
     package static let writesWait = busy(
         "Writes wait for longer than a second: another program has locked the database, or the disk "
             + "is slow."
     )
 
-    /// Another server has changed the table according to its own configuration.
+    /// The rejection because another server has changed the table to match its own configuration.
     package static let tableChanged = busy(
         "The table in the database differs from what this server read at its start: restart the server."
     )
 
-    /// The table had a different schema version at each restart of the request.
+    /// The rejection because the table had a different schema version at each restart of the request.
     package static let tableChanging = busy(
         "The table is being changed by other servers; try again shortly."
     )
@@ -277,7 +278,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         "The database does not answer; try again shortly."
     )
 
-    /// Only the database knows whether the write was done.
+    /// The rejection of a write whose outcome only the database knows.
     package static let outcomeUnknown = ServerError(
         503,
         "The database went away while the change was committed: it may have been done. Repeat the "

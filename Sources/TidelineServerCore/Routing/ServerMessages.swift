@@ -3,7 +3,7 @@
 
 public import TidelineCore
 
-/// A request whose head was checked and whose body is complete.
+/// A request with a valid head and a complete body.
 public struct ServerRequest: Sendable {
     /// The method as sent, such as `PATCH`.
     public var method: String
@@ -15,18 +15,18 @@ public struct ServerRequest: Sendable {
     public var headers: HTTPFields
     /// The body; empty if there is none.
     public var body: [UInt8]
-    /// The id of the request in its response and in the log; empty until it has one.
+    /// The id of the request for its response and the log; empty until it has one.
     public var id = ""
-    /// The IP address that the request comes from; empty if it is not known.
+    /// The IP address of the client; empty if it is not known.
     package var address = ""
     /// Whether the request comes from this machine.
     ///
-    /// This is true for a request without a socket. It is false for a request that came through a proxy, whatever the
-    /// proxy reports about the caller.
+    /// This is true for a request without a socket. It is false for a request through a proxy, whatever address
+    /// the proxy reports.
     package var isLocal: Bool {
         (address.isEmpty || IPAddress(address)?.isLoopback == true) && !isForwarded
     }
-    /// Whether the header of the request shows that a proxy has forwarded it.
+    /// Whether the header fields show that a proxy has forwarded the request.
     package var isForwarded: Bool {
         headers.contains { field in
             ["forwarded", "via", "x-real-ip"].contains(where: field.isNamed)
@@ -56,11 +56,11 @@ public struct ServerRequest: Sendable {
 public struct ServerResponse: Sendable {
     /// The status code.
     public var status: Int
-    /// The header fields, without those of framing.
+    /// The header fields, without those for framing.
     public var headers: HTTPFields
     /// The body; empty if there is none.
     public var body: [UInt8]
-    /// The event stream that follows the header instead of a body; nil for a response that ends.
+    /// The event stream that follows the head; nil for a response with a body.
     package var stream: EventStream?
     /// The memory reservation of the response; nil for a small one.
     package var share: AnswerShare?

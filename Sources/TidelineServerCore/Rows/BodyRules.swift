@@ -1,7 +1,7 @@
 // BodyRules: the checks on a body before it is read.
 
 extension TableCall {
-    /// Rejects bodies of other types, and those that would have to be decoded first.
+    /// Rejects bodies of other types, and encoded bodies.
     func checkBody(isPatch: Bool = false) throws {
         if !request.body.isEmpty, head.isCoded { throw ServerError.codedBody }
         if isPatch { return }

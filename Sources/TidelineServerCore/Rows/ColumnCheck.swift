@@ -7,7 +7,7 @@ import Foundation
 package import TidelineCore
 
 package struct ColumnCheck: Sendable {
-    /// Whether a column of a type can have a rule.
+    /// A rule of a column.
     package enum Rule: String, Sendable {
         case maxLength
         case min
@@ -26,7 +26,7 @@ package struct ColumnCheck: Sendable {
         }
     }
 
-    /// The longest text that is matched against a pattern, which bounds the time of the match.
+    /// The maximum length of a string that is matched against a pattern, which bounds the time.
     package static let patternScalarsMax = 10_000
 
     private let maxLength: Int?
@@ -36,9 +36,9 @@ package struct ColumnCheck: Sendable {
     private let minText: String
     private let maxText: String
 
-    /// Returns nil for a column without rules.
+    /// Creates a check; nil for a column without rules.
     ///
-    /// A pattern that cannot be parsed matches no value.
+    /// An invalid pattern matches no value.
     package init?(_ column: ColumnDefinition) {
         let rules = column.rules
         guard rules != ColumnRules() else { return nil }
@@ -56,7 +56,7 @@ package struct ColumnCheck: Sendable {
         return writer.text
     }
 
-    /// Rejects a value that breaks a rule of the column.
+    /// Rejects a value that violates a rule of the column.
     package func check(_ value: SQLValue, of column: ColumnDefinition) throws(ServerError) {
         if value == .null { return }
         if let maxLength, Self.length(value) > maxLength {

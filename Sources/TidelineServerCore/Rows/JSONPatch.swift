@@ -10,14 +10,14 @@ package struct JSONPatch: Sendable {
         case set(Int, Setting)
         case reset(Int)
         case copy(from: Int, to: Int)
-        /// The value is nil if the column can never contain it.
+        /// Tests a column; the value is nil if the column can never contain it.
         case test(Int, SQLValue?)
     }
 
     /// The new content of a JSON member.
     private enum Setting: Sendable {
         case value(SQLValue)
-        /// A value that the column cannot contain; the patch is rejected if it is the last value of the column.
+        /// A value that the column cannot contain; the patch is rejected if no later step replaces it.
         case refused(ServerError)
     }
 
@@ -28,8 +28,9 @@ package struct JSONPatch: Sendable {
     private var steps: [Step] = []
     private let table: Table
 
-    /// Whether the result depends on values of the row: the patch compares them, or copies them to columns that may
-    /// have other rules.
+    /// Whether the result depends on values of the row.
+    ///
+    /// The patch compares them, or copies them to columns that may have other rules.
     var readsValues: Bool {
         steps.contains { step in
             switch step {
@@ -116,7 +117,7 @@ package struct JSONPatch: Sendable {
         }
     }
 
-    /// Converts a value; the rules of the column apply to its last value only.
+    /// Converts a value; the rules of the column are checked only for its last value.
     private func setting(
         _ column: ColumnDefinition,
         _ reader: inout JSONReader
@@ -134,7 +135,7 @@ package struct JSONPatch: Sendable {
         }
     }
 
-    /// Returns the index of the member that a JSON Pointer names.
+    /// Returns the index of the member that a JSON Pointer refers to.
     private func place(_ pointer: String?, _ operation: Operation) throws -> Int {
         guard let pointer else { throw operation.fault("'path' or 'from' is missing") }
         // Compares bytes, because '/' followed by a combining character is another Character.
@@ -165,10 +166,10 @@ package struct JSONPatch: Sendable {
 // MARK: - Applying
 
 extension JSONPatch {
-    /// Returns the new values of the columns that change, nil for the others; nil if a test fails.
+    /// Returns the new values of the changed columns, nil for the others; nil if a test fails.
     ///
-    /// `stored` has the columns in their order, then the system columns. Each column is checked once, at the end,
-    /// however many steps change it.
+    /// `stored` has the columns in their order, then the system columns. Each column is checked once, at the
+    /// end.
     package func apply(
         to stored: [SQLValue],
         defaults: [Int: SQLValue] = [:]
@@ -214,7 +215,8 @@ extension JSONPatch {
         return table.columns.indices.map { changed[$0] ? row[$0] : nil }
     }
 
-    /// The most bytes that the tests of a patch may compare, because a comparison parses documents.
+    /// The maximum number of bytes that the tests of a patch may compare, because a comparison parses
+    /// documents.
     private static let testedBytesMax = 16 << 20
 
     private static func spend(

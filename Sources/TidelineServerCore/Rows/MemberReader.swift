@@ -6,7 +6,7 @@ import Foundation
 package import TidelineCore
 
 extension ColumnDefinition {
-    /// Reads the next value as one of this column's type.
+    /// Reads the next value as a value of this column.
     package func read(_ reader: inout JSONReader) throws -> SQLValue {
         if case .json = type { return try readDocument(&reader) }
         switch try reader.value() {
@@ -99,7 +99,7 @@ extension ColumnDefinition {
 }
 
 extension JSONReader {
-    /// Whether the number is a fraction, or keeps its digits as a double.
+    /// Returns whether a double represents the number: it is a fraction, or its digits do not change.
     func isKept(_ range: Range<Int>, by value: Double) -> Bool {
         let sent = text(range)
         guard sent.utf8.allSatisfy({ $0 == UInt8(ascii: "-") || DecimalText.isDigit($0) }) else {

@@ -15,11 +15,11 @@ package struct RowBody: Sendable {
     package var values: [SQLValue?]
     package var version: String?
     package var deleted: Bool?
-    /// The text as sent; only a datasync PATCH uses it.
+    /// The value of `updatedAt` as it was sent; only a datasync PATCH uses it.
     package var updatedAt: String?
-    /// The names among `createdAt`, `updatedAt` and `deleted` that the body contains, null or not.
+    /// The names among `createdAt`, `updatedAt` and `deleted` that the body contains, even with null.
     package var reserved: [String] = []
-    /// Whether `id` or `version` is present and null.
+    /// Whether `id` or `version` is null in the body.
     package var hasNullClaim = false
     package var unknown: [Unknown] = []
 
@@ -27,7 +27,7 @@ package struct RowBody: Sendable {
         RowBody(values: Array(repeating: nil, count: table.columns.count))
     }
 
-    /// Reads a whole body, an object.
+    /// Reads a complete body, which is an object.
     package static func read(_ bytes: [UInt8], for table: Table) throws -> RowBody {
         do {
             return try bytes.withUnsafeBufferPointer { buffer in
@@ -129,7 +129,7 @@ package struct RowBody: Sendable {
         }
     }
 
-    /// Returns a double, unless only an integer represents the number exactly.
+    /// Returns the type of a number: a double, unless only an integer represents it exactly.
     private static func type(of range: Range<Int>, in reader: JSONReader) -> ColumnType {
         let isKept = Double(reader.text(range)).map { reader.isKept(range, by: $0) } ?? true
         return isKept || reader.integer(range) == nil ? .number : .integer

@@ -29,7 +29,7 @@ package struct RowImage: Hashable, Sendable {
         self.isDeleted = isDeleted
     }
 
-    /// The columns in their order, then the system columns.
+    /// The values of the columns, followed by those of the system columns.
     package var allValues: [SQLValue] {
         values + [
             .text(id), .integer(createdAt), .integer(updatedAt), .integer(version),
@@ -37,17 +37,17 @@ package struct RowImage: Hashable, Sendable {
         ]
     }
 
-    /// The size of its texts and blobs in bytes.
+    /// The size of the row's strings and blobs, in bytes.
     package var bytes: Int {
         values.reduce(id.utf8.count) { $0 + $1.bytes }
     }
 
-    /// The part of the row that decisions depend on.
+    /// The part of the row that determines the outcome of a write.
     package var state: RowState {
         RowState(version: version, updatedAt: updatedAt, isDeleted: isDeleted)
     }
 
-    /// Whether the row is in a view; nil is the view of all rows.
+    /// Returns whether a visibility filter matches the row; nil matches all rows.
     package func isVisible(in view: QueryExpression?, of table: Table) -> Bool {
         guard let view else { return true }
         let all = allValues
@@ -89,7 +89,7 @@ package struct RowImage: Hashable, Sendable {
 }
 
 extension RowImage {
-    /// Returns the JSON of the row with these members only, by their indexes among columns and system columns.
+    /// Returns the JSON of the row with only these members, given by index among columns and system columns.
     package func json(in table: Table, places: [Int]) -> [UInt8] {
         var writer = JSONWriter(capacity: 256)
         let all = allValues
@@ -131,7 +131,7 @@ extension JSONWriter {
 }
 
 extension SQLValue {
-    /// The size of a text or blob in bytes; 0 for other values.
+    /// The size of a string or blob in bytes; 0 for other values.
     var bytes: Int {
         switch self {
         case .text(let text): text.utf8.count
@@ -140,6 +140,6 @@ extension SQLValue {
         }
     }
 
-    /// The value as a database returns it, which knows no negative zero.
+    /// The value as a database returns it, without negative zero.
     var kept: SQLValue { if case .real(0) = self { .real(0) } else { self } }
 }

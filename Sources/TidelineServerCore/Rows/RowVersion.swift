@@ -42,7 +42,7 @@ package enum RowVersion {
         }
     }
 
-    /// Returns the commit timestamp of a version's text, or nil if this server did not create the text.
+    /// Returns the commit timestamp of a version; nil if this server did not create the version.
     package static func stamp(_ text: String) -> Int64? {
         let bytes = Array(text.utf8)
         guard bytes.count == 12, bytes[11] == UInt8(ascii: "=") else { return nil }

@@ -15,7 +15,7 @@ package struct ColumnConversion {
         self.new = ColumnDefinition(new.name, new.type, nullable: false)
     }
 
-    /// Whether a value might not fit, or would change on the wire.
+    /// Returns whether a value may not fit, or would change on the wire.
     package static func isNeeded(_ old: ColumnType, _ new: ColumnType) -> Bool {
         guard case .enumeration(let before) = old, case .enumeration(let after) = new else {
             return old != new
@@ -23,7 +23,7 @@ package struct ColumnConversion {
         return !Set(before).isSubset(of: after)
     }
 
-    /// Returns nil if the value does not fit the new type.
+    /// Converts a value; nil if it does not fit the new type.
     package func convert(_ value: SQLValue) -> SQLValue? {
         if case .integer(let flag) = value {
             if old == .boolean, new.type == .integer { return value }
@@ -50,7 +50,7 @@ package struct ColumnConversion {
         return read(text)
     }
 
-    /// Whether both values have the same text on the wire.
+    /// Returns whether both values are the same on the wire.
     package func isSame(_ value: SQLValue, _ converted: SQLValue?) -> Bool {
         let texts: [ColumnType] = [.string, .date, .time, .guid]
         func isText(_ type: ColumnType) -> Bool {
@@ -68,7 +68,7 @@ package struct ColumnConversion {
         }
     }
 
-    /// Returns the value as the JSON of a member.
+    /// Returns the value as JSON.
     private func wire(_ value: SQLValue) -> String {
         var writer = JSONWriter()
         switch (value, old) {

@@ -3,7 +3,7 @@
 package import TidelineCore
 
 package enum ColumnsText {
-    /// A JSON array: `[{"name":"rating","type":"enum","nullable":true,"members":["G","PG"]}]`.
+    /// Writes a JSON array such as `[{"name":"rating","type":"enum","nullable":true,"members":["G","PG"]}]`.
     ///
     /// `defaults` contains the default expressions of the database by column.
     package static func write(

@@ -3,13 +3,13 @@
 import TidelineCore
 
 extension ServerError {
-    /// Returns why a write may not add tables or columns; nil if it may.
+    /// Returns why a write may not add tables or columns; nil if it may add them.
     ///
     /// - Parameters:
-    ///   - table: The table with the columns that it would have after the write.
+    ///   - table: The table, with its columns after the write.
     ///   - isNew: Whether the database lacks the table.
-    ///   - tables: How many tables the database has.
-    ///   - limits: The bounds.
+    ///   - tables: The number of tables in the database.
+    ///   - limits: The limits.
     /// - Returns: The rejection, or nil.
     package static func growth(
         of table: TableDefinition,

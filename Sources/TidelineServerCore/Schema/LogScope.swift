@@ -7,9 +7,9 @@
 import TidelineCore
 
 package enum LogScope: Equatable {
-    /// Only rows that are deleted permanently, by their ids.
+    /// Only permanent deletes, by id.
     case nothing
-    /// Also rows whose owner changes, which this column contains.
+    /// Also changes of the owner, which this column contains.
     case owner(String)
     /// Every change, with all columns.
     case all
@@ -22,7 +22,7 @@ package enum LogScope: Equatable {
         }
     }
 
-    /// Parses the stored text; nil if no server of this version wrote it.
+    /// Parses the stored scope; nil if no server of this version wrote it.
     package init?(_ text: String) {
         if text == Self.nothing.text {
             self = .nothing

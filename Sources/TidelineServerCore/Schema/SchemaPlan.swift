@@ -2,14 +2,14 @@
 
 package import TidelineCore
 
-/// The queries that a plan sends to a database.
+/// The queries that a plan makes on a database.
 package protocol SchemaFacts {
-    /// Whether any table of this name exists.
+    /// Returns whether a table of this name exists.
     func hasTable(_ name: String) throws -> Bool
     func countLive(in table: String) throws -> Int64
     func countValues(of column: String, in table: String) throws -> Int64
     func countNulls(of column: String, in table: String) throws -> Int64
-    /// Calls `body` with each value of a column that is not null.
+    /// Calls `body` with each non-null value of a column.
     func forEachValue(
         of column: ColumnDefinition,
         in table: String,
@@ -27,7 +27,7 @@ package struct SchemaPlan {
         self.database = database
     }
 
-    /// Returns the differences, table by table; with `isComplete`, undeclared columns are unwanted.
+    /// Returns the steps, table by table; with `isComplete`, undeclared columns are dropped.
     package func steps(to declared: [TableDefinition], isComplete: Bool) throws -> [SchemaStep] {
         try Self.checkNames(declared)
         var steps: [SchemaStep] = []
@@ -44,7 +44,7 @@ package struct SchemaPlan {
 
     /// Returns the tables whose rows ``steps(to:isComplete:)`` examines.
     ///
-    /// The result of the examination is valid for as long as these tables are not written to.
+    /// The steps are valid as long as these tables are not written to.
     package func tablesToLookAt(_ declared: [TableDefinition], isComplete: Bool) -> [String] {
         declared.filter { table in
             guard let old = stored.first(where: { Self.isSame($0.name, table.name) }) else {
@@ -67,7 +67,7 @@ package struct SchemaPlan {
         one.lowercased() == other.lowercased()
     }
 
-    /// Rejects two declarations of one name, which could contradict each other.
+    /// Rejects two declarations of the same table.
     private static func checkNames(_ tables: [TableDefinition]) throws {
         var names: Set<String> = []
         for table in tables {
@@ -140,7 +140,7 @@ package struct SchemaPlan {
         return kinds
     }
 
-    /// Returns how many values there are, and how many of them do not fit.
+    /// Returns the number of values, and the number of those that do not fit.
     private func conversion(
         _ old: ColumnDefinition,
         _ new: ColumnDefinition,
@@ -156,7 +156,7 @@ package struct SchemaPlan {
         return (values, lost)
     }
 
-    /// Whether a device that lacks the column reads another value in it than this default.
+    /// Returns whether a device without the column would read a value other than this default.
     ///
     /// Such a device reads zero for null and absent members, in the types that have a zero.
     private static func isUnknownDefault(_ column: ColumnDefinition) -> Bool {

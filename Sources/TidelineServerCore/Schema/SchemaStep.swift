@@ -2,30 +2,29 @@
 
 package import TidelineCore
 
-/// A change to a table that brings it to its declaration.
+/// A change that makes a table match its declaration.
 package struct SchemaStep: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
         case createTable
-        /// Adopts a table that another program created: the changes to it, as sentences.
+        /// Adopts a table that another program created, with these changes.
         case adoptTable(changes: [String])
-        /// Adds a column. `rows` get a new version, because devices do not know the default.
+        /// Adds a column; `rows` rows get a new version, because devices do not know the default.
         case addColumn(ColumnDefinition, rows: Int64)
-        /// Drops a column with its `values`.
+        /// Drops a column with `values` values.
         case dropColumn(ColumnDefinition, values: Int64)
-        /// Converts `values`; `lost` of them cannot be converted.
+        /// Converts `values` values, of which `lost` cannot be converted.
         case convert(ColumnDefinition, to: ColumnDefinition, values: Int64, lost: Int64)
-        /// Replaces null in `rows` of a column that no longer allows it.
+        /// Replaces null in `rows` rows of a column that no longer allows it.
         case fillNulls(ColumnDefinition, rows: Int64)
-        /// Replaces the clocks of a table's owners, which earlier versions had, by the table's clock.
+        /// Replaces the clocks of a table's owners, which earlier versions had, with the table clock.
         case removeOwnerClocks
         /// Restores a declared table that another program has dropped or renamed.
         case restoreTable
-        /// Forgets an undeclared table that another program has dropped or renamed.
+        /// Removes the record of an undeclared table that another program has dropped or renamed.
         case forgetTable
         /// Restores a column that another program has dropped or renamed.
         case restoreColumn(ColumnDefinition)
-        /// Restores the triggers that notify the server of external writes, if another program dropped or disabled
-        /// them.
+        /// Restores the triggers that report external writes, if another program dropped or disabled them.
         case restoreTriggers
         /// Keeps a table that is no longer declared.
         case keepTable
@@ -39,7 +38,7 @@ package struct SchemaStep: Sendable, Hashable {
         self.kind = kind
     }
 
-    /// Whether stored data changes or is lost, so that an operator must confirm it.
+    /// Whether stored data is changed or lost, so that an operator must confirm the step.
     package var needsConsent: Bool {
         switch kind {
         case .createTable, .addColumn, .removeOwnerClocks, .restoreTriggers, .keepTable: false
@@ -50,7 +49,7 @@ package struct SchemaStep: Sendable, Hashable {
         }
     }
 
-    /// Whether the server reports the step to an operator.
+    /// Whether the server reports the step to operators.
     package var isNotable: Bool {
         switch kind {
         case .createTable: false
@@ -61,7 +60,7 @@ package struct SchemaStep: Sendable, Hashable {
         }
     }
 
-    /// Whether there is anything to do.
+    /// Whether the step changes the database.
     package var changesDatabase: Bool { kind != .keepTable }
 }
 

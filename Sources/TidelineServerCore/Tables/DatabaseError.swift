@@ -2,7 +2,7 @@
 
 import TidelineCore
 
-/// Why a database cannot be used; nothing in it was changed.
+/// The reason why a database cannot be used; nothing in it was changed.
 public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     /// The category of the error.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
@@ -26,7 +26,7 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
         public static let missing = Self(.missing)
         /// The process may not read or write the file.
         public static let notPermitted = Self(.notPermitted)
-        /// Another server or program uses the file.
+        /// Another server or program is using the file.
         public static let inUse = Self(.inUse)
         /// The file is not a database, or not one that this server created.
         public static let foreign = Self(.foreign)
@@ -38,11 +38,11 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
         public static let full = Self(.full)
         /// The contents of the file are damaged.
         public static let damaged = Self(.damaged)
-        /// The file that is to be created exists already.
+        /// The file to be created already exists.
         public static let exists = Self(.exists)
-        /// The declared tables would lose data of the stored ones.
+        /// The declared tables would lose stored data.
         public static let schemaChange = Self(.schemaChange)
-        /// Anything else.
+        /// Any other reason.
         public static let unavailable = Self(.unavailable)
 
         /// The name of the code.
@@ -63,7 +63,7 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     }
 }
 extension DatabaseError {
-    /// The wall clock is implausibly far ahead of the last time that the database has stored.
+    /// The wall clock is implausibly far ahead of the last time in the database.
     package static func doubtedClock(_ place: String, now: Int64, known: Int64) -> DatabaseError {
         let days = (now - known) / 86_400_000_000
         return DatabaseError(

@@ -5,19 +5,21 @@
 
 import TidelineCore
 
-/// Nothing was done: the table has another schema version in the database than the one in the request.
+/// The error for a request with an outdated definition of a table.
+///
+/// Nothing was done: the schema version of the table in the database differs from that of the request.
 package struct OutdatedTable: Error, Sendable {
     /// The table's definition in the database.
     package let definition: TableDefinition
 
     package init(_ definition: TableDefinition) { self.definition = definition }
 
-    /// The number of times a request restarts before its caller is asked to try later.
+    /// The number of times that a request restarts before it is rejected.
     static let attemptsMax = 3
 }
 
 extension TableService {
-    /// Performs work that may be restarted, with the current tables each time.
+    /// Performs work that may be restarted, each time with the current tables.
     func current<Result>(_ body: () async throws -> Result) async throws -> Result {
         for _ in 1..<OutdatedTable.attemptsMax {
             do {
@@ -31,7 +33,7 @@ extension TableService {
 
     /// Loads the definition of a table that another server has changed.
     ///
-    /// - Throws: ``ServerError/tableChanged`` if columns of this server's own configuration are missing in it.
+    /// - Throws: ``ServerError/tableChanged`` if it lacks columns of this server's configuration.
     func learn(_ outdated: OutdatedTable) throws {
         let found = outdated.definition
         guard let known = catalog.table(named: found.name)?.definition else {
@@ -57,7 +59,7 @@ extension TableService {
 
     /// Loads a table that another server may have created.
     ///
-    /// Only a dynamic schema has such tables.
+    /// Such tables exist only with a dynamic schema.
     func lookUp(_ name: String) async throws {
         guard settings.dynamicSchema, catalog.table(named: name) == nil,
             TableDefinition.nameFault(name) == nil
@@ -67,7 +69,7 @@ extension TableService {
 }
 
 extension ColumnDefinition {
-    /// Whether both columns have the same name and store the same values.
+    /// Returns whether both columns have the same name and store the same values.
     fileprivate func isSameForm(as other: ColumnDefinition) -> Bool {
         name == other.name && !ColumnConversion.isNeeded(type, other.type)
             && !ColumnConversion.isNeeded(other.type, type)
@@ -75,7 +77,7 @@ extension ColumnDefinition {
 }
 
 extension TableDefinition {
-    /// Returns the defaults of the database for columns that are declared without one.
+    /// Returns the database's default expressions for columns that are declared without a default.
     func databaseDefaults(for columns: [ColumnDefinition]) -> [String: String] {
         databaseDefaults.filter { name, _ in
             columns.contains { $0.name == name && $0.defaultValue == nil }

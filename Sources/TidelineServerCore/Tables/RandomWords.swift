@@ -4,12 +4,12 @@ import Foundation
 import Synchronization
 
 final class RandomWords: Sendable {
-    /// The most bytes that the system returns in one call.
+    /// The maximum number of bytes that the system returns in one call.
     private static let bytesAtOnce = 256
 
     private let words = Mutex<[UInt64]>([])
 
-    /// Returns two words that no other caller gets.
+    /// Returns two words that no other call returns.
     func pair() -> (UInt64, UInt64) {
         words.withLock { words in
             if words.count < 2 { words = Self.fetch() }
@@ -18,7 +18,7 @@ final class RandomWords: Sendable {
         }
     }
 
-    /// Returns no words if the system call fails.
+    /// Fetches random words; returns none if the system call fails.
     private static func fetch() -> [UInt64] {
         var words = [UInt64](repeating: 0, count: bytesAtOnce / MemoryLayout<UInt64>.size)
         let result = words.withUnsafeMutableBytes { getentropy($0.baseAddress, $0.count) }

@@ -11,12 +11,12 @@ package struct Report: Hashable, Sendable {
         case none
         case report(Report)
         case texts([String])
-        /// The rows of a table, which all have the same names.
+        /// The rows of a table, all with the same names.
         case list([Report])
 
         package init(_ text: String?) { self = text.map(Item.text) ?? .none }
 
-        /// A time in microseconds since 1970; nothing for 0, which stands for no time.
+        /// Returns a time in microseconds since 1970; nothing for 0, which means no time.
         package static func time(_ microseconds: Int64) -> Item {
             microseconds == 0 ? .none : .text(Timestamp(microseconds: microseconds).text)
         }
@@ -124,7 +124,7 @@ package struct Report: Hashable, Sendable {
 }
 
 extension Report.Entry {
-    /// Whether the item fits a line of its own.
+    /// Whether the item fits on one line.
     fileprivate var isBrief: Bool {
         switch item {
         case .report: false
@@ -135,7 +135,7 @@ extension Report.Entry {
 }
 
 extension Report.Item {
-    /// Returns a text on one line, without control characters for a terminal.
+    /// The string on one line, without control characters for a terminal.
     fileprivate var shown: String {
         switch self {
         case .text(let text): Self.plain(text)

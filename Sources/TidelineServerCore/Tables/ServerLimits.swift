@@ -6,82 +6,89 @@ import TidelineCore
 
 /// The limits of requests on tables; each has a configuration key of the same name.
 public struct ServerLimits: Hashable, Sendable {
-    /// The most bytes of a page's rows; a page that would be larger ends early, with a next link.
+    /// The maximum number of bytes of a page's rows; a page that would be larger ends early, with a next link.
     public var pageBytes = 4 << 20
-    /// The most bytes of a row's body; larger bodies are rejected with 413.
+    /// The maximum number of bytes of a row's body; larger bodies are rejected with 413.
     public var rowBytes = 1 << 20
-    /// How long one read of the database may run.
+    /// The time limit for one read of the database.
     ///
-    /// A longer one is rejected with 400, or with 503 if it waited for most of the time.
+    /// A read that takes longer is rejected with 400, or with 503 if it waited for most of the time.
     public var queryTime: Duration = .seconds(10)
-    /// The size of the write-ahead log at which running long reads are cancelled and queued after the waiting reads.
+    /// The size of the write-ahead log at which long reads are cancelled and queued again after the waiting
+    /// reads.
     ///
     /// At half of this size, long reads wait before they begin.
     public var logBytes = 48 << 20
-    /// The most writes that wait for the database; further ones are rejected with 503.
+    /// The maximum number of writes that wait for the database; further writes are rejected with 503.
     public var writeQueue = 10_000
-    /// How many versions of each row are kept in tables whose conflicts are merged.
+    /// The number of versions of each row that are stored in tables whose conflicts are merged.
     ///
     /// A write with an older base version is a conflict.
     public var mergeBases = 32
-    /// The most operations of a JSON Patch; larger patches are rejected with 400.
+    /// The maximum number of operations of a JSON Patch; larger patches are rejected with 400.
     public var patchSteps = 1000
-    /// The most requests of a batch; larger batches are rejected with 413.
+    /// The maximum number of requests of a batch; larger batches are rejected with 413.
     public var batchRequests = 1000
-    /// The most bytes of a batch; larger batches are rejected with 413, as are bodies over the limit of any body.
+    /// The maximum number of bytes of a batch; larger batches are rejected with 413, and so are bodies above
+    /// the general limit.
     public var batchBytes = 4 << 20
     /// The size of a batch's answers, in bytes, above which its further reads and writes are rejected.
     public var batchAnswerBytes = 16 << 20
 
-    /// How many days the ledger remembers writes that came with a `Repeatability-Request-ID`.
+    /// The number of days for which the ledger keeps writes with a `Repeatability-Request-ID`.
     public var ledgerDays = 30
-    /// The most bytes of the ledger.
+    /// The maximum number of bytes of the ledger.
     ///
-    /// The oldest entries of the caller with the most bytes are dropped first.
+    /// The oldest entries of the caller with the most bytes are removed first.
     public var ledgerBytes = 1 << 30
 
-    /// The number of days for which permanent deletes, and rows that left a caller's view, are remembered;
-    /// a table's `tombstoneDays` takes precedence.
+    /// The number of days for which permanent deletes, and rows that became invisible to a caller, are
+    /// recorded.
     ///
-    /// A device that asks for changes after a longer time starts over.
+    /// A table's `tombstoneDays` takes precedence.
+    ///
+    /// A device that asks for changes after a longer time reads everything again.
     public var changeDays = 90
-    /// How many rows, and how many entries of a change log, a page of changes reads.
+    /// The maximum number of rows, and of change log entries, that are read for a page of changes.
     ///
-    /// If the caller may not see more rows than these, the page ends early, with a next link.
+    /// If the caller may not see that many rows, the page ends early, with a next link.
     public var changeScan = 10_000
 
-    /// How many days audit entries are kept, for tables with `audit`.
+    /// The number of days for which audit entries are kept, for tables with `audit`.
     public var auditDays = 365
 
-    /// How many requests per second each caller may send on average; further ones are rejected with 429.
+    /// The average number of requests per second that each caller may send; 0 for no limit.
     ///
-    /// 0 is unlimited.
+    /// Further requests are rejected with 429.
     ///
     /// A caller is a user or, without a token, an address. Ten seconds' worth may arrive at once.
     public var callerRequests = 0
-    /// How many writes per second each caller may send, including those in batches; 0 is unlimited.
+    /// The number of writes per second that each caller may send, including those in batches; 0 for no limit.
     public var callerWrites = 0
-    /// How many bytes of bodies per second each caller may send; 0 is unlimited.
+    /// The number of bytes of bodies per second that each caller may send; 0 for no limit.
     public var callerBytes = 0
-    /// How many queries of a caller may run at a time: lists, rows, digests, batches and GET requests of endpoints.
+    /// The number of queries of a caller that may run at the same time; 0 for no limit.
     ///
-    /// Further ones are rejected with 429; 0 is unlimited.
+    /// Queries are lists, rows, digests, batches and GET requests of endpoints. Further ones are rejected with
+    /// 429.
     public var callerQueries = 0
 
-    /// The most tables of a database with a dynamic schema; a write that needs another one is rejected with 403.
+    /// The maximum number of tables in a database with a dynamic schema; a write that needs another one is
+    /// rejected with 403.
     public var tables = 1000
-    /// The most columns that a dynamic schema adds to a table; a write that needs more is rejected with 403.
+    /// The maximum number of columns that a dynamic schema adds to a table; a write that needs more is rejected
+    /// with 403.
     public var columns = 500
 
     /// Creates limits with their defaults.
     public init() {}
 }
 
-/// The clocks and the id generator, which seeded tests control.
+/// The clocks and the id generator, which tests with a seed control.
 package struct ServerEnvironment: Sendable {
-    /// Microseconds since 1970.
+    /// The wall clock, in microseconds since 1970.
     package var now: @Sendable () -> Int64
-    /// Microseconds of a clock that is never set; its start is arbitrary.
+    /// A clock that is never set, in microseconds since an arbitrary moment.
     package var steady: @Sendable () -> Int64
     /// Returns a new id, a lower-case UUID.
     package var makeID: @Sendable () -> String

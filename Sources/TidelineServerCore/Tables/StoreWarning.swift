@@ -1,7 +1,7 @@
 // StoreWarning: a failing check of the database, with the reason, for its operator.
 
 package struct StoreWarning: Hashable, Sendable {
-    /// A stable identifier for scripts.
+    /// A stable code for scripts.
     package var code: String
     /// The failure, its reason, and how to fix it.
     package var text: String

@@ -3,7 +3,7 @@
 import TidelineCore
 
 extension StoredRow {
-    /// Returns the part of a changed row that a caller without read permission gets.
+    /// Returns the part of a changed row that a caller without read permission receives.
     ///
     /// Otherwise a PATCH without changes would be a way to read the row.
     func stub(_ id: String) -> StoredRow {
@@ -21,7 +21,7 @@ extension StoredRow {
     }
 }
 
-/// A builder of responses that carry rows, pages and links.
+/// A builder of responses with rows, pages and links.
 struct TableAnswers {
     let service: TableService
 
@@ -30,7 +30,7 @@ struct TableAnswers {
     /// The usual number of header fields, including those that are added later.
     private static let headersUsual = 8
 
-    /// An answer that carries one row, with its tag and time.
+    /// Returns the answer with a row, and with its tag and time.
     func row(_ status: Int, _ row: StoredRow?) -> ServerResponse {
         guard let row else { return ServerResponse(status: status) }
         var headers = HTTPFields()
@@ -41,7 +41,7 @@ struct TableAnswers {
         return ServerResponse(status: status, headers: headers, body: row.json)
     }
 
-    /// The headers of every answer about several rows.
+    /// The headers of every answer with several rows.
     var listHeaders: HTTPFields {
         var headers = HTTPFields()
         headers.reserveCapacity(Self.headersUsual)
@@ -50,7 +50,7 @@ struct TableAnswers {
         return headers
     }
 
-    /// A page with its count and its way on.
+    /// Returns a page with its count and its links.
     func list(
         _ call: TableCall,
         _ table: String,

@@ -8,12 +8,12 @@ package final class TableCatalog: Sendable {
         var tables: [String: Table] = [:]
         /// The sum of the fingerprints of all tables.
         ///
-        /// With a sum, adding a table costs the same however many tables there are.
+        /// With a sum, the cost of adding a table does not depend on the number of tables.
         var fingerprint: UInt64 = 0
     }
 
     private let state = Mutex(State())
-    /// The default for permissions that a table does not declare.
+    /// The access for permissions that a table does not declare.
     private let defaultAccess: TablePermissions.Access
 
     /// The hooks of the tables, by their names in lower case.
@@ -27,12 +27,12 @@ package final class TableCatalog: Sendable {
         self.hooks = Dictionary(hooks.map { ($0.lowercased(), $1) }) { $1 }
     }
 
-    /// Returns the table with this name: the one with the same letter case, otherwise one with another.
+    /// Returns the table with this name; an exact match precedes one in another letter case.
     package func table(named name: String) -> Table? {
         state.withLock { $0.tables[name] ?? $0.tables[name.lowercased()] }
     }
 
-    /// All tables by their names.
+    /// All tables, by name.
     var all: [Table] {
         state.withLock { Self.all($0.tables) }
     }
@@ -42,9 +42,9 @@ package final class TableCatalog: Sendable {
             .sorted { $0.name < $1.name }
     }
 
-    /// The value of `Tideline-Schema`, which differs for other tables, columns or permissions.
+    /// The value of `Tideline-Schema`, which changes with tables, columns and permissions.
     ///
-    /// It is the same on every server with the same tables, also after a restart.
+    /// It is the same on every server with the same tables, even after a restart.
     package var fingerprint: String {
         String(state.withLock { $0.fingerprint }, radix: 16)
     }
@@ -72,8 +72,8 @@ package final class TableCatalog: Sendable {
 
     /// Adds a table, or replaces it with a definition that has more columns.
     ///
-    /// Columns are only added while a server runs, so the definition with fewer columns is the older one. But if
-    /// external writers change the database as well, the definition that was read last counts.
+    /// While a server runs, columns are only added, so the definition with fewer columns is the older one. If
+    /// external writers can change the database, the definition that was read last is used.
     package func put(_ definition: TableDefinition) {
         let table = Table(completed(definition), hooks: hooks[definition.name.lowercased()])
         let fingerprint = Self.fingerprint(of: table)

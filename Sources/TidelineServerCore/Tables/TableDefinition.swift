@@ -3,36 +3,35 @@
 import Synchronization
 public import TidelineCore
 
-/// A table of the server: its columns and its rules.
+/// A table of the server, with its columns and rules.
 public struct TableDefinition: Hashable, Sendable {
     /// The table's name and columns.
     public var schema: TableSchema
     /// Whether a delete leaves a tombstone, which other devices pull.
     public var softDelete: Bool
-    /// The most rows of a page; nil for 50 (2.x callers) or 100 (other callers).
+    /// The maximum number of rows of a page; nil for 50 (2.x callers) or 100 (other callers).
     public var pageSize: Int?
-    /// The largest `$top`; nil for 1000 (2.x callers) or 128000 (other callers).
+    /// The maximum of `$top`; nil for 1000 (2.x callers) or 128000 (other callers).
     public var maxTop: Int?
-    /// Further indexes, each a list of columns.
+    /// Additional indexes, each a list of columns.
     public var indexes: [[String]]
     /// The permissions for each operation.
     public var permissions: TablePermissions
-    /// The column that holds the id of the user who created a row; other users do not see the row.
+    /// The column with the id of the user who created a row; other users cannot see the row.
     ///
-    /// A text column, created if it is not declared. The server fills it; callers cannot change it.
+    /// It is a string column, created if it is not declared. The server sets it, and callers cannot change it.
     public var owner: String?
-    /// The rule for a write that carries another version than the stored one.
+    /// The rule for a write whose version is not the stored one.
     public var conflict: ConflictRule
-    /// How many days a tombstone is kept; nil for no limit.
+    /// The number of days for which a tombstone is kept; nil for no limit.
     public var tombstoneDays: Int?
-    /// The rule for the values that a tombstone keeps.
+    /// The values that a tombstone keeps.
     public var tombstones: TombstoneRule
     /// Whether changes are recorded with user, row and columns, for `limits.auditDays`.
     public var audit: Bool
     /// The schema version of the table in a database whose tables other servers may change.
     package var form: Int64?
-    /// Default expressions of the database by column, for columns of an adopted table that are declared without a
-    /// default.
+    /// The database's default expressions, for columns of an adopted table that are declared without a default.
     package var databaseDefaults: [String: String] = [:]
 
     /// Declares a table.
@@ -68,7 +67,8 @@ public struct TableDefinition: Hashable, Sendable {
 }
 
 extension TableDefinition {
-    /// Returns why `name` cannot name a table or a column, as the end of a sentence; nil if it can.
+    /// Returns why `name` is not a valid name of a table or a column, as the end of a sentence; nil if it is
+    /// valid.
     package static func nameFault(_ name: String) -> String? {
         let bytes = name.utf8
         guard (1...128).contains(bytes.count) else { return "it must have 1 to 128 characters" }
@@ -87,14 +87,14 @@ extension TableDefinition {
         return nil
     }
 
-    /// Returns why `name` cannot name a column, as the end of a sentence; nil if it can.
+    /// Returns why `name` is not a valid name of a column, as the end of a sentence; nil if it is valid.
     package static func columnFault(_ name: String) -> String? {
         if let fault = nameFault(name) { return fault }
         guard databaseNames.contains(name.lowercased()) else { return nil }
         return "'\(name)' is a name that databases keep for themselves"
     }
 
-    /// Returns why `name` cannot name a column that a write adds, as the end of a sentence; nil if it can.
+    /// Returns why a write cannot add a column named `name`, as the end of a sentence; nil if it can.
     package static func newColumnFault(_ name: String) -> String? {
         if let fault = columnFault(name) { return fault }
         guard queryWords.contains(name.lowercased()) else { return nil }
@@ -106,7 +106,7 @@ extension TableDefinition {
         "rowid", "_rowid_", "oid", "ctid", "xmin", "xmax", "cmin", "cmax", "tableoid",
     ]
 
-    /// Words that a filter or an order cannot distinguish from a column.
+    /// Words that are ambiguous with a column name in a filter or an order.
     private static let queryWords: Set<String> = [
         "null", "true", "false", "nan", "inf", "not", "and", "or", "eq", "ne", "gt", "ge", "lt",
         "le",
@@ -114,38 +114,38 @@ extension TableDefinition {
     ]
 }
 
-/// A table that is prepared for requests.
+/// A table with the data that requests need.
 ///
 /// It is immutable; a change of the schema replaces it.
 package final class Table: Sendable {
     package let definition: TableDefinition
     /// The names of the columns as bytes, followed by those of the system columns.
     package let memberNames: [[UInt8]]
-    /// `,"name":` of each column.
+    /// The bytes `,"name":` for each column.
     let jsonNames: [[UInt8]]
     /// The index of the owner's column.
     package let ownerPlace: Int?
     /// The hooks of the table.
     package let hooks: TableHooks?
-    /// The part of the table that the database already has.
+    /// The part of the table that already exists in the database.
     private let made: Made
     let pageSize = PageSize()
-    /// The fingerprint, once it has been computed.
+    /// The fingerprint; nil until it is computed.
     private let schemaFingerprint = Mutex<Fingerprint?>(nil)
 
-    /// The part of a table that a database has.
+    /// The part of a table that exists in the database.
     package enum Made: Sendable {
-        /// All of it.
+        /// The whole table.
         case whole
         /// An earlier schema version with fewer columns.
         case part(Table)
-        /// No part of it.
+        /// No part of the table.
         case nothing
     }
 
     /// The rules by column; nil for a column without rules.
     private let checks: [ColumnCheck?]
-    /// The columns whose default breaks their own rules, so that the body of a new row must contain them.
+    /// The columns whose default violates their own rules, so that the body of a new row must contain them.
     private let needed: [Int]
 
     package init(
@@ -183,7 +183,7 @@ package final class Table: Sendable {
 
     /// A hash of the columns.
     ///
-    /// If it changes, the rows on a device may have other columns than the server's.
+    /// If it changes, the rows on devices may have other columns.
     var fingerprint: Fingerprint {
         schemaFingerprint.withLock { kept in
             if let kept { return kept }
@@ -197,7 +197,7 @@ package final class Table: Sendable {
     /// Whether the table or some of its columns must be created before a write.
     package var needsGrowth: Bool { if case .whole = made { false } else { true } }
 
-    /// The table as the database has it; nil if it does not exist there.
+    /// The table as it is in the database; nil if it does not exist there.
     package var storedForm: Table? {
         switch made {
         case .whole: self
@@ -206,7 +206,7 @@ package final class Table: Sendable {
         }
     }
 
-    /// Reads the next value as one of a column, and checks the column's rules.
+    /// Reads the next value as a value of a column, and checks the column's rules.
     func read(_ place: Int, _ reader: inout JSONReader) throws -> SQLValue {
         let value = try definition.schema.columns[place].read(&reader)
         if let check = checks[place] { try check.check(value, of: columns[place]) }
@@ -218,7 +218,7 @@ package final class Table: Sendable {
         try checks[place]?.check(value, of: columns[place])
     }
 
-    /// Rejects a whole row with absent columns that have no allowed default.
+    /// Rejects a new row that lacks columns without a valid default.
     func checkAbsent(_ values: [SQLValue?]) throws {
         for place in needed where values[place] == nil {
             try check(place, columns[place].storedDefault)

@@ -4,17 +4,19 @@ import TidelineCore
 
 /// The context of a table request, without its body.
 ///
+/// It is a class because a write passes it along many times, and copies of a struct would copy all fields.
+///
 /// A class, because it is passed along with its write many times, and each copy of a struct would copy all its
 /// fields.
 final class TableCall: Sendable {
     let request: ServerRequest
-    /// The user who sent it; nil for a caller without a token.
+    /// The user who sent the request; nil for a caller without a token.
     let user: User?
     let head: RequestHead
     let parameters: QueryParameters
     let generation: Generation
     let includesDeleted: Bool
-    /// The moment of the request, in microseconds since 1970.
+    /// The time of the request, in microseconds since 1970.
     let now: Int64
     /// Whether the request came through the dashboard.
     let isDashboard: Bool
@@ -44,7 +46,7 @@ final class TableCall: Sendable {
         includesDeleted = parameters.includesDeleted || head.includesDeleted
     }
 
-    /// The caller for which the request takes its turn.
+    /// The caller by which reads take turns.
     var caller: ReadCaller {
         if let user { return .user(user.id) }
         return request.address.isEmpty
@@ -56,7 +58,7 @@ final class TableCall: Sendable {
 struct TableRoutes {
     let service: TableService
 
-    /// Answers a request on a table, or with an id on a row of it.
+    /// Answers a request on a table, or on a row if there is an id.
     func answer(
         _ call: TableCall,
         table name: String,
@@ -126,7 +128,7 @@ struct TableRoutes {
 }
 
 extension ItemID {
-    /// Rejects an id that no row can have.
+    /// Rejects an invalid id.
     static func check(_ id: String) throws {
         if let fault = fault(in: id) {
             throw ServerError.badRequest("The id cannot be used: \(fault).")

@@ -2,7 +2,7 @@
 
 /// The access level for each operation on a table.
 public struct TablePermissions: Hashable, Sendable {
-    /// The callers who may do one operation.
+    /// The callers who may perform an operation.
     public enum Access: String, Hashable, Sendable, CaseIterable {
         /// Every caller.
         case anonymous
@@ -12,17 +12,17 @@ public struct TablePermissions: Hashable, Sendable {
         case disabled
     }
 
-    /// Lists and single rows; here and below nil means the default.
+    /// Access to lists and single rows; here and below, nil means the default.
     public var read: Access?
-    /// New rows.
+    /// Access to inserts.
     public var insert: Access?
-    /// Changes of rows, including undelete.
+    /// Access to updates, including undelete.
     public var update: Access?
-    /// Deletes.
+    /// Access to deletes.
     public var delete: Access?
 
-    /// Describes the permissions; the default of each is `authenticated` if the server has
-    /// authentication, else `anonymous`.
+    /// Creates permissions; the default is `authenticated` if the server has authentication, otherwise
+    /// `anonymous`.
     public init(
         read: Access? = nil,
         insert: Access? = nil,
@@ -36,20 +36,21 @@ public struct TablePermissions: Hashable, Sendable {
     }
 }
 
-/// The resolution of a write whose version is not the stored one.
+/// How a conflict is resolved: a write whose version is not the stored one.
 public enum ConflictRule: String, Hashable, Sendable, CaseIterable {
-    /// The write is rejected with the stored row; the caller decides.
+    /// The write is rejected with the stored row, and the caller decides.
     case reject
     /// The write is dropped, and the answer is the stored row as if it had been written; a delete is rejected.
     case serverWins
-    /// The write is done as if it had carried no version.
+    /// The write is executed as if it had no version.
     case clientWins
-    /// Columns that only one side changed are taken from that side; if both changed one to
-    /// different values, the write is rejected with the stored row.
+    /// Columns that only one side changed are merged.
+    ///
+    /// If both sides changed a column to different values, the write is rejected with the stored row.
     case merge
 }
 
-/// The values of a deleted row that a table keeps.
+/// The values of a deleted row that are kept in its tombstone.
 public enum TombstoneRule: String, Hashable, Sendable, CaseIterable {
     /// All values.
     case full
@@ -58,7 +59,7 @@ public enum TombstoneRule: String, Hashable, Sendable, CaseIterable {
 }
 
 extension TablePermissions {
-    /// Returns the permissions with `access` for each operation that is not set.
+    /// Returns the permissions, with `access` for each operation that is not set.
     func filled(with access: Access) -> TablePermissions {
         TablePermissions(
             read: read ?? access,
@@ -73,7 +74,7 @@ extension TablePermissions {
         [("read", read), ("insert", insert), ("update", update), ("delete", delete)]
     }
 
-    /// Returns the access that a request on the table or, with an id, on a row needs; nil for an unsupported verb.
+    /// Returns the access that a request on the table or a row requires; nil for an unsupported method.
     func access(_ method: String, isRow: Bool) -> Access? {
         switch (method, isRow) {
         case ("GET", _): read
@@ -84,7 +85,7 @@ extension TablePermissions {
         }
     }
 
-    /// Returns the verbs that are not disabled, for `Allow`.
+    /// Returns the methods that are not disabled, for `Allow`.
     func allowed(_ methods: [String], isRow: Bool) -> String {
         HTTPMethods.listed(methods.filter { access($0, isRow: isRow) != .disabled })
     }

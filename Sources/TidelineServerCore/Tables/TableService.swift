@@ -7,7 +7,7 @@ package struct ServerSettings: Sendable {
     package var tables: [TableDefinition] = []
     /// Whether tables and columns are created from incoming rows.
     package var dynamicSchema = false
-    /// The server's address as callers see it, without a trailing slash.
+    /// The server's address as callers use it, without a trailing slash.
     package var publicURL: String?
     /// The scheme of addresses that do not specify one.
     package var scheme = "http"
@@ -23,11 +23,11 @@ package struct ServerSettings: Sendable {
     package var lastBackup: @Sendable () -> Int? = { nil }
     /// Measures memory, processor time, descriptors and disk.
     package var processUse: @Sendable () -> ProcessUse = { ProcessUse() }
-    /// Limits that the metrics contain, for alerts.
+    /// The limits that the metrics contain, for alerts.
     package var bounds = ServerMetrics.Bounds()
-    /// Checks tokens; nil if callers have none.
+    /// The authenticator; nil if callers have no tokens.
     package var authenticator: Authenticator?
-    /// The web pages that may call the server; nil for none.
+    /// The rules for web pages; nil if none may call the server.
     package var crossOrigin: CrossOrigin?
     /// The hooks by table.
     package var hooks: [String: TableHooks] = [:]
@@ -46,7 +46,7 @@ package struct ServerSettings: Sendable {
     }
 }
 
-/// The tables of a server, with their store and settings; routes answer requests with it.
+/// The tables of a server with their store and settings, with which routes answer requests.
 package final class TableService: Sendable {
     package let settings: ServerSettings
     package let store: any TableStore
@@ -60,7 +60,7 @@ package final class TableService: Sendable {
 
     /// Prepares the tables in the store, and creates the service.
     ///
-    /// - Throws: ``SchemaError``, also for access rules that the server cannot check.
+    /// - Throws: ``SchemaError``, including for access rules that the server cannot check.
     package init(_ settings: ServerSettings, store: any TableStore) async throws {
         var settings = settings
         let hasAuthentication = settings.authenticator != nil
@@ -113,17 +113,17 @@ package final class TableService: Sendable {
         }
     }
 
-    /// The epoch of the database, which every list carries.
+    /// The epoch of the database, which is in every list.
     package var epoch: String { epochs.current.name }
 
-    /// Returns the clock of the table, and remembers the epoch that comes with it.
+    /// Returns the clock of the table, and records its epoch.
     func clock(of table: Table) async throws -> TableClock {
         let clock = try await store.clock(of: table)
         epochs.learn(clock)
         return clock
     }
 
-    /// Returns the answer for a request that failed; an error that is not a rejection is logged.
+    /// Returns the answer to a failed request; an error that is not a rejection is logged.
     func refusal(_ error: any Error, of requestID: String) -> ServerResponse {
         if let error = error as? ServerError {
             if error.isConstraint {
@@ -148,13 +148,13 @@ package final class TableService: Sendable {
         return ServerResponse(.failed)
     }
 
-    /// Rejects with 503 when a write would not be accepted.
+    /// Rejects with 503 if a write would not be accepted.
     func checkReady() async throws {
         if phase.isDraining { throw ServerError.stopping }
         try await store.checkWritable()
     }
 
-    /// The table, or 404.
+    /// Returns the table, or throws a 404.
     func table(named name: String, _ grown: GrownTables = GrownTables()) throws -> Table {
         guard let table = grown.table(named: name) ?? catalog.table(named: name) else {
             throw ServerError.noSuchTable
@@ -162,7 +162,8 @@ package final class TableService: Sendable {
         return table
     }
 
-    /// Returns the table; if it does not exist and the schema is dynamic, the one that the insert will create.
+    /// Returns the table; if it does not exist and the schema is dynamic, the table that the insert will
+    /// create.
     func tableForInsert(named name: String, _ grown: GrownTables) throws -> Table {
         if let table = grown.table(named: name) ?? catalog.table(named: name) { return table }
         guard settings.dynamicSchema else { throw ServerError.noSuchTable }
@@ -180,10 +181,10 @@ package final class TableService: Sendable {
         return try JSONPatch(bytes, for: table, stepsMax: settings.limits.patchSteps)
     }
 
-    /// Reads a body.
+    /// Reads the body of a write.
     ///
-    /// Unknown members are rejected with 400; with a dynamic schema, they become columns of the returned table, which
-    /// the write will add.
+    /// Unknown members are rejected with 400; with a dynamic schema, they are columns of the returned table,
+    /// which the write will add.
     func body(_ bytes: [UInt8], for table: Table) throws -> (RowBody, Table) {
         guard bytes.count <= settings.limits.rowBytes else {
             throw ServerError.rowTooLarge(settings.limits.rowBytes)

@@ -4,20 +4,19 @@
 import Synchronization
 package import TidelineCore
 
-/// A database that holds tables.
+/// A database with tables.
 ///
-/// Rejections are thrown as ``ServerError``, and failures that the caller can do nothing about unchanged. A write
-/// that has returned is durable, and a read that begins after it sees it.
+/// Rejections are thrown as ``ServerError``; other failures are thrown unchanged. A write that has returned is
+/// durable, and visible to every read that begins afterwards.
 package protocol TableStore: Sendable {
-    /// Creates the tables that are missing, and missing columns and indexes.
+    /// Creates missing tables, columns and indexes.
     ///
     /// - Parameters:
     ///   - tables: The declared tables.
-    ///   - filtered: The tables, in lower case, whose visible rows a hook decides. If a table's log has to record
-    ///     more than before, the horizon rises to its last commit timestamp.
-    ///     record more than before, the horizon rises to its last commit timestamp.
+    ///   - filtered: The tables, in lower case, whose rows a hook filters. If a table's log has to record more
+    ///     than before, the horizon rises to its last commit timestamp.
     ///   - isComplete: Whether a stored column that is not declared is rejected.
-    /// - Returns: Every table of the database that was ever prepared, with all its columns.
+    /// - Returns: All tables of the database that were ever prepared, with all columns.
     /// - Throws: ``SchemaError`` if a change would lose data; nothing is changed then.
     func prepare(
         _ tables: [TableDefinition],
@@ -28,19 +27,20 @@ package protocol TableStore: Sendable {
     /// Returns one page of a list.
     func list(_ request: ListRequest, in table: Table) async throws -> ListPage
 
-    /// Returns the table as it is in a database that other servers may change; nil if it does not exist, or
-    /// if no other server changes tables.
+    /// Returns the current definition of a table that other servers may change.
+    ///
+    /// Nil if the table does not exist, or no other server can change tables.
     func stored(_ name: String) async throws -> TableDefinition?
 
     /// Returns the table's clock, which includes every write that has returned.
     ///
-    /// This costs next to nothing if external writers cannot change the database.
+    /// The call is nearly free if external writers cannot change the database.
     func clock(of table: Table) async throws -> TableClock
 
-    /// Returns the changes after a time, in the order of their commits, from one snapshot of the database.
+    /// Returns the changes after a time, ordered by commit timestamp, from one snapshot of the database.
     ///
-    /// A row in the view is returned with its values if it matches the filter and is not deleted, otherwise as
-    /// removed. A row that has left the view is returned as removed.
+    /// A visible row is returned with its values if it matches the filter and is not deleted; otherwise it is
+    /// returned as removed. A row that is no longer visible is returned as removed.
     ///
     /// - Throws: ``ServerError/epochChanged`` for a time that lies in the future.
     func changes(_ request: ChangeRequest, in table: Table) async throws -> ChangePage
@@ -48,9 +48,10 @@ package protocol TableStore: Sendable {
     /// Returns counts and hashes of rows, from one snapshot of the database.
     func digest(_ request: DigestRequest, in table: Table) async throws -> TableDigest
 
-    /// Returns the row with this id, also a tombstone; nil if it does not exist or is outside the view.
+    /// Returns the row with this id, even if it is a tombstone; nil if it does not exist or is not visible.
     ///
-    /// - Throws: ``RowReservation/Lacking`` if `reservation` has too little memory for the row, before it is built.
+    /// - Throws: ``RowReservation/Lacking`` before the row is built, if `reservation` has too little memory for
+    ///   it.
     func read(
         _ id: String,
         view: QueryExpression?,
@@ -61,44 +62,44 @@ package protocol TableStore: Sendable {
     /// Returns the same row with all values that the database stores for it.
     func image(_ id: String, view: QueryExpression?, in table: Table) async throws -> RowImage?
 
-    /// Plans the writes with ``WritePlanner`` and performs them in one transaction, which may have other batches,
-    /// too.
+    /// Plans the writes with ``WritePlanner``, and performs them in one transaction, possibly with other
+    /// batches.
     ///
-    /// Tables and columns that the database lacks are created in that transaction, if something is written. The write
-    /// is rejected if the database has another object with that name. It is rejected with
-    /// ``ServerError/batchMemoryFull``, before any part of it is done, if ``AnswerBudget/fits(_:)`` finds too
-    /// little memory for its answer.
+    /// Missing tables and columns are created in the same transaction if something is written. The write is
+    /// rejected if the database has another object with that name. If ``AnswerBudget/fits(_:)`` finds too
+    /// little memory for its answer, the write is rejected with ``ServerError/batchMemoryFull`` before it
+    /// begins.
     ///
-    /// - Returns: The outcome of each group, in their order.
+    /// - Returns: The outcome of each group, in order.
     /// - Throws: An error if nothing of the batch was done.
     func write(_ batch: WriteBatch) async throws -> [GroupOutcome]
 
-    /// Returns whether a write with this key is still to be executed, by the committed state of the ledger.
+    /// Returns whether a write with this key is new, according to the committed state of the ledger.
     ///
-    /// If the result is false, ``write(_:)`` answers the write without executing it, unless the key has become new in
-    /// the meantime. ``WriteBatch/Write/isRepeatOnly`` rejects the write in that case.
+    /// If the result is false, ``write(_:)`` answers the write from the ledger. If the entry has been removed
+    /// in the meantime, the write is rejected if ``WriteBatch/Write/isRepeatOnly`` is set.
     func isNew(_ key: RepeatKey) async throws -> Bool
 
     /// Returns the epoch of the database, which changes when it is restored from a backup.
     func epoch() async throws -> String
 
-    /// Reports the last commit timestamps of all tables, and from then on those that each commit changes.
+    /// Reports the last commit timestamps of all tables, and then those that each commit changes.
     ///
     /// A commit is reported before its writes return.
     func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws
 
-    /// Checks whether a write would be accepted now; the result may be a second old.
+    /// Checks whether a write would be accepted; the result may be a second old.
     ///
     /// - Throws: ``ServerError`` with status 503 and the reason.
     func checkWritable() async throws
 
-    /// How many writes are waiting.
+    /// The number of waiting writes.
     var writeQueueLength: Int { get }
 
     /// The size of the write-ahead log on disk.
     var logBytes: Int { get }
 
-    /// Returns the sizes on disk, for people.
+    /// Returns the sizes on the disk, for display.
     func sizes() async throws -> [StoreSize]
 
     /// The checks of the database that currently fail.
@@ -134,7 +135,7 @@ extension TableStore {
     package var warnings: [StoreWarning] { [] }
 }
 
-/// An error for declared tables that do not fit the stored ones.
+/// An error for declared tables that do not match the stored ones.
 package struct SchemaError: Error, Sendable, CustomStringConvertible {
     package var description: String
 
@@ -157,16 +158,14 @@ package struct StoredRow: Sendable {
 
 package struct WriteOutcome: Sendable {
     package var decision: WriteDecision
-    /// The row after the write, or the row that caused its rejection.
+    /// The row after the write, or the row because of which it was rejected.
     package var row: StoredRow?
     /// Whether a conflict handler wrote a row in response to a delete.
     package var isInPlaceOfDelete = false
-    /// Whether the write carried another version than the stored one, and the table's conflict rule or a handler
-    /// resolved the conflict.
-    ///
-    /// resolved that.
+    /// Whether the write had another version than the stored one, and a conflict rule or a handler resolved the
+    /// conflict.
     package var isResolved = false
-    /// The id of the row if an earlier request did the write; nil if this one did it.
+    /// The id of the row if an earlier request made the write; nil if this request made it.
     package var repeatedID: String?
     private var rare: Rare?
 
@@ -175,7 +174,7 @@ package struct WriteOutcome: Sendable {
         self.row = row
     }
 
-    /// The fields that few outcomes have, stored separately so that copies of other outcomes stay cheap.
+    /// The fields that few outcomes have, stored separately so that copies of most outcomes are cheap.
     private final class Rare: Sendable {
         let refusal: ServerError?
         let grown: TableDefinition?
@@ -195,13 +194,13 @@ package struct WriteOutcome: Sendable {
     /// The reason why the values that the write would have stored are rejected.
     package var refusal: ServerError? { rare?.refusal }
 
-    /// The table as the database has it now, if the write created it or added columns.
+    /// The table as it is in the database now, if the write created it or added columns.
     package var grown: TableDefinition? {
         get { rare?.grown }
         set { rare = Rare(refusal: refusal, grown: newValue, hiddenRow: hiddenRow) }
     }
 
-    /// The whole row, if `row` is a stub for a caller without read permission; for hooks only.
+    /// The complete row for hooks, if `row` is a stub for a caller without read permission.
     package var hiddenRow: StoredRow? {
         get { rare?.hiddenRow }
         set { rare = Rare(refusal: refusal, grown: grown, hiddenRow: newValue) }
@@ -238,14 +237,16 @@ package struct ListRequest: Sendable {
     package var order: [SortKey] = []
     /// Indexes among columns and system columns; nil for all.
     package var select: [Int]?
-    /// The keys of the row after which the page begins: one for each of `order`, followed by the id
-    /// unless it is already the last of them.
+    /// The keys of the row after which the page begins.
+    ///
+    /// There is one key for each of `order`, followed by the id unless it is already the last one.
     package var after: [SQLValue]?
-    /// The mark of that row, if its keys are too long for a link; it replaces `after`.
+    /// The mark of the row after which the page begins; it replaces `after` if the keys are too long for a link.
     package var mark: PageMark?
     package var offset = 0
-    /// The millisecond of the first rows, for clients that continue from the millisecond of their last row: `offset`
-    /// skips the rows of that millisecond that they have.
+    /// The millisecond of the first rows, for clients that continue within a millisecond.
+    ///
+    /// `offset` skips the rows of that millisecond that the client has.
     package var tie: Int64?
     package var rowsMax = 50
     package var bytesMax = 4 << 20
@@ -253,10 +254,10 @@ package struct ListRequest: Sendable {
     package var wantsCount = false
     /// The bytes before the first row, such as `[`.
     package var opening: [UInt8] = []
-    /// A cache for the rendering of this request, if the same request may be repeated; only the state of the database
-    /// differs then.
+    /// A cache for the rendering of this request, if the request may be repeated with another state of the
+    /// database.
     package var kept: KeptRendering?
-    /// The memory reservation of the page, which grows with it; nil if the most that it may need is already reserved.
+    /// The memory reservation, which grows with the page; nil if the maximum is already reserved.
     package var reservation: PageReservation?
 
     package init() {}
@@ -265,13 +266,13 @@ package struct ListRequest: Sendable {
 /// The row after which a page begins, without the values of its long keys.
 ///
 /// The long keys are read again from the row. If the row has changed, the page begins at the first row that may
-/// follow its old position: rows may be repeated, but none is skipped.
+/// follow its old position, so that rows may be repeated but not skipped.
 package struct PageMark: Hashable, Sendable {
     package var id: String
     package var version: Int64
     /// The keys before the first long one.
     package var keys: [SQLValue]
-    /// The prefix of the long key; nil if `keys` ends because there are too many.
+    /// The prefix of the long key; nil if `keys` was cut because there are too many keys.
     package var prefix: SQLValue?
 
     package init(id: String, version: Int64, keys: [SQLValue], prefix: SQLValue?) {
@@ -295,18 +296,18 @@ package final class KeptRendering: Sendable {
 }
 
 package struct ListPage: Sendable {
-    /// The opening and the rows, separated by commas; without a closing bracket.
+    /// The opening and the rows, separated by commas, without a closing bracket.
     package var bytes: [UInt8]
     package var rows: Int
     /// The number of rows that match the filter, if requested.
     package var count: Int64?
     /// The keys of the last row, if more rows follow.
     package var next: [SQLValue]?
-    /// The version of that row, if its keys may be long.
+    /// The version of the last row, if its keys may be long.
     package var nextVersion: Int64?
     /// The time of the last row in microseconds, if the request has a `tie`.
     package var lastUpdatedAt: Int64?
-    /// The clock in the state that the page was read from; nil if it has to be read after the page.
+    /// The table clock in the snapshot of the page; nil if it has to be read after the page.
     package var clock: TableClock?
 
     package init(

@@ -3,7 +3,7 @@
 import Synchronization
 
 package final class WritableLook: Sendable {
-    /// The result of the last probe.
+    /// The state of the probes.
     private struct State {
         /// The time of the probe, in microseconds since 1970.
         var time = Int64.min / 2
@@ -15,7 +15,7 @@ package final class WritableLook: Sendable {
     /// How long a caller waits for a probe.
     private static let waitMax: Duration = .seconds(1)
 
-    /// How many microseconds a result is valid.
+    /// The number of microseconds for which a result is valid.
     private static let lasts: Int64 = 1_000_000
 
     private let state = Mutex(State())
@@ -27,7 +27,7 @@ package final class WritableLook: Sendable {
         self.log = log
     }
 
-    /// Throws the result of the last probe; probes again if it is too old.
+    /// Throws the result of the last probe, or of a new one if that is too old.
     ///
     /// - Parameter write: Writes a row that is never read.
     /// - Throws: The error that prevents a write.
@@ -46,7 +46,7 @@ package final class WritableLook: Sendable {
         if let refusal = state.withLock({ $0.refusal }) { throw refusal }
     }
 
-    /// Waits for a probe, but not for as long as the writer may wait for a lock.
+    /// Waits for a probe, but not as long as the writer may wait for a lock.
     private func tryForAWhile(_ write: @escaping @Sendable () async throws -> Void) async {
         let (ends, ended) = AsyncStream.makeStream(
             of: Void.self,
@@ -65,7 +65,7 @@ package final class WritableLook: Sendable {
         timer.cancel()
     }
 
-    /// Writes, and stores the result.
+    /// Writes, and records the result.
     private func tryOnce(_ write: @Sendable () async throws -> Void) async {
         var refusal: ServerError?
         do {

@@ -2,15 +2,17 @@
 
 import TidelineCore
 
-/// Removes passwords from the addresses and connection options in a text.
+/// A filter that removes passwords from the addresses and connection options in a string.
 package enum PasswordFilter {
     /// The text that replaces a password.
     package static let mask = "***"
 
-    /// Returns the text without the user information of addresses (`scheme://user:password@`) and
-    /// without the values of options such as `password=`.
+    /// Returns the string without the passwords.
     ///
-    /// A password that is not percent-encoded may contain `@`, `/` and blanks. Of a PostgreSQL address,
+    /// The user information of addresses (`scheme://user:password@`) and the values of options such as
+    /// `password=` are replaced.
+    ///
+    /// A password that is not percent-encoded may contain `@`, `/` and spaces. In a PostgreSQL address,
     /// everything up to the last `@` of the line is removed.
     package static func filtered(_ text: String) -> String {
         let bytes = Array(text.utf8)
@@ -27,7 +29,7 @@ package enum PasswordFilter {
     private static let scheme = Array("://".utf8)
     private static let option = Array("password".utf8)
 
-    /// The bytes that end an address whose password is encoded correctly.
+    /// The bytes that end an address whose password is percent-encoded.
     private static let ends = Set(" \t\"'/?#<>".utf8)
 
     private static func withoutUserInformation(_ line: ArraySlice<UInt8>) -> [UInt8] {
@@ -49,7 +51,8 @@ package enum PasswordFilter {
         return result + rest
     }
 
-    /// Removes the values of options, which are quoted with `'`, or end before a blank, `&`, a quote or the end.
+    /// Removes the values of options, which are quoted with `'`, or end before white space, `&`, a quote or the
+    /// end.
     private static func withoutOptions(_ line: ArraySlice<UInt8>) -> [UInt8] {
         var result: [UInt8] = []
         var rest = line
@@ -68,7 +71,7 @@ package enum PasswordFilter {
         return result + rest
     }
 
-    /// Returns where the value of the first `password=` with a value begins, in any letter case.
+    /// Returns where the value of the first non-empty `password=` begins, in any letter case.
     private static func firstOption(in bytes: ArraySlice<UInt8>) -> Int? {
         var rest = bytes
         while let sign = rest.firstIndex(of: equals) {

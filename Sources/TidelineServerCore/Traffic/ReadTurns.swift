@@ -4,7 +4,7 @@
 // it is interrupted and waits among the restarted reads. Some readers never take restarted reads, so a first attempt
 // is soon executed, whatever other callers request.
 
-/// The reads that wait for a reader, and the readers that wait for a read.
+/// The queue of the reads that wait for a reader, and of the readers that wait for a read.
 package struct ReadTurns<Element> {
     /// The kinds of readers, by the reads that they take.
     package enum Reader: Hashable, Sendable, CaseIterable {
@@ -28,20 +28,20 @@ package struct ReadTurns<Element> {
     private var restarted = TurnQueue<ReadCaller, Element>()
     /// The readers that wait to be woken.
     private var idle: [Reader: Int] = [:]
-    /// The restarted reads that run, by caller.
+    /// The numbers of running restarted reads, by caller.
     private var running: [ReadCaller: Int] = [:]
-    /// How many readers take all reads.
+    /// The number of readers that take all reads.
     private let readersOfAll: Int
-    /// Whether a reader that takes all reads takes a restarted one next.
+    /// Whether the next read of a reader that takes all reads is a restarted one.
     private var isRestartedNext = false
-    /// At the end every reader takes all reads.
+    /// Whether the store is closing, so that every reader takes all reads.
     package var isEnding = false
 
     package init(readersOfAll: Int) { self.readersOfAll = readersOfAll }
 
     /// Adds a read.
     ///
-    /// - Returns: The reader to wake; nil if each reader that takes the read is busy.
+    /// - Returns: The reader to wake; nil if all readers that take such a read are in use.
     package mutating func append(
         _ element: Element,
         of caller: ReadCaller,
@@ -98,7 +98,7 @@ package struct ReadTurns<Element> {
         return read
     }
 
-    /// Records that a restarted read has ended, or waits again.
+    /// Records that a restarted read has ended, or is waiting again.
     package mutating func ended(of caller: ReadCaller, _ line: Line) {
         guard line == .restarted, let count = running[caller] else { return }
         running[caller] = count > 1 ? count - 1 : nil
@@ -114,17 +114,17 @@ package struct ReadTurns<Element> {
     }
 }
 
-/// How long a read continues while other callers wait.
+/// The share of a read: how long it continues while other callers wait.
 package enum ReadShare {
     /// The share of a first attempt, in nanoseconds.
     package static let first: UInt64 = 200_000_000
 
-    /// How often a read restarts; after that it runs to its end.
+    /// The number of times that a read restarts; after that, it runs to its end.
     package static let restartsMax = 4
 
-    /// Returns the share of a read after this many restarts; nil if it is not interrupted any more.
+    /// Returns the share of a read after this many restarts; nil if it is no longer interrupted.
     ///
-    /// Each share is twice the last one, so that a long read reaches its end.
+    /// Each share is twice the previous one, so that a long read completes.
     package static func nanoseconds(restarts: Int) -> UInt64? {
         restarts < restartsMax ? first << UInt64(restarts) : nil
     }

@@ -10,7 +10,8 @@ package final class RejectionLog: Sendable {
         case limits
     }
 
-    /// The contents of a line: the number of requests since the last line, and the caller with most of them.
+    /// The contents of a line: the number of requests since the last line, and the caller with the most of
+    /// them.
     package struct Line: Hashable, Sendable {
         package var caller: String
         package var count: Int
@@ -32,7 +33,7 @@ package final class RejectionLog: Sendable {
     private let states = Mutex<[Kind: State]>([:])
 
     private static let interval: Int64 = 60_000_000
-    /// The most callers that are counted separately.
+    /// The maximum number of callers that are counted separately.
     private static let callersMax = 1000
 
     package init() {}

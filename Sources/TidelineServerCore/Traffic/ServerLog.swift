@@ -38,7 +38,7 @@ package struct ServerLog: Sendable {
     private let levels: Levels
     package let format: Format
 
-    /// The level of the log; lines above it are not written.
+    /// The most verbose level that is written.
     ///
     /// All copies share it.
     package var level: Level {
@@ -54,7 +54,7 @@ package struct ServerLog: Sendable {
         nonmutating set { levels.requests.store(newValue.rank, ordering: .relaxed) }
     }
 
-    /// Requests that take this long are logged, whatever the level of requests.
+    /// The duration from which requests are logged, whatever the level of requests.
     package let slowMicroseconds: Int64
     private let now: @Sendable () -> Int64
     package var sink: @Sendable ([UInt8]) -> Void
@@ -88,7 +88,7 @@ package struct ServerLog: Sendable {
         sink(line(level, message, fields))
     }
 
-    /// Returns the text of a line, whatever its level.
+    /// Returns the contents of a line, whatever its level.
     package func line(
         _ level: Level,
         _ message: StaticString,
@@ -150,7 +150,7 @@ package struct ServerLog: Sendable {
         field(&writer, "bytes") { $0.integer(Int64(response.body.count)) }
     }
 
-    /// Returns the known options of a query; all other text is the caller's own.
+    /// Returns the known options of a query, without the text that the caller chose.
     private static func optionNames(_ query: String) -> String {
         let known = [
             "$filter", "$orderby", "$select", "$top", "$skip", "$count", "$inlinecount",
@@ -181,9 +181,9 @@ package struct ServerLog: Sendable {
         }
     }
 
-    /// Text fields are quoted as JSON in both formats.
+    /// Writes a field; text fields are quoted as JSON in both formats.
     ///
-    /// Invisible characters are escaped, so that no value adds a second line or looks like another value.
+    /// Invisible characters are escaped, so that a value can neither add a line nor imitate another value.
     private func field(
         _ writer: inout JSONWriter,
         _ name: String,
@@ -209,7 +209,7 @@ package struct ServerLog: Sendable {
 }
 
 extension JSONWriter {
-    /// Writes a string and escapes every character that is neither visible nor a space.
+    /// Writes a string, and escapes every character that is neither visible nor a space.
     fileprivate mutating func visible(_ text: String) {
         guard text.unicodeScalars.contains(where: Self.isHidden) else { return string(text) }
         byte("\"")
@@ -228,7 +228,8 @@ extension JSONWriter {
         byte("\"")
     }
 
-    /// Whether the character is a control, ends a line or paragraph, or is a format such as a change of direction.
+    /// Whether a character is a control, ends a line or paragraph, or is a format such as a change of
+    /// direction.
     private static func isHidden(_ scalar: Unicode.Scalar) -> Bool {
         if scalar.value >= 0x20 && scalar.value < 0x7F { return false }
         return switch scalar.properties.generalCategory {

@@ -11,7 +11,7 @@ package final class ServerTraffic: Sendable {
     package let writeAnswers: ResponseMemory
     /// The memory for decompressed batches while they are processed.
     package let codedBatches: ResponseMemory
-    /// The bytes of all requests in progress, beyond those of a usual header.
+    /// The bytes of all requests in progress that exceed a usual head.
     package let requestBytes = Counter()
     /// The tables that changed, for the event streams.
     package let events = EventBoard()
@@ -23,33 +23,33 @@ package final class ServerTraffic: Sendable {
     package let callerListeners = CallerCounts()
     /// The bytes of requests in progress by address.
     package let callerBytes = CallerCounts()
-    /// Connections that were closed so that new ones could be accepted.
+    /// The number of connections that were closed so that new ones could be accepted.
     package let connectionsEvicted = Counter()
-    /// Connections and streams that were rejected because their callers had too many.
+    /// The number of connections and streams that were rejected because their callers had too many.
     package let connectionsLimited = Counter()
-    /// Logs the limits that are reached, and the callers that reach them.
+    /// The log of reached limits and the callers that reach them.
     package let warnings = LimitWarnings()
-    /// Requests that were rejected because their callers exceeded a limit.
+    /// The number of requests that were rejected because their callers exceeded a limit.
     package let tooMany = Counter()
-    /// Requests that were rejected because of their tokens.
+    /// The number of requests that were rejected because of their tokens.
     package let tokensRefused = Counter()
     /// The callers of rejected requests.
     package let refusals = RejectionLog()
     /// The metrics of the database.
     package let store = StoreMetrics()
-    /// How long the iterations of each event loop take.
+    /// The durations of the turns of each event loop.
     ///
-    /// Each loop has its own histogram, so that none waits for others.
+    /// Each loop has its own histogram, so that loops do not wait for each other.
     private let loops = Mutex<[Histogram]>([])
     /// The open event streams.
     package let listeners = Counter()
-    /// Callers that were disconnected because they read too slowly while memory was short.
+    /// The number of callers that were disconnected because they read too slowly while memory was short.
     package let slowReaders = Counter()
-    /// Callers that disconnected while their request ran.
+    /// The number of callers that disconnected before their request was answered.
     package let hangUps = Counter()
-    /// Connections that failed during the TLS handshake.
+    /// The number of connections that failed during the TLS handshake.
     package let failedHandshakes = Counter()
-    /// Log lines that were lost because the output was blocked.
+    /// The number of log lines that were lost because the output was blocked.
     package let logLinesLost: Counter
 
     package init(answersBytesMax: Int = 64 << 20, logLinesLost: Counter = Counter()) {
@@ -61,14 +61,14 @@ package final class ServerTraffic: Sendable {
         self.logLinesLost = logLinesLost
     }
 
-    /// Batches that read, writes, and compressed batches each have this fraction of the memory for answers in
-    /// addition.
+    /// The divisor of the memory for answers that gives the additional memory for batches that read, for
+    /// writes, and for compressed batches.
     private static let besideAnswers = 4
 
     /// All memory for answers.
     package var memories: [ResponseMemory] { [answers, batchReads, writeAnswers] }
 
-    /// The bytes of all answers that are built and not yet taken.
+    /// The bytes of all answers that are built but not yet sent.
     package var answersHeld: Int { memories.reduce(0) { $0 + $1.held } }
 
     /// Adds a histogram for another event loop.

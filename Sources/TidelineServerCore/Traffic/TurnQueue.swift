@@ -9,7 +9,7 @@ package struct TurnQueue<Caller: Hashable, Element> {
     }
 
     private var lines: [Caller: Line] = [:]
-    /// The waiting callers, each once; the next one is at `nextTurn`.
+    /// The waiting callers, each once, beginning at `nextTurn`.
     private var turns: [Caller] = []
     private var nextTurn = 0
 
@@ -20,12 +20,13 @@ package struct TurnQueue<Caller: Hashable, Element> {
         lines[caller, default: Line()].elements.append(element)
     }
 
-    /// Whether another caller waits.
+    /// Returns whether another caller waits.
     package func hasOthers(than caller: Caller) -> Bool {
         lines.count > 1 || lines.count == 1 && lines[caller] == nil
     }
 
-    /// Removes the first element of the next caller that is allowed to take one; the others keep their turns.
+    /// Removes the first element of the next caller that is allowed to take one; the other callers keep their
+    /// turns.
     package mutating func takeFirst(
         where isAllowed: (Caller) -> Bool
     ) -> (caller: Caller, element: Element)? {

@@ -6,14 +6,14 @@ import TidelineCore
 /// The data of one user in a database.
 package struct UserData {
     private let source: any CopySource
-    /// The column of the owner, by the name of the table in lower case.
+    /// The owner column by table name, in lower case.
     private let owners: [String: String]
 
     private static let pieceMax = 2000
 
     /// - Parameters:
     ///   - source: The database.
-    ///   - tables: The declared tables, which name the columns of their owners.
+    ///   - tables: The declared tables, with their owner columns.
     package init(_ source: any CopySource, tables: [TableDefinition]) {
         self.source = source
         owners = Dictionary(
@@ -21,12 +21,13 @@ package struct UserData {
         ) { first, _ in first }
     }
 
-    /// Reads everything and reports the data of a user.
+    /// Reads the whole database and reports the data of a user.
     ///
     /// - Parameters:
     ///   - user: The id of the user, compared byte by byte.
     ///   - line: Called with each row or entry as a JSON object.
-    /// - Returns: How many there are of each part: rows, tombstones, change log, merge bases, ledger, audit.
+    /// - Returns: The numbers of rows, tombstones, and entries of change log, merge bases, ledger and audit
+    ///   log.
     /// - Throws: ``DatabaseError``, and the errors of `line`.
     package func read(
         _ user: String,
@@ -167,7 +168,7 @@ private struct Found {
         rows.contains([table.lowercased(), id])
     }
 
-    /// Whether a row in its wire form has the user in an owner's column.
+    /// Returns whether a row in its wire form has the user in an owner column.
     private func isOwned(_ row: String, _ owners: Set<String>) -> Bool {
         guard !row.isEmpty, row.utf8.count >= user.utf8.count,
             let object = try? JSONSerialization.jsonObject(with: Data(row.utf8)) as? [String: Any]

@@ -3,14 +3,14 @@
 // The rows of all answers are in memory until the batch is answered. If the budget is used up, the next write is
 // rejected and not executed, so that every executed write can be reported to its caller.
 
-/// The bytes of the answers of a batch.
+/// The budget for the answers of a batch, in bytes.
 package struct AnswerBudget: Sendable {
-    /// The bound of the bytes.
+    /// The maximum number of bytes.
     ///
-    /// An answer that begins below it is built, so the last one may exceed it.
+    /// An answer is built if the budget is not used up yet, so the last one may exceed it.
     package let bytesMax: Int
     package private(set) var bytes: Int
-    /// The reservation of the answers in the memory for all answers; nil if they are not counted.
+    /// The reservation in the memory for all answers; nil if the answers are not counted.
     let reservation: AnswerReservation?
 
     package init(bytesMax: Int = .max, reservation: AnswerReservation? = nil) {
@@ -42,7 +42,7 @@ package struct AnswerBudget: Sendable {
         }
     }
 
-    /// Rejects a write if the budget is used up, or after a write whose answer exceeded the memory.
+    /// Rejects a write if the budget is used up, or if the answer to an earlier write exceeded the memory.
     package func check() throws(ServerError) {
         if isSpent { throw .batchAnswersTooLarge(bytesMax) }
         if reservation?.isLacking == true { throw .batchMemoryFull }

@@ -5,11 +5,11 @@
 
 import TidelineCore
 
-/// The sender of a write, as far as the server knows it.
+/// The author of a write, as far as the server knows it.
 package struct WriteAuthor: Hashable, Sendable {
     /// The `sub` of the token; nil without one.
     package var user: String?
-    /// The installation that the request claims to come from, unverified.
+    /// The installation id that the request contains, which is not verified.
     package var device: String?
     /// Whether the write came through the dashboard.
     package var isDashboard = false
@@ -30,12 +30,12 @@ package struct WriteAuthor: Hashable, Sendable {
     }
 }
 
-/// One change of one row.
+/// A change of a row in the audit log.
 package struct AuditEntry: Hashable, Sendable {
-    /// The usual bytes of an entry on the disk.
+    /// The usual size of an entry on the disk, in bytes.
     static let usualBytes = 200
 
-    /// The kind of change; a newer server may have stored others than these.
+    /// The kind of a change; a newer server may have stored other kinds than these.
     package struct Action: RawRepresentable, Hashable, Sendable {
         package let rawValue: String
 
@@ -53,7 +53,7 @@ package struct AuditEntry: Hashable, Sendable {
     package var id: String
     package var action: Action
     package var author: WriteAuthor
-    /// The columns whose values changed; none for a new row, which has all.
+    /// The columns whose values changed; empty for a new row.
     package var columns: [String]
 
     /// Creates an entry from its stored values.
@@ -73,7 +73,7 @@ package struct AuditEntry: Hashable, Sendable {
         columns = columnsText.split(separator: ",").map(String.init)
     }
 
-    /// The audit entry of a change; nil if nothing changes, and for tables that are not audited.
+    /// Creates the entry of a change; nil if nothing changes, or if the table is not audited.
     package init?(
         _ change: WritePlan.Change,
         by operation: WriteOperation,
@@ -112,13 +112,13 @@ package struct AuditEntry: Hashable, Sendable {
 
 /// A query for audit entries, which are returned newest first.
 package struct AuditQuery: Hashable, Sendable {
-    /// Only entries of this table, in any letter case; nil for all.
+    /// The table of the entries, in any letter case; nil for all.
     package var table: String?
-    /// Only entries of the row with this id; nil for all.
+    /// The row id of the entries; nil for all.
     package var id: String?
-    /// Only entries of this user; nil for all.
+    /// The user of the entries; nil for all.
     package var user: String?
-    /// The most entries.
+    /// The maximum number of entries.
     package var countMax = 100
 
     package init(table: String? = nil, id: String? = nil, user: String? = nil) {

@@ -1,16 +1,16 @@
 // LedgerRules: the data that both backends store for a write with an idempotency key.
 
 package enum LedgerRules {
-    /// The bytes of an entry without its row.
+    /// The size of an entry without its row, in bytes.
     package static let entryBytes = 200
 
-    /// A row of more bytes is not stored, and is read again for the replayed answer.
+    /// The maximum size of a stored row; a larger row is read again for the replayed answer.
     package static let rowBytesMax = 4096
 
-    /// The account of all callers together; no caller has this name.
+    /// The account of all callers; it is not a valid name of a caller.
     package static let allCallers = "*"
 
-    /// Returns how many entries may be dropped along with this many new ones, which is enough to free their bytes.
+    /// Returns how many entries may be removed with this many new ones, enough to free their space.
     package static func drops(beside entries: Int) -> Int {
         entries * (rowBytesMax / entryBytes + 2) + 200
     }
@@ -21,7 +21,7 @@ package enum LedgerRules {
         return row.flatMap { $0.json.count <= rowBytesMax ? $0.json : nil }
     }
 
-    /// Returns the word for an outcome in the ledger, which contains only successful writes.
+    /// Returns the word for an outcome in the ledger, which has only successful writes.
     package static func word(_ outcome: WriteOutcome) -> String {
         switch outcome.decision {
         case .insert: "insert"
@@ -60,7 +60,7 @@ package enum LedgerRules {
 
     /// Returns the outcome of a replayed write, with the current row.
     ///
-    /// The row is nil if it no longer exists, or if the caller may no longer see it: then the answer has only the
+    /// The row is nil if it no longer exists or the caller may no longer see it. The answer then has only the
     /// state that the ledger stored.
     package static func outcome(
         _ outcome: WriteOutcome,
@@ -75,15 +75,16 @@ package enum LedgerRules {
     }
 }
 
-/// The result of a key's lookup in the ledger.
+/// The result of a search for a key in the ledger.
 package enum LedgerFinding {
     case new
-    /// The write was done with this outcome. `stateOfRow` is set if the row is too large for the ledger and is read
-    /// again.
+    /// The write was executed with this outcome.
+    ///
+    /// `stateOfRow` is set if the row is too large for the ledger and is read again.
     case known(WriteOutcome, stateOfRow: RowState?)
     /// Another request has used the key.
     case other
-    /// The entry may have been dropped.
+    /// The entry may have been removed.
     case forgotten
     /// The `Repeatability-First-Sent` of the key is in the future.
     case ahead

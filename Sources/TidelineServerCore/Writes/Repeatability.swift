@@ -9,13 +9,13 @@ import TidelineCore
 package struct RepeatKey: Hashable, Sendable {
     /// The id of the user; nil for a caller without a token.
     ///
-    /// The same request id from another caller is another key.
+    /// The same request id of another caller is a different key.
     package var caller: String?
     /// The caller's id for the request.
     package var requestID: String
-    /// When the caller sent it first, in microseconds since 1970.
+    /// When the caller first sent the request, in microseconds since 1970.
     package var firstSent: Int64
-    /// The digest of the request: equal for equal requests.
+    /// The digest of the request, which is equal for equal requests.
     package var digest: [UInt8]
 
     package init(caller: String?, requestID: String, firstSent: Int64, digest: [UInt8]) {
@@ -25,7 +25,7 @@ package struct RepeatKey: Hashable, Sendable {
         self.digest = digest
     }
 
-    /// The most characters of a request id.
+    /// The maximum number of characters of a request id.
     private static let requestIDMax = 128
 
     /// Whether an id consists of visible ASCII characters.
@@ -35,7 +35,7 @@ package struct RepeatKey: Hashable, Sendable {
 }
 
 extension RepeatKey {
-    /// The header fields as sent.
+    /// The header fields as they were sent.
     package struct Fields: Hashable, Sendable {
         package var requestID: String?
         package var firstSent: String?
@@ -43,7 +43,7 @@ extension RepeatKey {
         package init() {}
     }
 
-    /// Reads the fields of a request.
+    /// Parses the fields of a request.
     ///
     /// Returns nil if there are none; throws a rejection with 400 unless both are present and well formed.
     init?(_ fields: Fields, caller: String?, digest: () -> [UInt8]) throws {
@@ -73,23 +73,23 @@ extension RepeatKey {
         )
     }
 
-    /// How far a caller's clock may be ahead, in microseconds.
+    /// The maximum difference, in microseconds, by which a caller's clock may be ahead.
     ///
-    /// For a write from further ahead, the server could not decide later whether its entry was dropped: it compares
-    /// the time with the one up to which entries were dropped, which lies before now.
+    /// If a write's time is further ahead, the server cannot later determine whether its entry was removed,
+    /// because it compares that time with the horizon of removed entries, which is in the past.
     package static let aheadMax: Int64 = 300_000_000
 
     /// Whether the key's `Repeatability-First-Sent` is in the future.
     package func isAhead(now: Int64) -> Bool { firstSent > now + Self.aheadMax }
 
-    /// Whether the ledger may have had this write and dropped it since.
+    /// Returns whether the ledger may have had an entry for this write and removed it.
     ///
     /// - Parameters:
     ///   - now: The time of the server.
-    ///   - days: How long the ledger keeps entries.
-    ///   - horizon: The latest time of a write that was dropped: its receipt, or the time when it was first sent if
-    ///     that is later; nil for none.
-    /// - Returns: True if it is not certain that the write was never done.
+    ///   - days: The number of days for which the ledger keeps entries.
+    ///   - horizon: The latest time of a removed entry: when its write was received, or first sent if that is
+    ///     later; nil for none.
+    /// - Returns: False only if it is certain that the write was never executed.
     package func mayBeForgotten(now: Int64, days: Int, horizon: Int64?) -> Bool {
         if firstSent < now - Int64(days) * 86_400_000_000 { return true }
         return horizon.map { firstSent <= $0 } ?? false
@@ -102,10 +102,10 @@ extension TableCall {
         try RepeatKey(head.repeatability, caller: user?.id) { digest(table, id) }
     }
 
-    /// Returns an id for the new row of a write with an idempotency key; nil for other writes.
+    /// Returns the id for the new row of a write with an idempotency key; nil for other writes.
     ///
-    /// It is the same id each time, so that references to the row within a batch stay valid when the batch is
-    /// repeated.
+    /// The id is the same each time, so that references to the row within a batch remain valid when the batch
+    /// is repeated.
     func repeatableID() throws -> String? {
         guard let key = try RepeatKey(head.repeatability, caller: user?.id, digest: { [] }) else {
             return nil
@@ -120,7 +120,7 @@ extension TableCall {
         )
     }
 
-    /// Returns half of a SHA-256 hash of everything that determines the write.
+    /// Returns half of a SHA-256 hash of everything that identifies the write.
     private func digest(_ table: String, _ id: String?) -> [UInt8] {
         let conditions = head.conditions
         var hash = SHA256()
@@ -149,13 +149,13 @@ extension ServerError {
         ServerError(400, message, headers: [field: "rejected"], code: .repeatability)
     }
 
-    /// The requests of a batch are executed one by one, so each is repeated by itself.
+    /// The rejection of a key for a whole batch, whose requests are executed and repeated one by one.
     static let namedBatch = repeatability(
         "Repeatability-Request-ID and Repeatability-First-Sent are not for a batch: each request of "
             + "it carries its own, among its 'headers'."
     )
 
-    /// The request id was used for another request before.
+    /// The rejection of a request id that was used for a different request.
     package static let anotherRequest = ServerError(
         400,
         "Another request came with this Repeatability-Request-ID; each needs a name of its own.",
@@ -163,7 +163,7 @@ extension ServerError {
         code: .repeatabilityMismatch
     )
 
-    /// The ledger may have dropped the entry, so the outcome of the write is unknown.
+    /// The rejection if the ledger may have removed the entry, so that the outcome is unknown.
     package static let forgottenRequest = ServerError(
         412,
         "Repeatability-First-Sent lies further back than the server remembers (limits.ledgerDays, "
@@ -172,7 +172,7 @@ extension ServerError {
         code: .repeatabilityExpired
     )
 
-    /// The outcome of the write could not be looked up later.
+    /// The rejection of a write whose outcome could not be found later, because its time is in the future.
     package static let requestFromTheFuture = ServerError(
         412,
         "Repeatability-First-Sent lies more than \(RepeatKey.aheadMax / 1_000_000) seconds ahead of "

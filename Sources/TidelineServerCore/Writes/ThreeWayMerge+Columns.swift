@@ -3,7 +3,7 @@
 package import TidelineCore
 
 extension ThreeWayMerge {
-    /// Returns the values that the write stores in the row.
+    /// Returns the values that a write stores in the row.
     ///
     /// - Parameters:
     ///   - mine: The values of the write, by column; nil for columns that it does not set.
@@ -31,7 +31,9 @@ extension ThreeWayMerge {
 }
 
 extension ColumnType {
-    /// Merges two changes of a JSON object member by member; nil if both changed the same one, or for other types.
+    /// Merges two changes of a JSON object member by member.
+    ///
+    /// Nil if both changed the same member, or for other types.
     fileprivate func merged(base: SQLValue?, mine: SQLValue, theirs: SQLValue) -> SQLValue? {
         guard case .json = self, case .text(let base)? = base, case .text(let mine) = mine,
             case .text(let theirs) = theirs

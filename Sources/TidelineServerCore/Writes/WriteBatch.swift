@@ -1,15 +1,15 @@
 // WriteBatch: writes that a store executes together. A single write is a batch of one.
 
-/// Groups of writes, executed in their order in one transaction.
+/// Groups of writes that are executed in order in one transaction.
 package struct WriteBatch: Sendable {
     package struct Write: Sendable {
         package var operation: WriteOperation
         package var table: Table
-        /// The idempotency key, so that the write is executed once; nil for a write without one.
+        /// The idempotency key, with which the write is executed only once; nil for a write without one.
         package var repeatKey: RepeatKey?
-        /// Whether the write may only be answered as a repeat: if its key is new, it is outdated.
+        /// Whether the write may only be answered as a repeat; if its key is new, the write is outdated.
         ///
-        /// By the time of the write, the key may no longer count as known, forgotten or ahead.
+        /// When the write is executed, the key's state in the ledger may have changed.
         package var isRepeatOnly = false
 
         package init(_ operation: WriteOperation, in table: Table) {
@@ -35,7 +35,7 @@ package struct WriteBatch: Sendable {
     package var stopsAtFailure: Bool
     /// The budget for the rows of the answers; writes are rejected when it is used up.
     package var budget: AnswerBudget
-    /// The caller: a user or, without a token, an address; nil if it does not matter.
+    /// The caller, a user or, without a token, an address; nil if it does not matter.
     package var caller: String?
 
     package init(
@@ -48,10 +48,10 @@ package struct WriteBatch: Sendable {
         self.budget = budget
     }
 
-    /// The number of its writes.
+    /// The number of writes.
     package var count: Int { groups.reduce(0) { $0 + $1.writes.count } }
 
-    /// Returns the outcomes of a batch of which nothing was done because of an error.
+    /// Returns the outcomes of a batch of which nothing was executed because of an error.
     package func failed(_ error: any Error) -> [GroupOutcome] {
         groups.map { _ in .failed(at: nil, error) }
     }
@@ -61,18 +61,18 @@ package struct WriteBatch: Sendable {
 package enum GroupOutcome: Sendable {
     /// Every write of the group succeeded, with one outcome for each.
     case done([WriteOutcome])
-    /// This write was rejected; no write of the group is done.
+    /// The write at this index was rejected; no write of the group was executed.
     case refused(at: Int, WriteOutcome)
-    /// This write failed, or the whole group if it is nil; no write of the group is done.
+    /// The write at this index failed, or the whole group if it is nil; no write of the group was executed.
     case failed(at: Int?, any Error)
-    /// Not executed, because a group that it depends on did not succeed.
+    /// The group was not executed, because a group that it depends on did not succeed.
     case dependencyFailed
-    /// Not executed, because the batch ended before it.
+    /// The group was not executed, because the batch ended before it.
     case notReached
 
     package var isDone: Bool { if case .done = self { true } else { false } }
 
-    /// Whether no write of the group was tried, or its answer exceeded the memory.
+    /// Whether no write of the group was attempted, or the group's answer exceeded the memory limit.
     var isLeft: Bool {
         switch self {
         case .refused(_, let outcome):
@@ -116,7 +116,7 @@ package struct BatchProgress: Sendable {
         return nil
     }
 
-    /// Returns the groups from the next one up to `end` as a batch of their own.
+    /// Returns the groups from the next one up to `end` as a separate batch.
     package func part(upTo end: Int) -> WriteBatch {
         let start = outcomes.count
         var part = batch
@@ -134,7 +134,7 @@ package struct BatchProgress: Sendable {
         return part
     }
 
-    /// Records the outcome of the group that `next` named.
+    /// Records the outcome of the group that `next` returned.
     package mutating func ended(_ outcome: GroupOutcome) {
         outcomes.append(outcome)
         budget.take(outcome)

@@ -7,19 +7,19 @@ package import TidelineCore
 /// One write, as the store executes it.
 package struct WriteOperation: Sendable {
     package enum Kind: Hashable, Sendable {
-        /// POST on a table: a new row.
+        /// POST on a table, which inserts a row.
         case insert
-        /// PATCH: the members that are present change.
+        /// PATCH, which changes the members in the body.
         case merge
-        /// PUT: absent members become their defaults.
+        /// PUT, which sets absent members to their defaults.
         case replace
         /// DELETE.
         case delete
-        /// POST on a row.
+        /// POST on a row, which undeletes it.
         case undelete
     }
 
-    /// The state of the row that a hook was shown, and based its decision on.
+    /// The state of the row that a hook read and based its result on.
     package enum Basis: Hashable, Sendable {
         /// The row did not exist.
         case absent
@@ -33,7 +33,7 @@ package struct WriteOperation: Sendable {
     package var author = WriteAuthor()
     /// The state that the row must still have; nil for any state.
     package var basis: Basis?
-    /// Whether the row must be in the view after the write, too.
+    /// Whether the row must still be visible to the caller after the write.
     package var staysInView = false
     /// The visibility filter of the caller; nil for all rows.
     ///
@@ -43,34 +43,34 @@ package struct WriteOperation: Sendable {
     ///
     /// If not, no outcome depends on stored values.
     package var mayRead = true
-    /// Whether the ledger may store the row of the answer; it must not if a delete has to erase its values.
+    /// Whether the ledger may store the row of the answer; false if a delete has to erase its values.
     package var keepsRowInLedger = true
     /// The values by column; nil for an absent member.
     package var values: [SQLValue?] = []
     /// The defaults of the database for columns that a JSON Patch resets.
     package var databaseDefaults: [Int: SQLValue] = [:]
-    /// Operations on the stored row, which replace `values`.
+    /// The operations on the stored row, which replace `values`.
     package var patch: JSONPatch?
     package var conditions = Preconditions.none
-    /// The version in a 2.x body; the write is rejected with 409 if the row has another one.
+    /// The version in a 2.x body; the write is rejected with 409 if the row has a different one.
     package var expectedVersion: String?
-    /// The version in a datasync PATCH; the write is rejected with 400 if the row has another one.
+    /// The version in a datasync PATCH; the write is rejected with 400 if the row has a different one.
     package var claimedVersion: String?
-    /// Whether the body has an `id`, or a null version, that no stored row has.
+    /// Whether the body has an `id`, or a null version, that no stored row can have.
     package var claimsOther = false
-    /// The time in a datasync PATCH; the write is rejected with 400 if the row has another one.
+    /// The time in a datasync PATCH; the write is rejected with 400 if the row has a different one.
     package var claimedUpdatedAt: Int64?
-    /// The new value of `deleted`; nil to leave it.
+    /// The new value of `deleted`; nil to keep it.
     package var deleted: Bool?
     /// Whether tombstones may be written to.
     package var includesDeleted = false
     package var softDelete = true
-    /// The resolution if `If-Match` fails, or if the version in the body is not the stored one.
+    /// The conflict rule, if `If-Match` fails or the version in the body is not the stored one.
     package var conflict = ConflictRule.reject
-    /// Whether a conflict handler replaced a delete with this write; the caller learns that the row still
+    /// Whether a conflict handler replaced a delete with this write; the answer then says that the row still
     /// exists.
     package var isInPlaceOfDelete = false
-    /// The size of the texts and blobs of its values in bytes.
+    /// The size of the strings and blobs in the values, in bytes.
     package var bytes: Int { values.reduce(0) { $0 + ($1?.bytes ?? 0) } }
     /// Whether absent columns get their defaults.
     package var fillsDefaults: Bool { kind == .insert || kind == .replace }
@@ -86,7 +86,7 @@ package struct RowState: Hashable, Sendable {
     package var version: Int64
     package var updatedAt: Int64
     package var isDeleted: Bool
-    /// Whether the row is in the writer's view.
+    /// Whether the row is visible to the caller.
     package var isVisible: Bool
 
     package init(version: Int64, updatedAt: Int64, isDeleted: Bool, isVisible: Bool = true) {
@@ -98,13 +98,13 @@ package struct RowState: Hashable, Sendable {
 }
 
 package enum WriteDecision: Hashable, Sendable {
-    /// Store a new row.
+    /// A new row is stored.
     case insert
-    /// Store the values in the row, with `deleted` as given.
+    /// The values are stored in the row, with `deleted` as given.
     case update(deleted: Bool)
-    /// Remove the row.
+    /// The row is removed.
     case remove
-    /// Rejected: a row with the id exists. The answer carries the stored row.
+    /// Rejected: a row with the id exists. The answer contains the stored row.
     case exists
     /// Rejected: a row with the id exists that the caller may not see. The answer reveals nothing about it.
     case taken
@@ -112,25 +112,25 @@ package enum WriteDecision: Hashable, Sendable {
     case missing
     /// Rejected: the row is a tombstone.
     case gone
-    /// Rejected: a member names a system value that the row does not have.
+    /// Rejected: a member sets a system column to a value that the row does not have.
     case systemChange
-    /// Rejected: a condition of the header failed. The answer carries the stored row.
+    /// Rejected: a condition in the header failed. The answer contains the stored row.
     case preconditionFailed
-    /// Rejected: the version in the body is not the stored one. The answer carries the stored row.
+    /// Rejected: the version in the body is not the stored one. The answer contains the stored row.
     case versionMismatch
 
-    /// The write must be merged with the changes since this version, and is then decided again.
+    /// The write has to be merged with the changes since this version, and is then decided again.
     case merge(since: Int64)
-    /// Dropped: the stored row wins. The answer carries it.
+    /// Dropped, because the stored row wins. The answer contains the row.
     case keepStored
-    /// Rejected: a test of a JSON Patch failed. The answer carries the stored row.
+    /// Rejected: a test of a JSON Patch failed. The answer contains the stored row.
     case testFailed
-    /// Not done: the row has changed since the write was decided.
+    /// Not executed: the row has changed since the write was decided.
     case outdated
-    /// Rejected because of the values that it would have written; the outcome has the reason.
+    /// Rejected because of the values to be written; the outcome has the reason.
     case refused
 
-    /// Whether the decision changes the row.
+    /// Whether the write changes the row.
     package var changesRow: Bool {
         switch self {
         case .insert, .update, .remove: true
@@ -145,14 +145,14 @@ package enum WriteDecision: Hashable, Sendable {
 }
 
 extension WriteOperation.Basis {
-    /// The basis that corresponds to a read row; nil if the row does not exist.
+    /// Creates the basis for a row that was read; nil if the row does not exist.
     init(_ stored: RowState?) {
         self = stored.map { $0.isVisible ? .version($0.version) : .absent } ?? .absent
     }
 }
 
 extension WriteOperation {
-    /// Decides what this write does to a row in this state; nil for no row.
+    /// Returns the effect of this write on a row in this state; nil means that the row does not exist.
     package func decide(stored: RowState?) -> WriteDecision {
         if let basis, basis != Basis(stored) { return .outdated }
         guard let stored else { return kind == .insert ? .insert : .missing }
@@ -169,13 +169,13 @@ extension WriteOperation {
         }
     }
 
-    /// Whether the write carries a version that is not the row's.
+    /// Returns whether the write has a version other than the row's.
     func isStale(against stored: RowState) -> Bool {
         if let tags = conditions.ifMatch { return !tags.matches(stored.version) }
         return expectedVersion.map { $0 != RowVersion.text(stored.version) } ?? false
     }
 
-    /// Returns the resolution of failed preconditions or an outdated version in the body.
+    /// Returns the effect of a write with failed preconditions or an outdated version in the body.
     private func conflict(with stored: RowState) -> WriteDecision? {
         let isStale = isStale(against: stored)
         let base = conflict == .merge ? mergeBase(for: stored) : nil

@@ -1,17 +1,17 @@
 // WritePlan: the change that a write makes to a row.
 //
-// Pure. A backend reads the row, plans, and stores the result; it decides nothing. A rejection is an outcome and
-// never thrown, so that it does not end a transaction with writes of other callers.
+// Pure. A backend reads the row, makes the plan, and stores the result; it contains no rules. A rejection is an outcome
+// and never thrown, so that it does not end a transaction with writes of other callers.
 
 package import TidelineCore
 
-/// A decided write.
+/// A write and its effect on the row.
 package struct WritePlan: Sendable {
     /// The change of the stored row.
     package enum Change: Sendable {
         case nothing
         case insert(RowImage)
-        /// Changes only these columns and the system columns.
+        /// A change of only these columns and the system columns.
         case update(RowImage, columns: [Int], from: RowImage)
         case remove(RowImage)
 
@@ -22,27 +22,27 @@ package struct WritePlan: Sendable {
     package var outcome: WriteOutcome
 }
 
-/// Plans writes on a table.
+/// A planner for writes on a table.
 package struct WritePlanner: Sendable {
     /// The known values of a write's base row.
     package enum Base: Sendable {
         case notRead
-        /// The values by column, nil for an unknown value; nil as a whole if the version is no longer stored.
+        /// The values by column, nil for an unknown value; nil in total if the version is no longer stored.
         case read([SQLValue?]?)
     }
 
     package enum Step: Sendable {
         case plan(WritePlan)
-        /// The write must be planned again with the values that the row had at this version.
+        /// The write has to be planned again with the values that the row had in this version.
         case readBase(version: Int64)
     }
 
-    /// The most bytes that system members and the names of absent columns may add to a row's body.
+    /// The maximum number of bytes that system members and the names of absent columns may add to a row's body.
     private static let namesBytesMax = 64 << 10
 
     private let table: Table
     private let rowBytesMax: Int
-    /// The most bytes of a new value from a caller who may not read the row around it.
+    /// The maximum number of bytes of a new value from a caller who may not read the row.
     private let unseenValueBytesMax: Int
 
     package init(_ table: Table, limits: ServerLimits) {
@@ -56,10 +56,10 @@ package struct WritePlanner: Sendable {
     ///
     /// - Parameters:
     ///   - operation: The write.
-    ///   - stored: The row; nil for none.
+    ///   - stored: The stored row; nil if it does not exist.
     ///   - stamp: The commit timestamp and version of the write.
     ///   - base: The values that were read for an earlier step.
-    /// - Returns: The plan, or the values that have to be read for it.
+    /// - Returns: The plan, or the values that have to be read first.
     package func plan(
         _ operation: WriteOperation,
         on stored: RowImage?,
@@ -167,9 +167,9 @@ package struct WritePlanner: Sendable {
         return written(change, image, operation, .update(deleted: deleted), hasGrown: hasGrown)
     }
 
-    /// Whether a value is larger than its share of a row.
+    /// Returns whether a value is larger than its share of a row.
     ///
-    /// The row's other values do not count, because the caller must not learn their size.
+    /// The other values of the row are not counted, because the caller must not learn their size.
     private func isTooLargeUnseen(_ value: SQLValue, _ type: ColumnType) -> Bool {
         guard value.bytes > unseenValueBytesMax / 8 else { return false }
         var writer = JSONWriter()
@@ -177,7 +177,7 @@ package struct WritePlanner: Sendable {
         return writer.bytes.count > unseenValueBytesMax
     }
 
-    /// Merges a write with the changes since its base version; rejects it if both changed a column.
+    /// Merges a write with the changes since its base version; rejects the write if both changed a column.
     private func merge(
         _ operation: WriteOperation,
         _ stored: RowImage,
@@ -237,8 +237,8 @@ package struct WritePlanner: Sendable {
 
     /// Returns an outcome with the row that its caller may see.
     ///
-    /// The bytes of that row count for budgets, the ledger and the caller's rates, so that these reveal nothing about
-    /// the size of a row that the caller may not read.
+    /// Budgets, the ledger and the caller's rates count the bytes of that row, so that they reveal nothing
+    /// about the size of a row that the caller may not read.
     private func outcome(
         _ decision: WriteDecision,
         _ image: RowImage,
@@ -261,7 +261,7 @@ package struct WritePlanner: Sendable {
 }
 
 extension ColumnType {
-    /// Whether only `limits.rowBytes` bounds a value of this type.
+    /// Whether a value of this type is limited only by `limits.rowBytes`.
     fileprivate var hasLongValues: Bool {
         switch self {
         case .string, .binary, .json: true

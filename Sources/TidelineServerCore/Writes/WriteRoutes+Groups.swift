@@ -17,10 +17,10 @@ struct PreparedGroup: Sendable {
 }
 
 extension WriteRoutes {
-    /// Performs groups in their order.
+    /// Performs groups in order.
     ///
-    /// Adjacent groups without hooks go to the store together, in one transaction. A group with hooks is executed
-    /// alone, because its hooks read the row before and may run again.
+    /// Adjacent groups without hooks go to the store together, in one transaction. A group with hooks is
+    /// executed alone, because its hooks read the row first and may run again.
     func perform(
         _ groups: [PreparedGroup],
         stopsAtFailure: Bool = false,
@@ -51,8 +51,8 @@ extension WriteRoutes {
 
     /// Executes the writes, and creates the tables and columns that they need.
     ///
-    /// If there is too little memory for the first answer and none was built before, the batch waits before any
-    /// write, because the result of an executed write has to be reported.
+    /// If there is too little memory for the first answer and no answer was built yet, the batch waits before
+    /// any write is executed, because the result of an executed write has to be reported.
     func commit(_ batch: WriteBatch) async -> [GroupOutcome] {
         var outcomes: [GroupOutcome]
         do {

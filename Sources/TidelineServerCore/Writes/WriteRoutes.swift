@@ -6,11 +6,11 @@
 
 import TidelineCore
 
-/// A write that passed its checks, and the request that contained it.
+/// A valid write with its request.
 final class PreparedWrite: Sendable {
     let call: TableCall
     let write: WriteBatch.Write
-    /// Why the write is rejected unless it is a repeat.
+    /// The reason why the write is rejected unless it is a repeat.
     let refusal: ServerError?
 
     init(call: TableCall, write: WriteBatch.Write, refusal: ServerError? = nil) {
@@ -53,10 +53,10 @@ struct WriteRoutes {
 
     // MARK: - Preparing
 
-    /// Checks and reads a request that changes a row: permission, body, conditions, view.
+    /// Checks and reads a request that changes a row: permission, body, conditions, visibility.
     ///
-    /// No row is read. A thrown error is the request's answer. `grown` has the columns that earlier writes of its
-    /// group add.
+    /// No row is read. A thrown error is the request's answer. `grown` contains the columns that earlier writes
+    /// of the group add.
     func prepare(
         _ call: TableCall,
         table name: String,
@@ -86,7 +86,7 @@ struct WriteRoutes {
         return PreparedWrite(call: call, write: write)
     }
 
-    /// Returns the write that the request asks for, by its verb and body.
+    /// Returns the write of a request, from its method and body.
     private func requested(
         _ call: TableCall,
         _ name: String,
@@ -102,8 +102,9 @@ struct WriteRoutes {
         }
     }
 
-    /// Returns the stored answer to a write whose body was valid when it was executed and is not valid now; nil if
-    /// the ledger does not have it.
+    /// Returns the stored answer to a write whose body was valid when it was executed but is not valid now.
+    ///
+    /// Nil if the ledger does not have the answer.
     private func repeated(
         _ call: TableCall,
         _ name: String,
@@ -236,7 +237,7 @@ struct WriteRoutes {
 
     // MARK: - Answering
 
-    /// Returns the answer to a write with this outcome.
+    /// Returns the answer to a write for an outcome.
     func answer(_ write: PreparedWrite, _ outcome: WriteOutcome) throws -> ServerResponse {
         if let refusal = write.refusal, outcome.repeatedID == nil { throw refusal }
         if service.callers.rates != nil, outcome.changesRow { charge(write, outcome) }
@@ -250,8 +251,9 @@ struct WriteRoutes {
         }
     }
 
-    /// Charges the caller for the bytes that a write caused in addition to those that were sent: the row, its former
-    /// version, and the entries of ledger and audit log.
+    /// Charges the caller for the bytes that a write caused in addition to its body.
+    ///
+    /// These are the row, its former version, and the entries of ledger and audit log.
     private func charge(_ write: PreparedWrite, _ outcome: WriteOutcome) {
         let row = outcome.row?.json.count ?? 0
         let table = write.table
@@ -309,7 +311,7 @@ struct WriteRoutes {
         }
     }
 
-    /// Adds the header that reports that the row may have values of another writer.
+    /// Adds the header that says that the row may have values of another writer.
     private func noteResolved(_ outcome: WriteOutcome, in answer: inout ServerResponse) {
         guard outcome.isResolved || outcome.decision == .keepStored else { return }
         answer.headers.append("Tideline-Conflict", "resolved")

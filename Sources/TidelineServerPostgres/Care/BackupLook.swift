@@ -8,7 +8,7 @@ import TidelinePostgres
 
 package struct BackupLook: Sendable {
     package private(set) var lines: [String]
-    /// Whether the log (WAL) is archived or streamed.
+    /// Whether the write-ahead log (WAL) is archived or streamed.
     package private(set) var isReady = false
 
     init(_ connection: PostgresConnection, at place: String) throws {
@@ -42,7 +42,7 @@ package struct BackupLook: Sendable {
         SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'
         """
 
-    /// Reads the last base backup, which the log contains until it is recycled.
+    /// Reads the last base backup from the log, which contains it until it is recycled.
     private static func lastBackup(_ connection: PostgresConnection) throws -> String {
         do {
             let found = try connection.run(
@@ -84,7 +84,7 @@ package struct BackupLook: Sendable {
 }
 
 extension PostgresCare {
-    /// Returns how the database is backed up, and which parts of that are configured.
+    /// Returns how the database is backed up, and which parts are configured.
     package func backups() throws -> BackupLook {
         try connected { try BackupLook($0, at: address.description) }
     }

@@ -17,7 +17,7 @@ struct ClockReset {
     private var relation: String { PostgresName.quoted(table.name) }
     private var name: SQLValue { .text(table.name.lowercased()) }
 
-    /// Gives rows with future times new versions in their old order; returns their number.
+    /// Gives rows with future times new versions, in the same order; returns the number of rows.
     func run(_ connection: PostgresConnection) throws -> Int {
         try connection.execute("LOCK TABLE \(relation) IN EXCLUSIVE MODE")
         try connection.run(PostgresSchema.lockClock, [name])

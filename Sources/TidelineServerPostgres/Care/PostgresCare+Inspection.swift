@@ -6,7 +6,7 @@ import TidelinePostgres
 package import TidelineServerCore
 
 extension PostgresCare {
-    /// Returns counts, times and names, never values of rows.
+    /// Returns counts, times and names, but no values of rows.
     ///
     /// - Throws: ``DatabaseError``
     package func report() throws -> Report {
@@ -73,13 +73,13 @@ extension PostgresCare {
         }
     }
 
-    /// Removes the tombstones of these tables that are old enough, and raises their horizons.
+    /// Removes the tombstones of these tables that are old enough, and raises the horizons.
     ///
     /// - Parameters:
     ///   - names: The names in any letter case; nil for all tables.
-    ///   - days: How old the tombstones have to be; 0 for any age.
-    ///   - trustsClock: Whether the wall clock is trusted, however far it is ahead of the newest commit.
-    ///   - report: Called after each part, with how many tombstones of a table were removed.
+    ///   - days: The minimum age of the tombstones; 0 for any age.
+    ///   - trustsClock: Whether to trust the wall clock, however far it is ahead of the newest commit.
+    ///   - report: Called after each step with the number of tombstones removed from a table.
     /// - Returns: The tables with the counts of removed rows.
     /// - Throws: ``DatabaseError``
     package func purgeTombstones(

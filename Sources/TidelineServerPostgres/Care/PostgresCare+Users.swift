@@ -11,7 +11,7 @@ package import TidelineServerCore
 extension PostgresCare {
     /// Removes a user's rows with their history, and the user's entries of ledger and audit log.
     ///
-    /// - Throws: ``DatabaseError``; nothing was changed then.
+    /// - Throws: ``DatabaseError``; in that case, nothing is changed.
     package func forget(_ user: String, owners tables: [TableDefinition]) throws {
         try change(tables) { connection, owned in
             var isOfUser = "\"caller\" = '=' || $1::text"
@@ -54,11 +54,11 @@ extension PostgresCare {
         }
     }
 
-    /// Gives the rows of a user to another one, with the entries of ledger and audit log.
+    /// Transfers the rows of a user to another user, with the entries of ledger and audit log.
     ///
-    /// Versions stay, so that pending changes on devices are still accepted.
+    /// Versions do not change, so that pending changes of devices are still accepted.
     ///
-    /// - Throws: ``DatabaseError``; nothing was changed then.
+    /// - Throws: ``DatabaseError``; in that case, nothing is changed.
     package func rename(
         _ user: String,
         to name: String,
@@ -130,7 +130,7 @@ extension PostgresCare {
         }
     }
 
-    /// Runs `body` in a transaction that has locked the clocks of these tables.
+    /// Runs `body` in a transaction that locks the clocks of these tables.
     private func change(
         _ tables: [TableDefinition],
         _ body: (PostgresConnection, [OwnedTable]) throws -> Void
@@ -165,9 +165,9 @@ private struct OwnedTable {
 
     var relation: String { PostgresName.quoted(table.name) }
     var owner: String { PostgresName.quoted(column) }
-    /// The table's name in the server's own tables, as a literal.
+    /// The table's key in the server's own tables, as a literal.
     var key: String { Self.literal(table.name.lowercased()) }
-    /// The owner's member of a row in its wire form, as a literal.
+    /// The name of the owner column in a row's wire form, as a literal.
     var member: String { Self.literal(column) }
     var ids: String { "SELECT \"id\" FROM \(relation) WHERE \(owner) = $1" }
 
@@ -182,7 +182,7 @@ private struct OwnedTable {
         "'" + text.replacing("'", with: "''") + "'"
     }
 
-    /// Removes the log entries of a user; returns how many.
+    /// Removes the log entries of a user; returns their number.
     func forgetLog(_ user: String, _ connection: PostgresConnection) throws -> Int64 {
         let log = PostgresName.log(table.name)
         guard try !connection.run("SELECT to_regclass($1) IS NULL", [.text(log)]).boolean(0, 0)
@@ -199,7 +199,7 @@ private struct OwnedTable {
         ).integer(0, 0)
     }
 
-    /// Makes each device that knows an earlier state of the table pull it from the beginning.
+    /// Makes every device that knows an earlier state of the table pull it from the beginning.
     func startOver(_ connection: PostgresConnection) throws {
         let name = SQLValue.text(table.name.lowercased())
         let found = try connection.run(

@@ -7,7 +7,7 @@ package import TidelineServerCore
 package struct PostgresCare: Sendable {
     let address: PostgresAddress
 
-    /// - Throws: ``DatabaseError``, without a password.
+    /// - Throws: ``DatabaseError``, which does not contain the password.
     package init(url: String) throws {
         do {
             address = try PostgresAddress(url)
@@ -16,7 +16,7 @@ package struct PostgresCare: Sendable {
         }
     }
 
-    /// Runs `body` on a connection of its own.
+    /// Runs `body` with a new connection.
     func connected<Result>(_ body: (PostgresConnection) throws -> Result) throws -> Result {
         do {
             return try body(PostgresConnection(address))
@@ -59,14 +59,15 @@ package struct PostgresCare: Sendable {
         }
     }
 
-    /// Sets table clocks that are ahead back to the current time, gives rows with future times new versions, and
-    /// gives the database a new epoch, so that clients pull again.
+    /// Sets table clocks that are ahead back to the current time.
     ///
-    /// Servers may run; their writes wait for the end.
+    /// Rows with future times get new versions, and the database gets a new epoch, so that clients pull again.
+    ///
+    /// Servers may be running; their writes wait in the meantime.
     ///
     /// - Parameters:
     ///   - names: The names in any letter case; nil for all tables.
-    ///   - now: Microseconds since 1970; nil for the time of the database.
+    ///   - now: The time in microseconds since 1970; nil for the time of the database.
     /// - Returns: The epoch, nil if no clock was ahead, and the tables with the counts of their changed rows.
     /// - Throws: ``DatabaseError``
     package func resetClocks(
@@ -105,7 +106,7 @@ package struct PostgresCare: Sendable {
         }
     }
 
-    /// Returns the tables by their names in lower case.
+    /// Returns the tables, by name in lower case.
     private func tables(_ connection: PostgresConnection) throws -> [String: TableDefinition] {
         let found = try connection.run(PostgresSchema.readTables)
         let tables = try (0..<found.count).map {
@@ -114,12 +115,12 @@ package struct PostgresCare: Sendable {
         return Dictionary(tables.map { ($0.name.lowercased(), $0) }) { $1 }
     }
 
-    /// Brings the tables to their declarations, even if values are lost, and adopts existing tables.
+    /// Changes the tables to match their declarations, even if values are lost, and adopts existing tables.
     ///
-    /// A dry run rolls back at its end, and skips statements that take long on many rows. While it runs, it has the
-    /// locks of the change.
+    /// A dry run is rolled back, and skips statements that take long on many rows. While it runs, it holds the
+    /// same locks as the change.
     ///
-    /// - Returns: The steps that were done, or would be.
+    /// - Returns: The steps that were done, or would be done.
     package func migrate(
         _ tables: [TableDefinition],
         isComplete: Bool,

@@ -5,12 +5,12 @@ import TidelineCore
 import TidelinePostgres
 package import TidelineServerCore
 
-/// A database that is copied; confined to the thread that created it.
+/// A database that is the source or target of a copy, confined to the thread that created it.
 package final class PostgresCopy {
     private let address: PostgresAddress
     private let connection: PostgresConnection
 
-    /// - Throws: ``DatabaseError``, without a password.
+    /// - Throws: ``DatabaseError``, which does not contain the password.
     package init(url: String) throws {
         do {
             address = try PostgresAddress(url)
@@ -22,7 +22,7 @@ package final class PostgresCopy {
 
     /// Opens the database for reading one snapshot, while servers may write to it; nothing is written.
     ///
-    /// - Throws: ``DatabaseError``, without a password.
+    /// - Throws: ``DatabaseError``, which does not contain the password.
     package convenience init(reading url: String) throws {
         try self.init(url: url)
         try naming {
@@ -100,7 +100,7 @@ extension PostgresCopy: CopySource {
         }
     }
 
-    /// Returns the latest horizon of all callers, for a copy that has no accounts.
+    /// Returns the latest horizon of all callers, for a target without accounts.
     private func ledgerHorizon() throws -> Int64? {
         let all = try text(of: "ledgerHorizon").flatMap { Int64($0) } ?? 0
         let isOld = try connection.run("SELECT to_regclass('tideline.ledger_callers') IS NULL")
@@ -228,7 +228,7 @@ extension PostgresCopy: CopySource {
         return (.bases(cells), last)
     }
 
-    /// Returns entries, oldest first, because an SQLite file drops them in this order.
+    /// Returns entries, beginning with the oldest, because an SQLite file removes them in this order.
     private func ledger(
         _ after: [String],
         _ limit: SQLValue

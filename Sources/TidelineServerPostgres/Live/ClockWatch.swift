@@ -18,14 +18,14 @@ final class ClockWatch: Sendable {
     private let activity: StoreActivity
     private let isStopped = Atomic(false)
 
-    /// The pause between reads without a notification, in milliseconds.
+    /// The pause between two reads if there is no notification, in milliseconds.
     private let pause: Int32
     static let usualPause: Int32 = 250
     /// The pause between reads while the server is idle, in milliseconds.
     private static let idlePause: UInt64 = 20_000
     /// The factor for the pause before it reconnects while the server is idle.
     private static let idleTries = 20.0
-    /// The pause after a notification, because the next commit may not send one, in milliseconds.
+    /// The pause after a notification, in milliseconds; the next commit may not send one.
     private static let soon: Int32 = 20
 
     init(
@@ -62,7 +62,9 @@ final class ClockWatch: Sendable {
         }
     }
 
-    /// Reads the clocks and waits for this many milliseconds; returns whether a notification requests another read.
+    /// Reads the clocks, and waits for a notification.
+    ///
+    /// Returns whether a notification arrived within this many milliseconds, which requires another read.
     private func look(_ connection: PostgresConnection, _ wait: Int32) throws -> Bool {
         let now = Uptime.now()
         // This is sent each time, because a pooler may have switched to another server connection.

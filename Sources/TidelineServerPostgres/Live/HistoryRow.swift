@@ -18,7 +18,7 @@ struct DatabaseIdentity: Hashable {
 
     var text: String { "\(system ?? "?")/\(timeline ?? "?")/\(database)" }
 
-    /// Reads the parts that the role may read.
+    /// Reads the values that the role may read.
     ///
     /// - Throws: ``PostgresError`` if the connection is broken.
     init(_ connection: PostgresConnection) throws {
@@ -51,7 +51,7 @@ struct DatabaseIdentity: Hashable {
         "SELECT system_identifier::text FROM pg_control_system()"
     ]
 
-    /// The second query lags behind a promotion until the next checkpoint.
+    /// The queries for the timeline, of which the second lags behind a promotion until the next checkpoint.
     private static let readTimeline = [
         PostgresSchema.readTimeline,
         "SELECT lpad(upper(to_hex(timeline_id)), 8, '0') FROM pg_control_checkpoint()",
@@ -61,7 +61,7 @@ struct DatabaseIdentity: Hashable {
         SELECT oid::text FROM pg_database WHERE datname = current_database()
         """
 
-    /// The SQL that permits a role to notice a promotion.
+    /// The SQL that allows a role to notice a promotion.
     static let remedy = """
         GRANT EXECUTE ON FUNCTION pg_walfile_name(pg_lsn), pg_current_wal_insert_lsn() TO the role of the \
         server; until then run 'tideline restored' after each failover
@@ -69,9 +69,10 @@ struct DatabaseIdentity: Hashable {
 }
 
 struct HistoryRow: Hashable {
-    /// The identity, a random word, and the id of the writing transaction; nil if the row does not exist.
+    /// The identity, a random word, and the id of the writing transaction, as one string; nil if the row does
+    /// not exist.
     var value: String?
-    /// Whether the transaction that the row names has written it.
+    /// Whether the transaction whose id is in the row has written the row.
     var isWhole: Bool
 
     static let query = """
@@ -98,9 +99,9 @@ struct HistoryRow: Hashable {
         value.split(separator: " ").first.map(String.init) ?? ""
     }
 
-    /// Writes the row if it is unchanged since it was read.
+    /// Writes the row if it has not changed since it was read.
     ///
-    /// - Returns: Its value; nil if another server has changed it in the meantime.
+    /// - Returns: The new value; nil if another server has changed the row in the meantime.
     static func put(
         _ identity: DatabaseIdentity,
         after former: String?,
@@ -110,6 +111,8 @@ struct HistoryRow: Hashable {
         return result.count > 0 ? result.text(0, 0) : nil
     }
 
+    /// Writes the row.
+    ///
     /// `xmin` contains the lower half of a transaction id.
     private static let write = """
         INSERT INTO tideline.state AS s ("key", "value")

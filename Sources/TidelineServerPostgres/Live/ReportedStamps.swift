@@ -21,12 +21,12 @@ final class ReportedStamps: Sendable {
         }
     }
 
-    /// Reports of one clock overtake each other by less than this, in microseconds.
+    /// The largest time by which reports of one clock can overtake each other, in microseconds.
     private static let resetTime: Int64 = 600_000_000
 
     private let state = Mutex(State())
 
-    /// Sets the listener, which gets all known timestamps and then the new ones.
+    /// Sets the listener, and reports all known timestamps and later the new ones.
     func listen(_ report: @escaping @Sendable ([TableStamp]) -> Void) {
         state.withLock { state in
             state.report = report
@@ -38,12 +38,12 @@ final class ReportedStamps: Sendable {
     /// The highest reported timestamps by table, in lower case.
     var told: [String: Int64] { state.withLock(\.stamps) }
 
-    /// Forgets the reported timestamps, because the database has lost them and the next ones may be lower.
+    /// Removes the reported timestamps, because the database has lost them and the next ones may be lower.
     func forget() { state.withLock { $0.stamps = [:] } }
 
     /// Reports the timestamps that are newer than the reported ones.
     ///
-    /// It holds the lock while it reports, so that an older timestamp never follows a newer one.
+    /// The lock is held during the report, so that an older timestamp never follows a newer one.
     func report(_ clocks: [TableStamp]) {
         state.withLock { state in
             let news = clocks.filter { state.take($0) }

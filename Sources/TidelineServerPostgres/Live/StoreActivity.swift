@@ -2,13 +2,13 @@
 
 import Synchronization
 
-/// The time of the last request to a store, and whether a caller listens.
+/// The time of the last request, and whether a caller listens.
 final class StoreActivity: Sendable {
-    /// The time of the last request in nanoseconds of ``Uptime``; 0 before the first one.
+    /// The time of the last request, in nanoseconds of ``Uptime``; 0 before the first one.
     private let last = Atomic<UInt64>(0)
     private let isListenedTo: @Sendable () -> Bool
 
-    /// How long after a request a server counts as busy, in nanoseconds.
+    /// The time after a request during which a server counts as busy, in nanoseconds.
     private static let quietTime: UInt64 = 60_000_000_000
 
     init(isListenedTo: @escaping @Sendable () -> Bool) {

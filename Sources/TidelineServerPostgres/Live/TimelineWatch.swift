@@ -20,7 +20,7 @@ final class TimelineWatch: Sendable {
     private let log: ServerLog
     /// The history that this server has accepted.
     private let known = Mutex<String?>(nil)
-    /// Why histories cannot be distinguished, as of the last new connection; nil if they can.
+    /// The reason why histories cannot be distinguished, as of the last new connection; nil if they can.
     private let blindness = Mutex<String?>(nil)
 
     /// The checks that do not work, as warnings for the operator.
@@ -35,7 +35,7 @@ final class TimelineWatch: Sendable {
         ]
     }
 
-    /// How often entering a history restarts because another server enters it at the same moment.
+    /// The maximum number of attempts to enter a history that other servers enter at the same time.
     private static let tries = 3
 
     init(_ stamps: ReportedStamps, log: ServerLog) {
@@ -43,7 +43,7 @@ final class TimelineWatch: Sendable {
         self.log = log
     }
 
-    /// Returns whether the row contains the history that this server has accepted.
+    /// Returns whether the row has the history that this server has accepted.
     func isKnown(_ found: HistoryRow) -> Bool {
         known.withLock { known in
             guard let known else { return true }
@@ -51,9 +51,9 @@ final class TimelineWatch: Sendable {
         }
     }
 
-    /// Compares the history that a new connection reports with the accepted one.
+    /// Compares the history of a new connection with the accepted one.
     ///
-    /// It holds the lock, so that no timestamp of a new history is reported before the comparison.
+    /// The lock is held, so that no timestamp of a new history is reported before the comparison.
     ///
     /// - Throws: ``PostgresError`` if the connection cannot be used.
     func greet(_ connection: PostgresConnection) throws {
@@ -70,7 +70,7 @@ final class TimelineWatch: Sendable {
         }
     }
 
-    /// Returns false if another server was faster.
+    /// Checks the history; returns false if another server entered it first.
     private func look(_ connection: PostgresConnection, _ known: inout String?) throws -> Bool {
         let identity = try DatabaseIdentity(connection)
         tellIfBlind(identity)
@@ -96,11 +96,11 @@ final class TimelineWatch: Sendable {
 
     /// Accepts the history that was found, and renews the epoch if commits are lost.
     ///
-    /// Both happen in one transaction, so that another server repeats them if this one ends in between.
+    /// Both happen in one transaction, so that another server repeats them if this one ends before the commit.
     ///
-    /// `lost` names the tables that lost commits; nil compares them.
+    /// `lost` contains the tables that lost commits; if it is nil, they are determined.
     ///
-    /// - Returns: False if another server was faster.
+    /// - Returns: False if another server entered the history first.
     /// - Throws: ``PostgresError``
     private func enter(
         _ identity: DatabaseIdentity,
@@ -178,7 +178,7 @@ final class TimelineWatch: Sendable {
 
     // MARK: - Reported stamps
 
-    /// Returns the tables with reported timestamps that are later than those at the beginning of the history.
+    /// Returns the tables with reported timestamps that are later than at the beginning of the history.
     private func lostTables(_ found: String, _ connection: PostgresConnection) throws -> [String] {
         let result = try connection.run(PostgresSchema.readTimelineStamps, [.text(found)])
         let pairs = (0..<result.count).map { (result.text($0, 0), result.integer($0, 1)) }

@@ -11,17 +11,17 @@ import TidelineServerCore
 struct CountedMark: Sendable {
     /// The name of the table's clock.
     private let clock: String
-    /// Microseconds since 1970; nil for the time of the database.
+    /// Returns the time in microseconds since 1970; nil for the time of the database.
     private let now: (@Sendable () -> Int64)?
 
     /// The age in microseconds below which the mark is not set again.
     static let youngTime: Int64 = 3_600_000_000
-    /// The age below which a failure to set the mark is ignored, because enough time is left for a list that is being
-    /// read.
+    /// The age below which a failure to set the mark is ignored, because there is enough time left to read a
+    /// list.
     static let oldTime = PostgresClock.countedTime / 2
-    /// How long a reader waits for the lock of the clock, in milliseconds; its thread is blocked in the meantime.
+    /// The time that a reader waits for the lock of the clock, in milliseconds; its thread is blocked.
     private static let wait = 100
-    /// How often a reader tries; other readers run in between.
+    /// The number of attempts of a reader, between which other readers run.
     static let tries = 3
 
     init(_ clock: String, _ now: (@Sendable () -> Int64)?) {
@@ -38,7 +38,7 @@ struct CountedMark: Sendable {
 
     /// Sets the mark to the current time.
     ///
-    /// - Returns: False if another transaction holds the lock for longer, or in a deadlock.
+    /// - Returns: False if another transaction does not release the lock in time, or in a deadlock.
     func put(_ read: PostgresRead) throws -> Bool {
         try read.check()
         do {
@@ -76,13 +76,13 @@ struct CountedMark: Sendable {
     }
 }
 
-/// When this server last found the mark in clocks, by their names.
+/// The times when this server last found marks in clocks, by clock name.
 struct CountedClocks {
     private var times: [String: UInt64] = [:]
 
-    /// How long that is remembered, in nanoseconds, which is far less than the mark is valid.
+    /// The time for which that is remembered, in nanoseconds; far less than the validity of a mark.
     private static let time: UInt64 = 3_600_000_000_000
-    /// The most clocks that are remembered; the marks of other clocks are read again.
+    /// The maximum number of remembered clocks; the marks of other clocks are read again.
     private static let clocksMax = 10_000
 
     func isKnown(_ clock: String, at time: UInt64) -> Bool {

@@ -75,7 +75,7 @@ struct ListBuilder {
     }
 }
 
-/// Keeps the first of any number of rows, in an order that SQL does not have.
+/// A collector of the first rows, in an order that SQL does not support.
 struct LeastRows {
     private let keys: [(key: SortKey, program: RowProgram)]
     private let schema: TableSchema
@@ -96,7 +96,7 @@ struct LeastRows {
         if rows.count >= 2 * count + 1000 { cut() }
     }
 
-    /// The kept rows in their order.
+    /// The collected rows, in order.
     var sorted: [RowImage] {
         var copy = self
         copy.cut()
@@ -116,7 +116,7 @@ struct LeastRows {
 }
 
 extension SQLValue {
-    /// The least value after all values with this prefix; nil if there is none.
+    /// The smallest value after all values with this prefix; nil if there is none.
     var successor: SQLValue? {
         switch self {
         case .text(let text): FilterRenderer.successor(of: text).map { .text($0) }

@@ -20,7 +20,7 @@ struct PageBytes {
         reservedBytes = reservation?.begin() ?? .max
     }
 
-    /// Adds a row; if the page is full, adds nothing and returns false.
+    /// Adds a row; returns false, without adding it, if the page is full.
     mutating func add(_ row: () -> [UInt8]) throws -> Bool {
         guard rows < rowsMax else { return false }
         let json = row()

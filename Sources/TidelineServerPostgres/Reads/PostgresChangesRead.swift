@@ -27,7 +27,7 @@ struct PostgresChangesRead {
         filter = halves(request.filter.map { VersionLiterals.replace(in: $0) })
     }
 
-    /// Reads clock, changes and their number from one snapshot of the table.
+    /// Reads the clock, the changes and their number from one snapshot of the table.
     func run(_ read: PostgresRead) throws -> ChangePage {
         try read.transaction([table.clockStatement] + scanEnds) { results in
             let clock = try table.clock(results[0], read)
@@ -46,9 +46,9 @@ struct PostgresChangesRead {
         }
     }
 
-    /// The queries for the last times up to which rows are read; a query without rows stands for all times.
+    /// The queries for the times at which the read ends; a query without a result means no limit.
     ///
-    /// In a busy table a caller may see few of the rows, but the invisible ones have to be read as well.
+    /// In a busy table a caller may see few of the rows, but invisible rows have to be read as well.
     private var scanEnds: [PostgresStatement] {
         guard request.scanMax < .max else { return [] }
         let skipped = SQLValue.integer(Int64(request.scanMax) - 1)
@@ -80,7 +80,8 @@ struct PostgresChangesRead {
         var id: String
     }
 
-    /// Returns the rows that have left the view after the time and are not visible as changed rows.
+    /// Returns the rows that were removed from the visibility filter after the time and are not on the page as
+    /// changed rows.
     private func departures(
         upTo end: Int64?,
         _ read: PostgresRead,
@@ -195,12 +196,13 @@ struct PostgresChangesRead {
     }
 }
 
-/// Collects changes for a page; each removed row appears once.
+/// A builder of a page of changes, in which each removed row appears once.
 private struct ChangeBuilder {
     private let request: ChangeRequest
     private let table: Table
     private var page: PageBytes
-    /// The removed rows on the page, because a row may have left a view more than once.
+    /// The removed rows on the page, because a row may have been removed from the visibility filter more than
+    /// once.
     private var told: Set<String> = []
     /// The time of the last change that was added.
     private(set) var last: Int64?

@@ -15,13 +15,13 @@ struct PostgresListRead {
     private let exact: QueryExpression?
     private let rest: RowProgram?
     private let keys: KeysetRenderer
-    /// Whether SQL has the order.
+    /// Whether SQL supports the order.
     private let isOrdered: Bool
-    /// The window of a page, for an order that an index has in microseconds only.
+    /// The window of a page, for an order whose index has microseconds.
     private let window: InstantWindow?
-    /// The cells of a row that the page needs; the others are null.
+    /// The cells of a row that the page needs; all others are null.
     private let cells: String
-    /// The indexes of those cells among columns and system columns; nil for all.
+    /// The indexes of these cells among columns and system columns; nil for all.
     private let places: Set<Int>?
 
     init(_ request: ListRequest, _ table: PostgresTable) {
@@ -44,7 +44,7 @@ struct PostgresListRead {
         cells = places.map { table.cells(of: $0) } ?? table.cells()
     }
 
-    /// Returns the columns that the page, its filter and its order need; the others are not read.
+    /// Returns the columns that the page, its filter and its order need.
     private static func places(
         _ request: ListRequest,
         _ table: PostgresTable,
@@ -59,7 +59,7 @@ struct PostgresListRead {
         return Set(select + sorting + (rest?.places ?? []) + system)
     }
 
-    /// A page of at most this many rows is one statement.
+    /// The maximum number of rows of a page that is read with one statement.
     private static let plainRowsMax = 100
 
     func run(_ read: PostgresRead) throws -> ListPage {
@@ -94,8 +94,9 @@ struct PostgresListRead {
 
     private var clock: PostgresStatement { table.clockStatement }
 
-    /// Returns whether a row of a page that was read by the index, or one in the milliseconds at its ends, has
-    /// microseconds.
+    /// Returns whether rows have microseconds, for a page that was read by the index.
+    ///
+    /// It checks the rows of the page and those in the milliseconds at its ends.
     private func hasMicroseconds(
         _ window: InstantWindow,
         _ begin: Begin?,
@@ -249,7 +250,7 @@ struct PostgresListRead {
         if watch.isOver { try read.check() }
     }
 
-    /// The approximate maximum of rows in a window.
+    /// The approximate maximum number of rows in a window.
     private static let windowRowsMax = 20_000
 
     /// Reads the key of the row that ends a window of about `count` rows; nil if there are fewer.
@@ -326,7 +327,7 @@ struct PostgresListRead {
         return sql
     }
 
-    /// The statement that counts the rows of the filter on all pages.
+    /// The statement that counts the rows that match the filter, on all pages.
     private var count: SQL { "SELECT count(*)" + from(nil) }
 
     private func from(_ begin: Begin?, _ bounds: [QueryExpression] = []) -> SQL {
@@ -401,7 +402,7 @@ struct PostgresListRead {
         return begin(mark)
     }
 
-    /// Returns the position if the row of the link has changed: it includes all rows that may follow its old
+    /// Returns the position for a link whose row has changed; it precedes all rows that may follow the old
     /// position.
     private func begin(_ mark: PageMark) -> Begin {
         func type(_ key: SortKey) -> ExpressionType {

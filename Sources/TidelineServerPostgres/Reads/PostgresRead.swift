@@ -21,7 +21,7 @@ struct PostgresRead {
         }
     }
 
-    /// Throws if the time is over or the caller has disconnected.
+    /// Throws if the time limit is reached or the caller has disconnected.
     func check() throws {
         if ticket.isOver { throw CancellationError() }
         guard Uptime.now() < end else {
@@ -35,10 +35,10 @@ struct PostgresRead {
         [PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), times]
     }
 
-    /// Sets the time limits to the time that is left.
+    /// Sets the time limits to the remaining time.
     ///
-    /// They end with the transaction, so that a pooler keeps none of them. The lock timeout is separate from the
-    /// statement timeout, so that the two errors can be distinguished.
+    /// They end with the transaction, so that they do not affect other users of a pooler's connection. The lock
+    /// timeout differs from the statement timeout, so that the two errors can be distinguished.
     var times: PostgresStatement {
         let now = Uptime.now()
         let milliseconds = end > now ? max((end - now) / 1_000_000, 1) : 1
@@ -50,7 +50,7 @@ struct PostgresRead {
         ).kept
     }
 
-    /// Runs one statement in a transaction, which its pipeline is.
+    /// Runs one statement in a transaction, which is the pipeline.
     func one(_ statement: PostgresStatement) throws -> PostgresResult {
         try check()
         return try connection.pipeline([times, statement])[1]
@@ -112,7 +112,7 @@ struct PostgresRead {
         try connection.run("CLOSE tideline_scan")
     }
 
-    /// How many rows, and about how many bytes, a scan has in memory at a time.
+    /// The number of rows, or the approximate number of bytes, of a portion in memory.
     private static let firstRows = 100
     private static let rowsMax = 2000
     private static let bytesMax = 8 << 20
@@ -132,8 +132,9 @@ private final class WatchBudget {
 }
 
 extension PostgresTable {
-    /// The statement for the table's clock, the epoch of the database and the schema version of the table, which are
-    /// the first cells of a read.
+    /// The statement for the first cells of a read.
+    ///
+    /// They are the table's clock, the epoch of the database, and the schema version of the table.
     var clockStatement: PostgresStatement {
         PostgresStatement(
             """
@@ -146,7 +147,7 @@ extension PostgresTable {
         ).kept
     }
 
-    /// The clock of a missing table is at its beginning.
+    /// Returns the clock; a missing table has the initial one.
     ///
     /// - Throws: ``OutdatedTable`` if the table has another schema version than this one, and ``ReplicaIsBehind``.
     func clock(_ result: PostgresResult, _ read: PostgresRead) throws -> TableClock {

@@ -8,7 +8,7 @@ import TidelineServerCore
 struct PostgresReads: Sendable {
     private let threads: PostgresThreads
 
-    /// The most reads that wait.
+    /// The maximum number of reads that wait.
     private static let queueMax = 10_000
 
     init(
@@ -26,14 +26,14 @@ struct PostgresReads: Sendable {
         )
     }
 
-    /// Reads until `end` at the latest, including the wait for a connection.
+    /// Performs a read that ends before `end`, including the wait for a connection.
     ///
     /// - Parameters:
     ///   - caller: The caller for which the read takes its turn.
     ///   - table: The table of the read; nil if its schema version does not matter.
     ///   - end: An uptime in nanoseconds.
     ///   - reach: The state that the database must have reached, if it is a replica.
-    ///   - body: The read; it may run twice if the connection breaks.
+    ///   - body: The read, which may run twice if the connection breaks.
     /// - Returns: The result of `body`.
     /// - Throws: The errors of `body`, with ``ServerError`` instead of ``PostgresError``.
     func run<Result: Sendable>(
@@ -102,7 +102,7 @@ struct PostgresReads: Sendable {
     /// Stops after the queued reads have ended.
     func stop() async { await threads.stop() }
 
-    /// Returns why a read has no answer; nil if it may be retried.
+    /// Returns the rejection of a read that failed; nil if it may be retried.
     private static func refusal(
         _ error: PostgresError,
         _ connection: PostgresConnection,
@@ -127,7 +127,7 @@ private final class ReadEnd: Sendable {
 
     var end: UInt64 { nanoseconds.load(ordering: .relaxed) }
 
-    /// Does not count the time of an attempt that was discarded.
+    /// Extends the end by the time of an attempt that was discarded.
     func give(_ lost: UInt64) {
         let end = end
         let sum = end.addingReportingOverflow(lost)

@@ -17,12 +17,12 @@ final class ReplicaReach: Sendable {
 
     init(_ wanted: TableClock) { self.wanted = wanted }
 
-    /// How far the replica is beyond the wanted timestamp; nil if it is not.
+    /// By how much the replica is ahead of the wanted timestamp; nil if it is behind.
     var ahead: Int64? {
         found.withLock { found in found.flatMap { $0.stamp > wanted.stamp ? $0.stamp : nil } }
     }
 
-    /// Converts a failure because of a missing table or column; returns nil for another failure.
+    /// Converts a failure because of a missing table or column; nil for another failure.
     func isBehind(_ error: PostgresError) -> ReplicaIsBehind? {
         ["42P01", "42703"].contains(error.state) ? ReplicaIsBehind(isOfAnotherEpoch: false) : nil
     }
@@ -39,7 +39,7 @@ final class ReplicaReach: Sendable {
 
 /// The error of a replica that lacks the wanted commits.
 struct ReplicaIsBehind: Error {
-    /// Whether the replica does not know of a restore yet, or is a copy of another database.
+    /// Whether the replica does not know of a restore yet, or belongs to another database.
     let isOfAnotherEpoch: Bool
 }
 
@@ -65,7 +65,7 @@ private final class FirstAnswer<Value: Sendable>: Sendable {
         waiting?.resume(with: answer)
     }
 
-    /// Returns the first answer; must be called only once.
+    /// Returns the first answer; may be called only once.
     func answer() async throws -> Value {
         try await withCheckedThrowingContinuation { continuation in
             let answer = state.withLock { state in
@@ -78,7 +78,7 @@ private final class FirstAnswer<Value: Sendable>: Sendable {
 }
 
 final class ReplicaReads: Sendable {
-    /// Why the replica is not used for now.
+    /// The reason why the replica is not used for now.
     private enum Reason: String {
         case behind = "it is behind"
         case otherEpoch = "it has another epoch: it is behind, or a copy of another database"
@@ -95,18 +95,18 @@ final class ReplicaReads: Sendable {
     private let stamps: ReportedStamps
     private let log: ServerLog
     private let metrics: StoreMetrics
-    /// How long a page waits at most for commits that the replica does not have yet.
+    /// The maximum time that a page waits for commits that the replica does not have yet.
     private let patience: Duration
-    /// For how long a replica is not used if it did not reach the state in that time.
+    /// The time for which a replica is not used after it exceeded `patience`.
     private let rest: Duration
     private let state = Mutex(State())
 
     /// The pause between two checks of the replica, in milliseconds.
     private static let waitMin = 2
     private static let waitMax = 64
-    /// How late, in nanoseconds, a query may end after its time limit and its answer may arrive.
+    /// The time in nanoseconds by which a query's answer may arrive after its time limit.
     private static let lastMoment: UInt64 = 100_000_000
-    /// For how long other readers avoid the replica while one tries it.
+    /// The time for which other readers avoid the replica while one tries it.
     private static let trialTime: Duration = .seconds(5)
 
     init(_ reads: PostgresReads, _ stamps: ReportedStamps, _ options: PostgresTableStore.Options) {
@@ -118,7 +118,7 @@ final class ReplicaReads: Sendable {
         patience = options.replicaPatience
     }
 
-    /// Whether the replica may be used now: after its rest, one reader at a time tries it.
+    /// Whether the replica may be used; after its rest, one reader at a time tries it.
     var isUsable: Bool {
         state.withLock { state in
             guard state.reason != nil else { return true }
@@ -128,7 +128,7 @@ final class ReplicaReads: Sendable {
         }
     }
 
-    /// Returns a page that includes everything up to a clock.
+    /// Returns a page that includes all commits up to a clock.
     ///
     /// - Parameters:
     ///   - wanted: The clock at the primary.
@@ -183,7 +183,8 @@ final class ReplicaReads: Sendable {
         }
     }
 
-    /// Runs a read that is abandoned a moment after its end, so that a stalled replica does not block the caller.
+    /// Performs a read that is abandoned shortly after its end, so that a stalled replica does not block the
+    /// caller.
     private func read<Page: Sendable>(
         of caller: ReadCaller,
         until end: UInt64,
@@ -213,7 +214,7 @@ final class ReplicaReads: Sendable {
         }
     }
 
-    /// Returns why the replica is not ready yet; nil for errors that waiting does not fix.
+    /// Returns why the replica is not ready yet; nil for errors that do not pass.
     private static func lack(_ error: any Error) -> Reason? {
         if let error = error as? ReplicaIsBehind {
             return error.isOfAnotherEpoch ? .otherEpoch : .behind

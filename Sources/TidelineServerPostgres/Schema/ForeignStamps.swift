@@ -6,10 +6,10 @@ import TidelineCore
 import TidelineServerCore
 
 extension ForeignWriters {
-    /// The statements that assign the timestamps, after the check whether any row needs one.
+    /// The statements that assign the timestamps if any row needs one.
     ///
-    /// All rows of the transaction get the next timestamps of the table's clock. The text, including its indentation,
-    /// must stay that of the first servers, because triggers are created again if it differs.
+    /// All rows of the transaction get the next timestamps of the table's clock. The text and its indentation
+    /// must not change, because triggers are created again if it differs.
     var stamps: String {
         """
         SELECT count(*) INTO rows FROM \(relation) WHERE "version" = 0;

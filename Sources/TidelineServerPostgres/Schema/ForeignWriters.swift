@@ -44,7 +44,7 @@ struct ForeignWriters {
         END $$;
         """
 
-    /// The functions and triggers of the table, as one text; it is the same for the same table.
+    /// The functions and triggers of the table, as one script; it is the same for the same table.
     var script: String {
         """
         \(Self.place)
@@ -81,7 +81,7 @@ struct ForeignWriters {
         "tideline." + PostgresName.quoted("\(name).\(table.name)")
     }
 
-    /// The setting by which servers declare that their transaction assigns its own timestamps.
+    /// The setting with which servers declare that their transaction assigns its own timestamps.
     private let setting = "tideline.own"
 
     private var isForeign: String {
@@ -98,7 +98,7 @@ struct ForeignWriters {
         ) WHERE current_setting('search_path') NOT LIKE '%pg_temp%';
         """
 
-    /// A column may have the name of a variable, so columns are written with their table.
+    /// The directive that gives columns precedence over variables of the same name.
     private static let names = "#variable_conflict use_variable"
 
     /// The options of each function.
@@ -127,7 +127,7 @@ struct ForeignWriters {
             """
     }
 
-    /// The condition that a change of a row may remove it from a view.
+    /// The condition for a change that may remove a row from a visibility filter.
     private var mayLeave: String {
         switch scope {
         case .nothing: "FALSE"
@@ -177,7 +177,7 @@ struct ForeignWriters {
         """
     }
 
-    /// If a row is inserted again, the old tombstone is removed, unless a foreign key references the table.
+    /// Removes the old tombstone if a row is inserted again, unless a foreign key references the table.
     ///
     /// For an external writer the row did not exist.
     private var takesTombstone: String {
@@ -203,7 +203,7 @@ struct ForeignWriters {
             """
     }
 
-    /// Removes the values of a deleted row, if the table keeps none in tombstones.
+    /// Removes the values of a deleted row, if tombstones of the table have none.
     private var erasesTombstone: String {
         guard table.tombstones == .bare, table.softDelete else { return "" }
         let cells = PostgresSchema.erasedCells(of: table)
@@ -236,10 +236,10 @@ struct ForeignWriters {
         """
     }
 
-    /// The table as the list of a transaction's changed tables contains it; no name has a slash.
+    /// The entry of the table in the list of a transaction's changed tables; no name contains a slash.
     private var touchedWord: String { "'/\(table.name.lowercased())/'" }
 
-    /// Rejects values that cannot be sent to a device, except values that a row had before.
+    /// Rejects values that cannot be sent to a device, except values that a row already had.
     private var values: String {
         let times = [SystemColumn.createdAt].map { ($0, ColumnType.dateTime) }
         return (table.schema.columns.map { ($0.name, $0.type) } + times)
@@ -259,8 +259,7 @@ struct ForeignWriters {
             .joined(separator: "\n")
     }
 
-    /// Returns a condition, to follow a column, for the values of a type that have no text on the wire; nil if there
-    /// are none.
+    /// Returns a condition, to follow a column, for values that have no wire form; nil if the type has none.
     static func bounds(of type: ColumnType) -> (condition: String, fault: String)? {
         switch type {
         case .number: ("IN ('NaN', 'Infinity', '-Infinity')", "what is no finite number")
@@ -304,9 +303,10 @@ struct ForeignWriters {
             """
     }
 
-    /// Assigns timestamps to all rows of the transaction at its first call; later calls find no row without one.
+    /// Assigns timestamps to all rows of the transaction in the first call; later calls find no row without
+    /// one.
     ///
-    /// Only rows of the current transaction have no timestamp, because others commit with one.
+    /// Only rows of the current transaction lack a timestamp, because all others were committed with one.
     private var stamp: String {
         """
         CREATE OR REPLACE FUNCTION \(function("stamp"))() \(Self.rights) AS $$

@@ -21,7 +21,7 @@ struct OwnerClockRemoval {
 
     private static let mark = "owner:"
 
-    /// Returns whether columns are stored in the form of a table with owner clocks.
+    /// Returns whether columns are stored as in a table with owner clocks.
     static func isNeeded(_ columns: String) -> Bool { columns.hasPrefix(mark) }
 
     /// The error of a command that does not migrate.
@@ -31,7 +31,7 @@ struct OwnerClockRemoval {
             + "or run 'tideline migrate --apply': either gives them one clock."
     )
 
-    /// Replaces the clocks of owners by the clocks of their tables.
+    /// Replaces the owner clocks with table clocks.
     ///
     /// - Returns: The tables that had clocks of owners.
     func run() throws -> [TableDefinition] {
@@ -62,7 +62,7 @@ struct OwnerClockRemoval {
         return tables
     }
 
-    /// Moves the clock of a table after each timestamp of its owners, and restarts its log.
+    /// Sets the clock of a table to a time after each timestamp of its owners, and restarts its log.
     private func moveClock(of table: TableDefinition) throws {
         let (relation, log) = (PostgresName.quoted(table.name), PostgresName.log(table.name))
         let name = "'\(table.name.lowercased())'"

@@ -24,6 +24,8 @@ extension PostgresAdoption {
         )
     }
 
+    /// Rejects an invalid table.
+    ///
     /// - Throws: ``SchemaError``, which contains the reason and how to fix it.
     func refuseWhatCannotBe(_ table: TableDefinition, _ connection: PostgresConnection) throws {
         try refuseKind(connection)
@@ -111,7 +113,7 @@ extension PostgresAdoption {
         )
     }
 
-    /// Rejects rows that cannot be sent to devices, or cannot be distinguished there.
+    /// Rejects rows that cannot be sent to devices, or that devices cannot distinguish.
     private func refuseRows(_ table: TableDefinition, _ connection: PostgresConnection) throws {
         var faults: [(count: String, fault: String)] = []
         if columns[SystemColumn.id] != nil {

@@ -12,7 +12,7 @@ struct PostgresAdoption {
     private(set) var definition: TableDefinition
     /// The changes, as sentences without a final period.
     private(set) var changes: [String] = []
-    /// The statements, each with the statement that a dry run uses instead, if any.
+    /// The statements, each with the statement that a dry run uses instead, if there is one.
     private(set) var statements: [(sql: String, instead: String?)] = []
 
     struct Column {
@@ -29,7 +29,7 @@ struct PostgresAdoption {
     /// The columns whose type changes.
     private(set) var retyped: [String] = []
 
-    /// Returns nil if the table does not exist.
+    /// Inspects a table; nil if the table does not exist.
     ///
     /// - Throws: ``SchemaError`` for a table that cannot be served.
     init?(_ table: TableDefinition, _ connection: PostgresConnection) throws {
@@ -122,7 +122,7 @@ struct PostgresAdoption {
     /// The name of the sequence that replaces that of an identity column.
     private var sequence: String { PostgresName.quoted("\(definition.name)_id_numbers") }
 
-    /// Continues the numbering of rows, with numbers as texts.
+    /// Preserves the numbering of rows, with numbers as strings.
     private mutating func keepNumbering() {
         statements.append(("ALTER TABLE \(relation) ALTER COLUMN \"id\" DROP IDENTITY", ""))
         statements.append(("CREATE SEQUENCE \(sequence) OWNED BY \(relation).\"id\"", ""))
@@ -158,7 +158,7 @@ struct PostgresAdoption {
         }
     }
 
-    /// Fills an existing system column, which from now on has a value in each row.
+    /// Fills an existing system column, which then has a value in each row.
     private mutating func fill(_ name: String, _ found: Column, _ declaration: String) {
         let standard = String(declaration.split(separator: " ").last ?? "NULL")
         let alter = "ALTER TABLE \(relation) ALTER COLUMN \"\(name)\""
@@ -204,7 +204,7 @@ struct PostgresAdoption {
         changes.append("'\(column.name)' becomes \(wanted), until now \(found.type)")
     }
 
-    /// Returns the type that a column gets, and how its values are converted; nil if the type stays.
+    /// Returns the new type of a column and the conversion of its values; nil if the type does not change.
     private func target(
         _ column: ColumnDefinition,
         _ found: Column
@@ -215,7 +215,7 @@ struct PostgresAdoption {
             column.name,
             "is \(found.type), which cannot be served as \(column.type.name)"
         )
-        /// Returns PostgreSQL's type for the column, widened so that it includes all values of the other types.
+        /// Returns PostgreSQL's type for the column, widened to include all values of the other types.
         func widened(_ own: String, from others: [String] = []) throws -> (String?, String) {
             if found.type == own { return (nil, "") }
             guard base == own || others.contains(base) else { throw refused }

@@ -5,35 +5,38 @@
 // ones are visible or rolled back, however many servers write.
 
 enum PostgresClock {
-    /// The least distance of two commit timestamps of a table, as in every database.
+    /// The minimum distance of two commit timestamps of a table, which is the same in every database.
     static let spacing: Int64 = 25
 
-    /// How far timestamps may run ahead of the wall clock to leave a counted millisecond.
+    /// The maximum time by which timestamps may be ahead of the wall clock in order to leave a counted
+    /// millisecond.
     static let aheadMax: Int64 = 1_000_000
 
-    /// How long after a list a reader may still count the rows of its last millisecond.
+    /// The time after a list during which a reader may still count the rows of its last millisecond.
     static let countedTime: Int64 = 86_400_000_000
 
-    /// More rows than a millisecond can have.
+    /// A number greater than the rows of a millisecond.
     static let all = 1000 / spacing
 
-    /// The position of the entry that a copy leaves among the counted departures: for milliseconds up to that entry,
-    /// the number of departed rows is unknown, and all rows count as departed.
+    /// The position of the entry that a copy adds to the counted departures.
+    ///
+    /// For milliseconds up to that entry, the number of departed rows is unknown, and all rows count as
+    /// departed.
     static let unknown: Int64 = -1
 
-    /// The time of the database in microseconds, because the clocks of servers may differ.
+    /// The SQL for the time of the database in microseconds, because the clocks of servers may differ.
     static let microseconds = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
     static let now = "SELECT \(microseconds)"
 
-    /// Whether a reader may count the rows of the last millisecond, for a row of the clocks.
+    /// The condition, for a row of the clocks, that a reader may count the rows of the last millisecond.
     static let isCounted = "\"counted\" > \(microseconds) - \(countedTime)"
 
     /// Returns the timestamp after the last one.
     ///
     /// - Parameters:
     ///   - last: The last timestamp.
-    ///   - now: Microseconds since 1970.
+    ///   - now: The time in microseconds since 1970.
     ///   - isCounted: Whether a reader may count the rows of the millisecond of `last`, so that the
     ///     next ones must belong to another.
     /// - Returns: A timestamp that is not assigned yet.

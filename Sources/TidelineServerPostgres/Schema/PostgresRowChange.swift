@@ -10,7 +10,7 @@ import TidelineServerCore
 struct PostgresRowChange {
     let script: SchemaScript
     let table: String
-    /// Microseconds since 1970.
+    /// Returns the time in microseconds since 1970.
     let now: () throws -> Int64
 
     private var connection: PostgresConnection { script.connection }
@@ -47,8 +47,7 @@ struct PostgresRowChange {
         try giveNewVersions(from: relation, count: relation)
     }
 
-    /// Assigns timestamps to the rows in their order: after every assigned one, and before the wall clock if
-    /// possible.
+    /// Assigns timestamps to the rows in order, after all assigned ones and before the wall clock if possible.
     private func giveNewVersions(from rows: String, count: String) throws {
         let name = SQLValue.text(table.lowercased())
         let last = try connection.run(PostgresSchema.lockClock, [name]).integer(0, 0)
@@ -86,9 +85,9 @@ struct PostgresRowChange {
         )
     }
 
-    /// How many rows are in memory at once.
+    /// The number of rows that are in memory at the same time.
     private static let chunkRows = 1000
-    /// The name of a column while its values are converted; no declared column can have it.
+    /// The name of a column while its values are converted; no declared column has that name.
     private static let newColumn = PostgresName.quoted("__new")
 
     private func convert(
@@ -190,7 +189,7 @@ struct PostgresRowChange {
         )
     }
 
-    /// Tombstones keep their position, because no device has them.
+    /// Records which rows get new versions; tombstones do not, because no device has them.
     private func mark(_ condition: String) throws {
         try makeMarks()
         try script.runOnRows(

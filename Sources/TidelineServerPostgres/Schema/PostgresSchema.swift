@@ -7,14 +7,14 @@ import TidelineCore
 import TidelineServerCore
 
 enum PostgresSchema {
-    /// The storage format of the server's own tables, which is raised with each change.
+    /// The storage format of the server's own tables, which increases with each change.
     ///
     /// Up to storage format 4, tables may have owner clocks (``OwnerClockRemoval``).
     static let formatVersion: Int64 = 5
 
     /// The server's own tables.
     ///
-    /// Servers that start at the same time create them one after the other.
+    /// Servers that start at the same time wait for each other.
     static let open = """
         DO $$ BEGIN
             -- Who may not make schemas is refused even where it is there.
@@ -84,7 +84,7 @@ enum PostgresSchema {
         \(ForeignWriters.shared)
         """
 
-    /// Databases of the first servers have no schema versions.
+    /// Adds schema versions to a database of the first servers.
     private static let addForm = """
         DO $$ BEGIN
             IF NOT EXISTS (
@@ -96,11 +96,12 @@ enum PostgresSchema {
         END $$;
         """
 
-    /// Locks the schema, so that one server changes tables at a time.
+    /// Locks the schema, so that only one server at a time changes tables.
     ///
-    /// The number is arbitrary. The lock ends with the transaction, so that a pooler does not keep it.
+    /// The number is arbitrary. The lock ends with the transaction, so that it does not remain on a pooler's
+    /// connection.
     ///
-    /// - Parameter wait: How long this and each later lock may wait, in milliseconds.
+    /// - Parameter wait: The lock timeout for this lock and later ones, in milliseconds.
     /// - Returns: Statements for an open transaction.
     static func lock(waiting wait: Int) -> String {
         """
@@ -132,7 +133,9 @@ enum PostgresSchema {
         ON CONFLICT ("key") DO UPDATE SET "value" = excluded."value"
         """
 
-    /// The new epoch, which contains the latest commit, by which devices find the rows that the database never had.
+    /// The new epoch, which contains the latest commit.
+    ///
+    /// Devices use it to find the rows that the database never had.
     private static let newEpoch = """
         substr(md5(gen_random_uuid()::text), 1, 16) || '.'
             || to_hex((SELECT coalesce(max("stamp"), 0) FROM tideline.clocks))
@@ -143,14 +146,14 @@ enum PostgresSchema {
         WHERE "key" = 'epoch' RETURNING "value"
         """
 
-    /// Reads the number of the timeline, which a promoted standby changes.
+    /// Reads the number of the timeline, which the promotion of a standby changes.
     static let readTimeline = """
         SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
         """
 
-    /// Stores the clocks of the tables at the beginning of the timeline; the first server that notices it does so.
+    /// Stores the clocks of the tables at the beginning of the timeline, if no server has done so yet.
     ///
-    /// The clocks of earlier timelines are not needed any more.
+    /// The clocks of earlier timelines are no longer needed.
     static let putTimeline = """
         WITH first AS (
             INSERT INTO tideline.state ("key", "value")
@@ -178,7 +181,7 @@ enum PostgresSchema {
         WHERE "key" = 'epoch' AND EXISTS (SELECT FROM first)
         """
 
-    /// Writes a value that is never read, to a row that is never locked for long.
+    /// Writes a value that is never read, in a row that is never locked for long.
     static let touchState = """
         INSERT INTO tideline.state ("key", "value") VALUES ('touched', '')
         ON CONFLICT ("key") DO UPDATE SET "value" = excluded."value"
@@ -202,7 +205,7 @@ enum PostgresSchema {
         return table
     }
 
-    /// Each schema version of a table has its own number.
+    /// Stores a table; each schema version of a table has its own number.
     static let putTable = """
         INSERT INTO tideline.tables AS t ("name", "relation", "columns") VALUES ($1, $2, $3)
         ON CONFLICT ("name") DO UPDATE
@@ -247,7 +250,7 @@ enum PostgresSchema {
         WHERE i.indrelid = $1::regclass AND c.relname LIKE 'tideline\\_%'
         """
 
-    /// Returns the statement that creates a table; its columns are added one by one like later ones.
+    /// Returns the statement that creates a table; its columns are added one by one, as later ones are.
     static func create(_ table: String) -> String {
         """
         CREATE TABLE \(PostgresName.quoted(table)) (
@@ -277,9 +280,11 @@ enum PostgresSchema {
             + "\(PostgresName.quoted(column)) TO \(PostgresName.quoted(name))"
     }
 
-    /// `id` follows the columns, so that pages in their order need no sort.
+    /// Returns the statement that creates an index.
     ///
-    /// Null comes first, as in every order of the server.
+    /// `id` follows the columns, so that pages need no sort.
+    ///
+    /// Nulls come first, as in every order of the server.
     static func index(_ table: String, _ columns: [String]) -> String {
         let keys = columns.contains(SystemColumn.id) ? columns : columns + [SystemColumn.id]
         let names = keys.map { PostgresName.quoted($0) + " NULLS FIRST" }
@@ -312,7 +317,7 @@ enum PostgresSchema {
         PostgresName.index(table, ["", "tombstones"])
     }
 
-    /// Erases the values of older tombstones, for a table that no longer keeps them.
+    /// Erases the values of existing tombstones, for a table that no longer stores them.
     static func eraseTombstones(of table: TableDefinition) -> [String] {
         let relation = PostgresName.quoted(table.name)
         let cells = erasedCells(of: table)
@@ -330,7 +335,7 @@ enum PostgresSchema {
         ]
     }
 
-    /// Returns the columns of a tombstone without values, with their contents.
+    /// Returns the columns of a tombstone without values, with their SQL.
     static func erasedCells(of table: TableDefinition) -> [(column: String, value: String)] {
         table.schema.columns.filter { $0.name.lowercased() != table.owner?.lowercased() }
             .map { column in

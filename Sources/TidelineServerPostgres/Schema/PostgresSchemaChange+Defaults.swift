@@ -9,8 +9,8 @@ extension PostgresSchemaChange {
     ///
     /// - Parameters:
     ///   - table: The declared table.
-    ///   - known: The expressions that were read before; nil for all columns, at the adoption. The other columns have
-    ///     defaults that a server set.
+    ///   - known: The expressions that were read before; nil to read all columns when a table is adopted.
+    ///     Otherwise, the defaults of other columns were set by a server.
     /// - Returns: The expressions by column.
     /// - Throws: ``PostgresError``
     func databaseDefaults(

@@ -7,7 +7,7 @@ import TidelineServerCore
 extension PostgresSchemaChange {
     /// Creates the log, with the columns of its table.
     ///
-    /// If the columns changed, the log restarts empty, because older links are invalid then.
+    /// If the columns changed, the log is emptied, because older links are invalid.
     func prepareLog(_ table: TableDefinition, before: TableDefinition?) throws {
         func form(_ table: TableDefinition) -> Set<String> {
             Set(table.schema.columns.map { "\($0.name) \(PostgresColumn($0).declaration)" })
@@ -29,9 +29,9 @@ extension PostgresSchemaChange {
         try script.execute(PostgresSchema.createLog(table))
     }
 
-    /// Sets the scope of the log to that of this server.
+    /// Sets the scope of the log to the one that this server needs.
     ///
-    /// If it becomes wider, callers with earlier links start over.
+    /// If the scope becomes wider, callers with earlier links start over.
     func beginLog(of table: TableDefinition, isFiltered: Bool?) throws {
         let key = "log.\(table.name.lowercased())"
         let before = try value(of: key).flatMap { LogScope($0) } ?? .nothing
@@ -46,7 +46,7 @@ extension PostgresSchemaChange {
         try stampForeignWrites(to: table, scope)
     }
 
-    /// Creates the triggers of the table, unless the current ones exist.
+    /// Creates the triggers of the table, unless they exist.
     private func stampForeignWrites(to table: TableDefinition, _ scope: LogScope) throws {
         let text = ForeignWriters(table, scope).script
         let key = "triggers.\(table.name.lowercased())"

@@ -6,7 +6,7 @@ import TidelineServerCore
 
 struct PostgresSchemaChange {
     let connection: PostgresConnection
-    /// Microseconds since 1970; nil for the time of the database.
+    /// Returns the time in microseconds since 1970; nil for the time of the database.
     let now: (@Sendable () -> Int64)?
     /// The statements of the change.
     let script: SchemaScript
@@ -25,12 +25,11 @@ struct PostgresSchemaChange {
         script = SchemaScript(connection, isDry: isDry)
     }
 
-    /// Prepares the tables in one transaction; nothing is changed if it throws, or if the script is dry.
+    /// Prepares the tables in one transaction; nothing is changed if it throws, or in a dry run.
     ///
     /// - Parameters:
     ///   - declared: The tables.
-    ///   - filtered: The tables, in lower case, whose visible rows a hook decides; nil if no server will write to
-    ///     them next.
+    ///   - filtered: The tables, in lower case, whose rows a hook filters; nil if this is not for a server.
     ///   - isComplete: Whether stored columns that are not declared must be dropped.
     ///   - isCopy: Whether the tables are created for a copy that is not complete yet.
     /// - Returns: All tables of the database, and the steps that were done.
@@ -144,7 +143,7 @@ struct PostgresSchemaChange {
         return (stored, steps)
     }
 
-    /// Returns the steps, while the tables whose rows they depend on cannot be written to.
+    /// Returns the steps; the tables that these depend on cannot be written to in the meantime.
     private func plan(
         _ declared: [TableDefinition],
         _ stored: [TableDefinition],
@@ -167,12 +166,12 @@ struct PostgresSchemaChange {
         return try steps()
     }
 
-    /// Waits for the writers of these tables, and blocks new ones, before their rows are examined.
+    /// Waits for writers of these tables, and blocks new ones, before rows are examined.
     ///
-    /// Reads continue until the change reaches an object that they depend on: a column, a trigger. The tables are
-    /// locked in the order in which writers lock them.
+    /// Reads continue until an object that they depend on, such as a column, is changed. The tables are locked
+    /// in the order in which writers lock them.
     ///
-    /// A dry run changes nothing, and blocks no writer.
+    /// A dry run does not block writers.
     private func keepWritersOut(_ tables: [String]) throws {
         let tables = Dictionary(tables.map { ($0.lowercased(), $0) }) { $1 }
         for (_, name) in tables.sorted(by: { $0.key < $1.key }) {
@@ -207,9 +206,9 @@ struct PostgresSchemaChange {
     ///
     /// - Parameters:
     ///   - table: The table with the missing columns.
-    ///   - isFiltered: Whether a hook decides who sees its rows.
+    ///   - isFiltered: Whether a hook filters its rows.
     ///   - begin: The schema version before the transaction, if the transaction has already changed it.
-    ///   - wait: How long a lock may wait, in milliseconds.
+    ///   - wait: The lock timeout, in milliseconds.
     /// - Returns: The table with all its columns, and the schema version before the transaction.
     /// - Throws: ``SchemaError`` if another server has created a column of another type in the meantime, and
     ///   ``OutdatedTable`` if it created another schema version.
@@ -265,7 +264,7 @@ struct PostgresSchemaChange {
         return found.count > 0 ? try table(found, 0) : nil
     }
 
-    /// Returns the stored table for a request that otherwise fails; it does not wait for long schema changes.
+    /// Returns the stored table, without waiting for long schema changes; for a request that otherwise fails.
     static func storedSoon(
         _ name: String,
         _ connection: PostgresConnection
@@ -280,10 +279,10 @@ struct PostgresSchemaChange {
         return found.count > 0 ? try table(found, 0) : nil
     }
 
-    /// How long a schema change waits for a lock.
+    /// The lock timeout of a schema change.
     private static let lockMilliseconds = 10_000
 
-    /// The time limit of such a read.
+    /// The time limit of a read that does not wait for schema changes.
     private static let lookMilliseconds = 2000
 
     private static func table(_ result: PostgresResult, _ row: Int) throws -> TableDefinition {
@@ -292,7 +291,7 @@ struct PostgresSchemaChange {
         return table
     }
 
-    /// Renames stored tables and columns that differ from their declarations in letter case only.
+    /// Renames stored tables and columns that differ from their declarations only in letter case.
     private func spellAsDeclared(
         _ declared: [TableDefinition],
         _ stored: inout [TableDefinition]
@@ -327,7 +326,7 @@ struct PostgresSchemaChange {
 
     // MARK: - Carrying out
 
-    /// Existing columns keep their positions, and new ones follow.
+    /// Changes a table to match its declaration; existing columns keep their positions, and new ones follow.
     private func bring(
         _ table: TableDefinition,
         from stored: TableDefinition?,

@@ -9,10 +9,10 @@ struct SchemaLosses {
     private(set) var tables: [TableDefinition] = []
     /// The missing columns of existing tables.
     private(set) var columns: [(table: String, column: ColumnDefinition)] = []
-    /// The tables that have lost triggers, so that later external writes were not reported to any device.
+    /// The tables without some triggers, so that external writes were not reported to devices.
     private(set) var unheard: Set<String> = []
 
-    /// - Throws: ``SchemaError`` if a declared column has another type, or if an external program recreated a table
+    /// - Throws: ``SchemaError`` if a declared column has another type, or if another program recreated a table
     ///   or moved it out of the search path.
     init(
         of stored: [TableDefinition],
@@ -56,7 +56,7 @@ struct SchemaLosses {
         }
     }
 
-    /// Rejects a table that exists only outside the search path, because it is not missing.
+    /// Rejects a table that exists outside of the search path only, because it is not missing.
     private static func refuseOutOfSight(
         _ table: TableDefinition,
         _ connection: PostgresConnection
@@ -121,7 +121,7 @@ struct SchemaLosses {
         )
     }
 
-    /// Returns the steps that restore them, for tables that are declared.
+    /// Returns the steps that restore missing objects of declared tables.
     func steps(for declared: [TableDefinition]) -> [SchemaStep] {
         func isDeclared(_ name: String) -> Bool {
             declared.contains { SchemaPlan.isSame($0.name, name) }
@@ -137,17 +137,17 @@ struct SchemaLosses {
             .map { SchemaStep(table: $0.table, kind: .restoreColumn($0.column)) }
     }
 
-    /// Returns the steps for missing tables that are not declared; they need consent.
+    /// Returns the steps for missing tables that are not declared, which need consent.
     func forgotten(besides declared: [TableDefinition]) -> [SchemaStep] {
         tables.filter { table in !declared.contains { SchemaPlan.isSame($0.name, table.name) } }
             .map { SchemaStep(table: $0.name, kind: .forgetTable) }
     }
 
-    /// Forgets lost tables and columns, so that declared ones are created again.
+    /// Removes the records of lost tables and columns, so that declared ones are created again.
     ///
     /// - Parameters:
     ///   - stored: The stored tables.
-    ///   - hasConsent: Whether missing tables may be forgotten, and not only columns.
+    ///   - hasConsent: Whether the records of missing tables may be removed, and not only those of columns.
     ///   - script: Receives the statements.
     /// - Throws: ``PostgresError``
     func forget(

@@ -8,7 +8,7 @@ import TidelinePostgres
 
 final class SchemaScript {
     let connection: PostgresConnection
-    /// Whether everything is undone at the end.
+    /// Whether everything is rolled back at the end.
     let isDry: Bool
     private(set) var statements: [String] = []
 
@@ -29,7 +29,7 @@ final class SchemaScript {
         return try connection.run(sql, values)
     }
 
-    /// Runs a statement that may take long on a large table; a dry script runs the fast `instead` for it.
+    /// Runs a statement that may take long on a large table; in a dry run, the faster `instead`.
     func runOnRows(_ sql: String, _ values: [SQLValue] = [], instead: String? = nil) throws {
         statements.append(Self.text(sql, values))
         guard isDry else {
@@ -39,7 +39,7 @@ final class SchemaScript {
         if let instead { try connection.execute(instead) }
     }
 
-    /// Records a note that is not a statement.
+    /// Records a note for display.
     func note(_ text: String) { statements.append("-- " + text) }
 
     /// Returns a statement with its parameters, for display.

@@ -13,7 +13,7 @@ struct PostgresColumn: Sendable {
     let name: String
     let quoted: String
     private let form: Form
-    /// The value that null stands for.
+    /// The value that null represents.
     private let null: SQLValue
 
     private enum Form {
@@ -77,7 +77,7 @@ struct PostgresColumn: Sendable {
         }
     }
 
-    /// The type as PostgreSQL names it.
+    /// PostgreSQL's name of the type.
     var typeName: String {
         switch form {
         case .instant: "timestamp with time zone"
@@ -86,7 +86,8 @@ struct PostgresColumn: Sendable {
         }
     }
 
-    /// The type numbers of PostgreSQL that its cells may have in a result; the first is that of ``typeName``.
+    /// PostgreSQL's identifiers of the types that cells may have in a result, beginning with that of
+    /// ``typeName``.
     var cellTypes: [UInt32] {
         switch form {
         // A text type with a length has the same bytes.
@@ -103,7 +104,7 @@ struct PostgresColumn: Sendable {
         }
     }
 
-    /// Returns whether cells of this type and collation are read and ordered alike.
+    /// Returns whether cells of this type and collation are read and ordered in the same way.
     func isServed(as type: String, _ collation: String) -> Bool {
         guard form != .text || collation == "C" else { return false }
         // Without length and precision: "timestamp(3) with time zone".
@@ -113,10 +114,10 @@ struct PostgresColumn: Sendable {
         return bare == typeName || form == .text && bare == "character varying"
     }
 
-    /// The type with its collation: texts are compared by their bytes.
+    /// The type with its collation; strings are compared by their bytes.
     var declaration: String { form == .text ? "\(type) COLLATE \"C\"" : type }
 
-    /// Returns a value as SQL text, for a default.
+    /// Returns a value as SQL, for a default.
     func constant(_ value: SQLValue) -> String {
         guard let text = element(value) else { return "NULL" }
         return "'" + text.replacing("'", with: "''") + "'::\(type)"
@@ -129,7 +130,7 @@ struct PostgresColumn: Sendable {
 
     /// Returns the column as a binary cell that `value` reads.
     ///
-    /// A column that is read as text gets another name; otherwise an order by the column would order the texts.
+    /// A column that is read as text gets an alias; otherwise ORDER BY would order the strings.
     func selected(from table: String = "") -> String {
         let column = table + quoted
         return form == .decimal || form == .json ? "\(column)::text AS \"tideline_text\"" : column
@@ -156,7 +157,7 @@ struct PostgresColumn: Sendable {
         }
     }
 
-    /// The seconds from 1970 to 2000, where PostgreSQL begins to count.
+    /// The seconds from 1970 to 2000, the start of PostgreSQL's time.
     private static let epochSeconds: Int64 = 946_684_800
 
     /// Converts a cell to microseconds since 1970.
@@ -191,7 +192,7 @@ struct PostgresColumn: Sendable {
         .array(values.map { value in element(value).map { .text($0) } ?? .null })
     }
 
-    /// Returns a value in PostgreSQL's text form; nil for null.
+    /// Returns a value in PostgreSQL's text format; nil for null.
     private func element(_ value: SQLValue) -> String? {
         switch value {
         case .null, .program: nil

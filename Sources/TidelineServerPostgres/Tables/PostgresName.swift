@@ -3,18 +3,18 @@
 import TidelineCore
 
 enum PostgresName {
-    /// The longest name that PostgreSQL does not cut.
+    /// The maximum length of a name, in bytes; PostgreSQL truncates longer ones.
     static let bytesMax = 63
 
-    /// The longest name of a table: the objects that the server creates for it have names with six more letters.
+    /// The maximum length of a table's name; the objects that the server creates for it have six more letters.
     private static let tableBytesMax = bytesMax - 6
 
     static func quoted(_ name: String) -> String { Identifier(name).quoted }
 
-    /// Returns the name of a table's change log; no name of a table contains a dot.
+    /// Returns the name of a table's change log; names of tables contain no dots.
     static func log(_ table: String) -> String { "tideline.\(quoted("log.\(table)"))" }
 
-    /// Returns the name of an index, which contains its columns so that a changed index has another name.
+    /// Returns the name of an index, which contains its columns, so that a changed index has a different name.
     static func index(_ table: String, _ columns: [String]) -> String {
         let text = ([table] + columns).joined(separator: ".")
         let digits = SHA256.hash(text.utf8).prefix(8).map { byte in
@@ -23,10 +23,10 @@ enum PostgresName {
         return prefix + digits.joined()
     }
 
-    /// The prefix of the names of the server's indexes and triggers, which no declared name has.
+    /// The prefix of the server's indexes and triggers, which no declared name has.
     static let prefix = "tideline_"
 
-    /// Returns why PostgreSQL cannot have a table with this declaration; nil if it can.
+    /// Returns why a table with this declaration is not possible in PostgreSQL; nil if it is possible.
     static func fault(of table: TableSchema) -> String? {
         // The name of the log is longer.
         if "log.\(table.name)".utf8.count > bytesMax {

@@ -8,7 +8,7 @@ final class PostgresTable: Sendable {
     let table: Table
     let name: String
     let quoted: String
-    /// The name of its clock, in lower case.
+    /// The name of the table clock, in lower case.
     let clock: String
     /// Whether replaced rows are stored for merges.
     let keepsBases: Bool
@@ -42,7 +42,8 @@ final class PostgresTable: Sendable {
         .joined(separator: ", ")
     }
 
-    /// Rejects cells of other types, which result from an external change of a column: their bytes would be misread.
+    /// Rejects cells of unexpected types, which result from an external change of a column and would be
+    /// misread.
     ///
     /// - Parameters:
     ///   - result: A result with the cells of ``cells(from:)``.
@@ -105,7 +106,7 @@ struct PostgresLog: Sendable {
         owner = table.ownerPlace
     }
 
-    /// Returns whether a change of a row may remove it from a view.
+    /// Returns whether a change may remove a row from a visibility filter.
     ///
     /// A tombstone was already reported as removed.
     func isNeeded(for old: RowImage, _ new: RowImage) -> Bool {
@@ -125,7 +126,7 @@ struct PostgresLog: Sendable {
 /// An expression that is evaluated on rows in memory.
 struct RowProgram {
     private let program: FilterProgram
-    /// The indexes of the columns and system columns that it reads.
+    /// The indexes of the columns and system columns that the expression reads.
     let places: [Int]
 
     init(_ expression: QueryExpression, isCondition: Bool, of table: PostgresTable) {

@@ -4,10 +4,10 @@ import Synchronization
 import TidelinePostgres
 import TidelineServerCore
 
-/// The connection of a thread, opened again after it broke.
+/// The connection of a thread, which is reopened after it broke.
 struct PostgresLink {
     private let address: PostgresAddress
-    /// The decision about prepared statements; nil if statements are not prepared by name.
+    /// Whether statements are prepared; nil if they never are.
     private let keeping: StatementKeeping?
     private let log: ServerLog
     /// Called with each new connection before it is used.
@@ -31,7 +31,7 @@ struct PostgresLink {
     private static let pauseMin: UInt64 = 100_000_000
     private static let pauseMax: UInt64 = 2_000_000_000
 
-    /// Returns the connection; for a while after a failed attempt it throws without another one.
+    /// Returns the connection; for some time after a failed attempt, it throws without a new attempt.
     mutating func connection() throws -> PostgresConnection {
         if let open { return open }
         if let failure, Uptime.now() < failure.until {
@@ -72,10 +72,10 @@ struct PostgresLink {
     mutating func close() { open = nil }
 }
 
-/// Decides whether the connections of a store keep named prepared statements.
+/// Decides whether the connections of a store prepare statements.
 ///
-/// They do, unless there is a pooler in between. An undetected pooler causes an error, which PostgreSQL reports
-/// before it does anything: then later connections use no named statements.
+/// They do, unless there is a pooler. An undetected pooler causes an error before the statement is executed;
+/// later connections then no longer prepare statements.
 final class StatementKeeping: Sendable {
     private let isOver = Mutex(false)
     private let trustsPoolers: Bool

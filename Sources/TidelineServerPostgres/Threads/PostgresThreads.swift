@@ -12,22 +12,23 @@ import TidelineServerCore
 final class PostgresThreads: Sendable {
     /// A task that needs a connection.
     struct Job: Sendable {
-        /// Returns false if the job may be retried, because the connection broke or it was interrupted.
+        /// Performs the job; returns false if it may be retried, because the connection broke or it was
+        /// interrupted.
         let perform: @Sendable (PostgresConnection, _ isLastTry: Bool) -> Bool
         let refuse: @Sendable (any Error) -> Void
         /// Ends an attempt, from any thread.
         let interrupt: @Sendable () -> Void
-        /// Does not count the time of an attempt that was discarded, in nanoseconds.
+        /// Excludes the time of a discarded attempt, in nanoseconds, from the time limit.
         let giveTime: @Sendable (UInt64) -> Void
         /// When the job began to wait.
         var since = Uptime.now()
-        /// How often it was interrupted so that other callers had their turn.
+        /// The number of times that the job was interrupted so that other callers could take their turn.
         var restarts = 0
     }
 
     private typealias Turns = ReadTurns<(caller: ReadCaller, job: Job)>
 
-    /// A job that runs.
+    /// A running job.
     private struct Running {
         let caller: ReadCaller
         let reader: Turns.Reader
@@ -41,7 +42,7 @@ final class PostgresThreads: Sendable {
         var turns: Turns
         var waiting = 0
         var isStopped = false
-        /// The running jobs by the numbers of the threads.
+        /// The running jobs, by thread number.
         var jobs: [Int: Running] = [:]
         /// Whether a check for jobs that have used up their share is scheduled.
         var isLookDue = false
@@ -58,7 +59,7 @@ final class PostgresThreads: Sendable {
     private let log: ServerLog
     private let metrics: StoreMetrics
 
-    /// Starts `count` threads, one of which is reserved for jobs that were not interrupted yet.
+    /// Starts `count` threads, one of which only runs jobs that were not interrupted yet.
     init(
         _ address: PostgresAddress,
         count: Int,
@@ -100,7 +101,7 @@ final class PostgresThreads: Sendable {
         if let reader { wake(of: reader).signal() } else { interruptLongJobs() }
     }
 
-    /// Returns the reader to wake.
+    /// Adds a job; returns the reader to wake.
     private func add(
         _ job: Job,
         of caller: ReadCaller,

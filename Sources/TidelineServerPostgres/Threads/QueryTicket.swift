@@ -18,10 +18,10 @@ final class QueryTicket: Sendable {
 
     var isInterrupted: Bool { state.withLock { $0.isInterrupted } }
 
-    /// Whether the statements are cancelled, or must restart.
+    /// Whether the statements were cancelled or have to restart.
     var isOver: Bool { state.withLock { $0.isCancelled || $0.isInterrupted } }
 
-    /// Begins its statements on a connection; returns false if its caller has disconnected.
+    /// Begins statements on a connection; returns false if the caller has disconnected.
     func begin(_ cancellation: PostgresCancellation) -> Bool {
         state.withLock { state in
             state.isInterrupted = false

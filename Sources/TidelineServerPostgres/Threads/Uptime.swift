@@ -19,20 +19,20 @@ enum Uptime {
         return end.overflow ? .max : end.partialValue
     }
 
-    /// Returns the middle of the time between now and an end.
+    /// Returns the time halfway between now and an end.
     static func half(until end: UInt64) -> UInt64 {
         let now = now()
         return end > now ? now + (end - now) / 2 : end
     }
 
-    /// Sleeps until a number of nanoseconds after a time, without blocking a thread.
+    /// Sleeps until a number of nanoseconds after a time, without blocking the thread.
     static func pass(until end: UInt64, _ more: UInt64) async throws {
         let now = now()
         let left = end > now ? end - now : 0
         try await Task.sleep(for: .nanoseconds(Int64(clamping: left) + Int64(clamping: more)))
     }
 
-    /// Sleeps without blocking a thread.
+    /// Sleeps without blocking the thread.
     static func pass(milliseconds: Int) async throws {
         try await Task.sleep(for: .milliseconds(milliseconds))
     }

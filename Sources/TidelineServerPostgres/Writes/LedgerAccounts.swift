@@ -28,13 +28,13 @@ enum LedgerAccounts {
         END $$;
         """
 
-    /// How many accounts a caller has.
+    /// The number of accounts of a caller.
     private static let accounts: Int64 = 8
 
     /// The account of a connection.
     private static let account = "pg_backend_pid() % \(accounts)"
 
-    /// Charges new entries to their callers, in the order of their names, which all servers use.
+    /// Charges new entries to their callers, ordered by name, as on all servers.
     static func charge(_ bytes: [String: Int], horizon: Int64 = 0) -> PostgresStatement {
         let callers = bytes.keys.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
         return PostgresStatement(
@@ -61,9 +61,9 @@ enum LedgerAccounts {
         ).integer(0, 0)
     }
 
-    /// Drops entries of the callers with the most bytes if there are too many; in a transaction.
+    /// Removes entries of the callers with the most bytes if there are too many, within a transaction.
     ///
-    /// - Returns: The number of entries; if it is `count` or more, more may be left.
+    /// - Returns: The number of removed entries; if it is `count` or more, there may be more to remove.
     static func trim(
         to bound: Int,
         atMost count: Int,
@@ -166,16 +166,16 @@ enum LedgerAccounts {
     }
 }
 
-/// Decides when a server measures the ledger, to which other servers add entries as well.
+/// Decides when a server measures the ledger, to which other servers also add entries.
 struct LedgerBound: Sendable {
     private let bound: Int
-    /// The bytes at the last measurement and those that this server has added since; nil before the first.
+    /// The bytes at the last measurement plus those that this server has added; nil before the first one.
     private var known: Int?
     private var added = 0
 
     init(bytes: Int) { bound = bytes }
 
-    /// The target size of a trim, which is below the bound because other servers add entries as well.
+    /// The target size of a trim, which is below the limit because other servers also add entries.
     var target: Int { bound - bound / 20 }
 
     /// Whether a measurement is due after this many bytes were added.

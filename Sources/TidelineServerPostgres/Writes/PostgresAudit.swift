@@ -7,7 +7,9 @@ import TidelinePostgres
 package import TidelineServerCore
 
 enum PostgresAudit {
-    /// If several servers write, or a clock was set, timestamps do not follow the order of positions.
+    /// Creates the audit log.
+    ///
+    /// If several servers write, or a clock was set, timestamps are not in the order of positions.
     static let create = """
         CREATE TABLE IF NOT EXISTS tideline.audit (
             "place"     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -50,9 +52,9 @@ enum PostgresAudit {
         )
     }
 
-    /// Removes some expired entries; returns how many.
+    /// Removes some expired entries; returns their number.
     ///
-    /// Entries up to `place` count as received earlier, whatever their timestamps are.
+    /// Entries up to `place` were received earlier, regardless of their timestamps.
     static func purge(
         before time: Int64,
         upTo place: Int64?,

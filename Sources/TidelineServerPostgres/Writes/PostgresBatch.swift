@@ -6,7 +6,7 @@ import TidelineServerCore
 typealias PostgresBatch = QueuedBatch<PostgresTable>
 
 extension PostgresBatch {
-    /// The tables of its writes, by the names of their clocks.
+    /// The tables of the writes, by clock name.
     var clocks: Set<String> { Set(tables.lazy.joined().map(\.clock)) }
 
     /// Returns whether the batch was built for another schema version of a table than this one.
@@ -19,8 +19,9 @@ extension PostgresBatch {
 }
 
 extension [PostgresBatch] {
-    /// Returns the cause of a failed statement, if a table has lost columns that some batches need, and the other
-    /// batches.
+    /// Returns the cause of a failed statement, and the other batches.
+    ///
+    /// The cause is that a table has lost columns that some batches need.
     func outdated(
         _ error: any Error,
         _ link: inout PostgresLink

@@ -14,7 +14,7 @@ struct LedgerEntry: Sendable {
     private let word: String
     private let id: String
     private let row: StoredRow?
-    /// The state of a row that is too large for the ledger, and is read again for the replayed answer.
+    /// The state of a row that is too large for the ledger and is read again for the replayed answer.
     let stateOfRow: RowState?
 
     /// The size of an entry without its row.
@@ -132,7 +132,7 @@ struct LedgerKey: Hashable, Sendable {
         ).kept
     }
 
-    /// Rewrites entries without a change.
+    /// Updates entries without changing them.
     static func touch(_ keys: [LedgerKey]) -> PostgresStatement {
         PostgresStatement(
             """
@@ -145,7 +145,7 @@ struct LedgerKey: Hashable, Sendable {
         )
     }
 
-    /// Reads, for each of the callers, when the youngest dropped entry was received.
+    /// Reads, for each of the callers, when the youngest removed entry was received.
     static func readHorizons(_ callers: Set<String>) -> PostgresStatement {
         PostgresStatement(
             """

@@ -10,7 +10,7 @@ import TidelineServerCore
 
 struct PostgresPurge: RetentionSteps {
     let limits: ServerLimits
-    /// Microseconds since 1970; nil for the time of the database.
+    /// Returns the time in microseconds since 1970; nil for the time of the database.
     var now: (@Sendable () -> Int64)?
 
     func readTime(
@@ -75,9 +75,9 @@ struct PostgresPurge: RetentionSteps {
         return removed
     }
 
-    /// Removes some tombstones of a table that are older than this many days; with 0 of any age.
+    /// Removes some tombstones of a table that are older than this many days, or of any age for 0.
     ///
-    /// - Returns: The number of tombstones; if it is `PurgeSchedule.rowsMax`, more may be left.
+    /// - Returns: The number of tombstones; if it is `PurgeSchedule.rowsMax`, there may be more.
     func removeTombstones(
         of table: String,
         olderThan days: Int,
@@ -95,10 +95,10 @@ struct PostgresPurge: RetentionSteps {
         return count
     }
 
-    /// The end of the year 9999; no row has a later time.
+    /// The end of the year 9999, after which no row has a time.
     private static let lastTime: Int64 = 253_402_300_799_000_000
 
-    /// The most rows that a step removes.
+    /// The maximum number of rows that a step removes.
     static let rows = SQLValue.integer(Int64(PurgeSchedule.rowsMax))
 
     private func removeTombstones(
@@ -138,7 +138,7 @@ struct PostgresPurge: RetentionSteps {
 
     /// Locks a table against changes of its schema.
     ///
-    /// The writer's thread does not wait for a change in progress, because the next round follows soon.
+    /// The purge does not wait for a schema change in progress, because the next round follows soon.
     private func lock(
         _ table: String,
         _ mode: String,
@@ -147,7 +147,7 @@ struct PostgresPurge: RetentionSteps {
         try connection.execute("LOCK TABLE \(PostgresName.quoted(table)) IN \(mode) MODE NOWAIT")
     }
 
-    /// Returns conditions on a row `r` that external rows reference, and that is kept for them.
+    /// Returns conditions that exclude a row `r` referenced by external rows, because it must be kept.
     ///
     /// Foreign keys with CASCADE, SET NULL or SET DEFAULT do not prevent a removal.
     private func references(
@@ -229,13 +229,13 @@ struct PostgresPurge: RetentionSteps {
 
     // MARK: - The ledger
 
-    /// How much longer entries live than First-Sent may be old, so that a delayed repeat is still known.
+    /// The additional lifetime of entries compared with First-Sent, so that a delayed repeat is still known.
     private static let margin: Int64 = 86_400_000_000
 
-    /// The part of the ledger, as a divisor, by which its accounts may be wrong.
+    /// The divisor of the ledger's size that gives the tolerated error of its accounts.
     private static let accountsPart: Int64 = 100
 
-    /// Drops expired entries and, if there are too many, those of the callers with the most bytes.
+    /// Removes expired entries and, if there are too many, those of the callers with the most bytes.
     private func trimLedger(
         _ time: RemovalTime,
         _ connection: PostgresConnection

@@ -21,7 +21,7 @@ enum PostgresReceipts {
         try connection.run("SELECT to_regclass('tideline.receipts') IS NULL").boolean(0, 0)
     }
 
-    /// Returns the commit timestamp up to which all commits of a table were received before a time.
+    /// Returns the commit timestamp of a table up to which all commits were received before a time.
     static func end(
         _ table: String,
         _ time: Int64,
@@ -30,7 +30,7 @@ enum PostgresReceipts {
         try max(time, place(table.lowercased(), time, connection).map { $0 + 1 } ?? time)
     }
 
-    /// Returns the position of a key in the last record that is not younger than a time; drops earlier records.
+    /// Returns the position of a key in the last record that is old enough; removes earlier records.
     static func place(
         _ key: String,
         _ time: Int64,
@@ -56,7 +56,7 @@ enum PostgresReceipts {
         return found.integer(0, 0)
     }
 
-    /// Records the table clocks that are ahead, and the position of the audit log with them.
+    /// Records the table clocks that are ahead, and the position of the audit log.
     static func note(now: Int64, _ connection: PostgresConnection) throws {
         try connection.run(
             """
@@ -144,7 +144,7 @@ enum PostgresReceipts {
         return newest > 0 ? newest : nil
     }
 
-    /// Stores the time record; if ages start over, earlier receipt records are removed.
+    /// Stores the time record; if ages start over, removes earlier receipt records.
     static func store(_ memory: TrustedTime.Memory, _ connection: PostgresConnection) throws {
         try connection.run(
             PostgresSchema.putState,

@@ -1,7 +1,7 @@
 // PostgresWriteSession: the writing connection of a server, and its transactions.
 //
-// Other servers and programs write to the database, too. So a transaction may wait for their locks, lose its connection,
-// or have to be repeated; batches that need a lock that is not free wait outside of transactions.
+// Other servers and programs also write to the database. So a transaction may wait for a lock, lose its connection, or
+// have to be repeated. Batches that need a lock that is not free wait outside of transactions.
 
 import TidelineCore
 import TidelinePostgres
@@ -21,7 +21,8 @@ final class PostgresWriteSession: WriteSession {
     private let metrics: StoreMetrics
     private var ledger: LedgerBound
     private var locks = ContendedLocks()
-    /// Until when the statements of a group wait only briefly for locks, because a write has waited for long.
+    /// Until when the statements of a group wait only briefly for locks, because a write has waited for a long
+    /// time.
     private var groupLocksUntil: UInt64 = 0
     private static let groupLocksTime = Duration.seconds(5)
 
@@ -29,7 +30,7 @@ final class PostgresWriteSession: WriteSession {
     private var start: UInt64 = 0
     private var retry = WriteRetry(skipsLocked: false, without: [])
     private var commitTimes: WriteTimes
-    /// The locks that batches of the last transaction lack, by their indexes.
+    /// The locks that batches of the last transaction lack, by batch index.
     private var blocked: [Int: Set<ContendedLock>] = [:]
 
     init(
@@ -114,8 +115,8 @@ final class PostgresWriteSession: WriteSession {
         return moved
     }
 
-    /// Lets groups wait only briefly for locks from now on, so that a lock that one group needs does not delay the
-    /// others with each transaction.
+    /// Lets groups wait only briefly for locks, so that one group's lock does not delay the others in each
+    /// transaction.
     private func limitGroupLocks() {
         let now = Uptime.now()
         if groupLocksUntil <= now {
@@ -130,7 +131,7 @@ final class PostgresWriteSession: WriteSession {
         groupLocksUntil = Uptime.after(Self.groupLocksTime)
     }
 
-    /// Drops entries of the ledger if a commit has made it too large, before its writes are answered.
+    /// Removes entries of the ledger if a commit has made it too large, before the writes are answered.
     private func boundLedger(_ charged: Int) {
         guard ledger.isDue(after: charged) else { return }
         do {
@@ -203,8 +204,8 @@ final class PostgresWriteSession: WriteSession {
 
     /// Notifies other servers of the new commits, after the answers.
     ///
-    /// The notification is only a hint: a server that misses it reads the clocks soon. Within the transaction it
-    /// would block every other notifying commit of the database.
+    /// The notification is only a hint, because a server that misses it reads the clocks soon. Within the
+    /// transaction, it would block all other commits with notifications.
     func end(_ stamps: [TableStamp]) {
         if !stamps.isEmpty { _ = try? link.connection().run("NOTIFY tideline") }
         link.settle()

@@ -11,8 +11,8 @@ import TidelineServerCore
 extension PostgresWriteTransaction {
     /// Checks the rows that were sent.
     ///
-    /// - Throws: ``PostgresError``, as for a constraint, if a row has other values than those sent and they cannot be
-    ///   sent to devices.
+    /// - Throws: ``PostgresError``, as for a constraint, if the stored values of a row differ from those sent
+    ///   and cannot be sent to devices.
     mutating func readBack(_ keys: Set<RowKey>, now: Int64) throws {
         for (name, keys) in Dictionary(grouping: keys, by: \.table).sorted(by: { $0.key < $1.key })
         {
@@ -88,7 +88,8 @@ extension PostgresWriteTransaction {
 
     /// Runs the checks that COMMIT would run, so that only one group is rejected.
     ///
-    /// This assigns timestamps to rows that external triggers wrote, by clocks that this transaction may have read.
+    /// The checks also assign timestamps to rows that external triggers wrote, from clocks that this
+    /// transaction may have read.
     mutating func checkConstraints() throws {
         let clocks = state.clocks.keys.sorted()
         let results = try connection.pipeline([
@@ -110,7 +111,7 @@ extension PostgresWriteTransaction {
 extension PostgresWriteTransaction {
     /// Returns the error with the columns of the constraint, which PostgreSQL does not report.
     ///
-    /// Called after the group was undone, when the transaction accepts queries again.
+    /// Called after the group was rolled back, when the transaction accepts queries again.
     func withColumns(_ error: PostgresError) throws -> PostgresError {
         guard error.state == "23514", let name = error.constraint, let relation = error.relation
         else { return error }

@@ -14,7 +14,7 @@ extension PostgresWriteTransaction {
         }
     }
 
-    /// Records the schema versions of the tables.
+    /// Records the schema versions of the tables in a result.
     mutating func takeForms(_ result: PostgresResult) {
         for row in 0..<result.count {
             let name = result.text(row, 0)
@@ -40,7 +40,7 @@ extension PostgresWriteTransaction {
         }
     }
 
-    /// Returns an error if a batch was built for an earlier schema version that no longer fits; otherwise nil.
+    /// Returns an error if a batch was built for a schema version that no longer matches; otherwise nil.
     func outdated(_ batch: PostgresBatch) throws -> OutdatedTable? {
         for table in batch.tables.joined() {
             if let outdated = try outdated(table) { return outdated }
@@ -58,7 +58,7 @@ extension PostgresWriteTransaction {
 
     // MARK: - Single rows
 
-    /// Returns the row as it will be after the planned writes.
+    /// Returns the row after the planned writes.
     mutating func image(_ id: String, _ table: PostgresTable) throws -> RowImage? {
         let key = RowKey(table: table.clock, id: id)
         if let known = state.rows[key] { return known.planned }
@@ -68,7 +68,7 @@ extension PostgresWriteTransaction {
         return state.rows[key]?.planned
     }
 
-    /// Returns the values by column that the row had at this version, nil for unknown values.
+    /// Returns the values by column that the row had in this version; nil for unknown values.
     func base(
         _ id: String,
         _ version: Int64,
@@ -93,7 +93,7 @@ extension PostgresWriteTransaction {
 }
 
 extension PostgresWriteTransaction {
-    /// Returns the write with the database's defaults for the columns that it leaves out.
+    /// Returns the write with the database's defaults for the absent columns.
     ///
     /// The database evaluates them, because they may use a sequence or the time. An error rejects only this write.
     func withDefaults(

@@ -14,7 +14,7 @@ import TidelineServerCore
 struct PostgresWriteTransaction: WriteTransaction {
     let connection: PostgresConnection
     private let limits: ServerLimits
-    /// Microseconds since 1970; nil for the time of the database.
+    /// Returns the time in microseconds since 1970; nil for the time of the database.
     private let injectedNow: (@Sendable () -> Int64)?
     private var databaseNow: Int64 = 0
     var state = WriteState()
@@ -22,16 +22,17 @@ struct PostgresWriteTransaction: WriteTransaction {
     /// Whether each group is sent immediately, within a savepoint, so that an error of the database rejects only this
     /// group.
     private let isApart: Bool
-    /// The locks that batches need and do not have, by their indexes.
+    /// The locks that batches need and could not get, by batch index.
     var blocked: [Int: Set<ContendedLock>] = [:]
     var grown: Table?
     private var isWritten = false
-    /// Whether each group waits only briefly for the locks that its statements take.
+    /// Whether each group waits only briefly for locks.
     private let limitsGroupLocks: Bool
-    /// The number of groups that were rolled back because a statement waited too long for a lock, such as that of the
-    /// row that a foreign key refers to.
+    /// The number of groups that were rolled back because of a lock timeout.
+    ///
+    /// Such a lock may be that of a row that a foreign key references.
     private(set) var lockTimeouts = 0
-    /// After this many lock timeouts, the statements of the other groups no longer wait for locks.
+    /// The number of lock timeouts after which the statements of other groups no longer wait for locks.
     private static let lockTimeoutsMax = 5
     /// The keys that were answered from the ledger.
     private var repeated: Set<LedgerKey> = []
@@ -61,8 +62,9 @@ struct PostgresWriteTransaction: WriteTransaction {
     ///
     /// - Parameters:
     ///   - batches: The batches of the transaction.
-    ///   - skipsLocked: Whether rows that other transactions hold are skipped.
-    /// - Throws: ``TableLockTimeout`` and ``RowLockTimeout`` if another transaction held a table, or a row, for too long.
+    ///   - skipsLocked: Whether rows that other transactions have locked are skipped.
+    /// - Throws: ``TableLockTimeout`` and ``RowLockTimeout`` if another transaction has locked a table, or a
+    ///   row, for too long.
     mutating func begin(
         _ batches: [PostgresBatch],
         skipsLocked: Bool = false
@@ -144,7 +146,7 @@ struct PostgresWriteTransaction: WriteTransaction {
         }
     }
 
-    /// The timeouts of the statements of a group, while locks are limited.
+    /// The statement with the timeouts of a group, while locks are limited.
     private var groupTimeouts: PostgresStatement {
         let lock = lockTimeouts < Self.lockTimeoutsMax ? times.groupLock : 1
         return WriteStatements.timeouts(lock: lock, statement: times.statement)
@@ -215,7 +217,7 @@ struct PostgresWriteTransaction: WriteTransaction {
         }
     }
 
-    /// Returns the rejection of a group that failed while other groups of the transaction can succeed.
+    /// Returns the rejection of a group that failed although other groups of the transaction may succeed.
     private static func refusal(_ error: any Error) -> (any Error)? {
         error is OutdatedTable ? error : nil
     }
@@ -303,7 +305,7 @@ struct PostgresWriteTransaction: WriteTransaction {
         }
     }
 
-    /// Returns why the missing table or columns cannot be created; nil if they can.
+    /// Returns why the missing table or columns cannot be created; nil if they can be created.
     private func growthRefusal(_ table: Table) throws -> ServerError? {
         let found = try connection.run(
             "SELECT count(*), count(*) FILTER (WHERE \"name\" = $1) FROM tideline.tables",
@@ -369,7 +371,7 @@ struct PostgresWriteTransaction: WriteTransaction {
 
     /// Sends the planned writes in the open transaction.
     ///
-    /// - Parameter inOrder: Whether rows are written in the order that their writes came in.
+    /// - Parameter inOrder: Whether rows are written in the order of their writes.
     /// - Throws: ``PostgresError``
     private mutating func flush(inOrder: Bool = false) throws {
         guard !state.isEmpty else { return }
@@ -381,9 +383,9 @@ struct PostgresWriteTransaction: WriteTransaction {
         if !written.isEmpty { try readBack(written, now: time) }
     }
 
-    /// Sends the rest and commits.
+    /// Sends the remaining writes and commits.
     ///
-    /// - Returns: The clocks that have changed.
+    /// - Returns: The changed clocks.
     mutating func commit() throws -> [TableStamp] {
         guard isWritten || !state.isEmpty || !repeated.isEmpty else {
             try connection.run("ROLLBACK")

@@ -228,7 +228,7 @@ extension WriteState {
         return statements
     }
 
-    /// Drops the oldest versions of the rows that got a new one.
+    /// Removes the oldest versions of the rows that got a new one.
     func dropOldBases(_ versionsMax: Int) -> [PostgresStatement] {
         guard !bases.isEmpty else { return [] }
         let keys = Set(bases.map { RowKey(table: $0.table.clock, id: $0.image.id) })

@@ -3,23 +3,24 @@
 import TidelinePostgres
 import TidelineServerCore
 
-/// The state of a transaction that may be repeated.
+/// The state of a transaction that may be retried.
 ///
-/// Pure: the caller does the waiting.
+/// The caller waits.
 struct WriteRetry {
     enum Action {
-        /// Repeats the transaction after this many seconds.
+        /// Retry the transaction after this many seconds.
         case again(after: Double)
         case refuse(any Error)
     }
 
     /// Whether each group has a savepoint, because one of them failed or waited too long for a lock.
     private(set) var isApart: Bool
-    /// Whether each group waits only briefly for the locks that its statements take.
+    /// Whether each group waits only briefly for locks.
     private(set) var limitsGroupLocks: Bool
     /// Whether rows that other transactions have locked are skipped.
     private(set) var skipsLocked: Bool
-    /// The clocks of the tables that are skipped: another transaction has locked the table or its clock.
+    /// The clocks of the tables that are skipped, because another transaction has locked the table or its
+    /// clock.
     private(set) var lockedTables: Set<String>
     private var tries = 0
     private var lostConnections = 0

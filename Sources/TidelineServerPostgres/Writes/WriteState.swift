@@ -13,7 +13,7 @@ struct RowKey: Hashable, Sendable {
 }
 
 struct WriteState {
-    /// A row as the database has it, and as the transaction will leave it.
+    /// A row as it is in the database and as it is after the transaction.
     struct Cell {
         var stored: RowImage?
         var planned: RowImage?
@@ -22,7 +22,7 @@ struct WriteState {
     struct Clock {
         /// The last assigned timestamp.
         var stamp: Int64
-        /// When a list last ended in a millisecond whose rows its reader counts.
+        /// When a list last ended within a millisecond whose rows its reader counts.
         var counted: Int64
         /// Whether this transaction has assigned a timestamp.
         var hasMoved = false
@@ -35,16 +35,16 @@ struct WriteState {
 
     /// The rows that were read; a row that does not exist has no image.
     var rows: [RowKey: Cell] = [:]
-    /// The rows that other transactions hold, if a transaction skips them.
+    /// The rows that other transactions have locked, if they are skipped.
     var lockedRows: Set<RowKey> = []
     var clocks: [String: Clock] = [:]
     /// The schema versions of the tables, if they are known.
     var forms: [String: Int64] = [:]
     /// The former schema versions of tables that the transaction has changed.
     var formsBefore: [String: Int64] = [:]
-    /// Whether external triggers, rules or foreign keys may change rows of the transaction, or leave them out.
+    /// Whether external triggers, rules or foreign keys may change rows of the transaction, or prevent changes.
     var hasOthers = false
-    /// The ledger's entries for the keys of this transaction; nil for a key that it does not have.
+    /// The ledger's entries for the keys of this transaction; nil for a key without an entry.
     var ledger: [LedgerKey: LedgerEntry?] = [:]
     var ledgerHorizons: [String: Int64] = [:]
     /// The bytes of the entries of this transaction, by caller.
@@ -88,7 +88,7 @@ struct WriteState {
         moved = []
     }
 
-    /// Forgets the rows, because tables with a new schema version have to be read again.
+    /// Discards the rows, because tables with a new schema version have to be read again.
     mutating func forgetRows() { rows = [:] }
 
     /// Adds the plan for a row.
@@ -138,7 +138,7 @@ struct WriteState {
         if touched.insert(key).inserted { order.append(key) }
     }
 
-    /// Records that a row is about to get another time or to be removed.
+    /// Records that a row is about to be removed or to get another time.
     private mutating func leaves(_ old: RowImage, _ clock: String, _ now: Int64) {
         guard isCounted(clock, now) else { return }
         let place = Departure(clock: clock, millisecond: old.updatedAt / 1000)

@@ -6,14 +6,15 @@ import TidelinePostgres
 import TidelineServerCore
 
 enum WriteStatements {
-    /// Returns the settings of a transaction, which end with it, so that a pooler does not keep them.
+    /// Returns the settings of a transaction, which end with it, so that they do not remain on a pooler's
+    /// connection.
     ///
-    /// Acknowledged writes are on disk, even if the database by default commits without waiting for the disk.
+    /// Commits wait for the disk, even if that is not the default of the database.
     ///
     /// - Parameters:
     ///   - times: The timeouts.
-    ///   - lock: How long the first lock may wait, in milliseconds.
-    ///   - statement: How long the first statement may take, in milliseconds; nil for the timeout of all statements.
+    ///   - lock: The lock timeout of the first lock, in milliseconds.
+    ///   - statement: The timeout of the first statement, in milliseconds; nil for that of all statements.
     /// - Returns: The statements that begin a transaction.
     static func settings(
         _ times: WriteTimes,
@@ -38,7 +39,7 @@ enum WriteStatements {
         ).kept
     }
 
-    /// Sets how long later locks may wait, in milliseconds.
+    /// Sets the timeout of later locks, in milliseconds.
     static func lockTimeout(_ time: Int) -> PostgresStatement {
         PostgresStatement(
             "SELECT set_config('lock_timeout', $1, true)",
@@ -46,7 +47,7 @@ enum WriteStatements {
         ).kept
     }
 
-    /// Sets how long later locks may wait and later statements may take, in milliseconds.
+    /// Sets the timeouts of later locks and statements, in milliseconds.
     static func timeouts(lock: Int, statement: Int) -> PostgresStatement {
         PostgresStatement(
             """
@@ -58,18 +59,18 @@ enum WriteStatements {
 
     /// Locks a table as a writer does.
     ///
-    /// This precedes the locks of rows, so that a lock on the whole table, as for building an index, is distinguished
-    /// from a lock on a row, and is not waited for while the transaction holds a clock.
+    /// This precedes the locks of rows, so that a lock on the whole table, as for building an index, can be
+    /// distinguished from a lock on a row, and the transaction does not wait for it while it holds a clock.
     static func lock(_ table: PostgresTable) -> PostgresStatement {
         PostgresStatement("LOCK TABLE ONLY \(table.quoted) IN ROW EXCLUSIVE MODE").kept
     }
 
-    /// Locks a table as a writer does; fails at once if another transaction holds the lock.
+    /// Locks a table as a writer does; fails immediately if another transaction holds the lock.
     static func lockSoon(_ table: PostgresTable) -> PostgresStatement {
         PostgresStatement("LOCK TABLE ONLY \(table.quoted) IN ROW EXCLUSIVE MODE NOWAIT")
     }
 
-    /// Locks rows; returns their ids if rows that other transactions hold are skipped.
+    /// Locks rows; returns their ids if locked rows are skipped.
     static func lock(
         _ ids: [String],
         of table: PostgresTable,
@@ -96,7 +97,7 @@ enum WriteStatements {
         ).kept
     }
 
-    /// Returns the transactions that have locked rows last.
+    /// Returns the transactions that last locked these rows.
     static func holders(of ids: [String], in table: PostgresTable) -> PostgresStatement {
         PostgresStatement(
             "SELECT \"id\", xmax::text FROM \(table.quoted) WHERE \"id\" = ANY($1::text[])",
@@ -125,7 +126,7 @@ enum WriteStatements {
         )
     }
 
-    /// Returns the transactions that have locked these clocks last.
+    /// Returns the transactions that last locked these clocks.
     static func findClockHolders(_ names: [String]) -> PostgresStatement {
         PostgresStatement(
             "SELECT \"table\", xmax::text FROM tideline.clocks WHERE \"table\" = ANY($1::text[])",
@@ -133,11 +134,12 @@ enum WriteStatements {
         )
     }
 
-    /// Reads the schema versions of tables, and whether external triggers, rules or foreign keys run when their rows
-    /// are written.
+    /// Reads the schema versions of tables.
     ///
-    /// They are read after the clocks are locked: a statement that waits for a lock sees the state of its beginning,
-    /// and the transaction that held the clock may have changed the schema version.
+    /// Also reads whether external triggers, rules or foreign keys run when rows are written.
+    ///
+    /// They are read after the clocks are locked, because a statement that waits for a lock sees the state at
+    /// its beginning, and the transaction that held the clock may have changed the schema version.
     static func forms(_ tables: [PostgresTable]) -> PostgresStatement {
         PostgresStatement(
             """

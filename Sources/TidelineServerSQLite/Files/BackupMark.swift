@@ -12,10 +12,10 @@ package enum BackupMark {
         return String(cString: resolved) + "-backup"
     }
 
-    /// Records that a backup was made; if the folder rejects the file, the backup is still valid.
+    /// Records that a backup was made; if the folder does not accept the file, the backup is still valid.
     ///
-    /// A file of that name that is not empty has another purpose and may be the backup itself: it is kept, and its
-    /// time is reported.
+    /// An existing file that is not empty has another purpose, and may be the backup itself. It is kept, and
+    /// its time is reported.
     package static func put(on database: String) {
         let path = path(of: database)
         var status = stat()

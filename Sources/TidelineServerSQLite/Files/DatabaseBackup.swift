@@ -21,7 +21,7 @@ package struct DatabaseBackup: Sendable {
     /// Creates the copy, which only its owner may read.
     ///
     /// - Returns: Its size in bytes.
-    /// - Throws: ``DatabaseError``; then the file `target` is absent, or is the former one.
+    /// - Throws: ``DatabaseError``; the file `target` is not changed.
     package func make() throws -> Int64 {
         try ServerFile(path: source).check()
         try checkTarget()
@@ -71,7 +71,7 @@ package struct DatabaseBackup: Sendable {
 
     private var partialPrefix: String { target + ".partial-" }
 
-    /// Removes the leftovers of killed backups to the same target, whose locks are free.
+    /// Removes incomplete copies of killed backups to the same target, whose locks are free.
     private func removeAbandoned() {
         let name = URL(filePath: partialPrefix).lastPathComponent
         let files = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
@@ -116,7 +116,7 @@ package struct DatabaseBackup: Sendable {
         }
     }
 
-    /// Marks the copy as a backup, for a server that is started on it without a restore.
+    /// Marks the copy as a backup, in case a server is started with it without a restore.
     private func mark(_ partial: String) throws {
         try DatabaseError.naming(target) {
             let copy = try Database(path: partial, mode: .existing)
@@ -140,7 +140,7 @@ package struct DatabaseBackup: Sendable {
         guard fsync(file) == 0 else { throw systemError("cannot be written") }
     }
 
-    /// Makes the name of a file durable; some file systems flush no folders.
+    /// Makes the name of a file durable; some file systems do not flush folders.
     static func flushFolder(of path: String) throws {
         let folder = URL(filePath: path).deletingLastPathComponent().path
         let file = open(folder, O_RDONLY | O_CLOEXEC)
@@ -160,7 +160,7 @@ package struct DatabaseBackup: Sendable {
         }
     }
 
-    /// A link fails if the name is taken, which a rename would not.
+    /// Gives the copy its name with a link, which, unlike a rename, fails if the name exists.
     private func name(_ partial: String) throws {
         if link(partial, target) == 0 { return }
         switch errno {

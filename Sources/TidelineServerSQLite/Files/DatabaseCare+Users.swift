@@ -8,8 +8,9 @@ import TidelineSQLite
 package import TidelineServerCore
 
 extension DatabaseCare {
-    /// Removes a user's rows with their history, the user's entries of ledger and audit log, and the free pages of
-    /// the file, which may still have the values.
+    /// Removes a user's rows with their history, and the user's entries of ledger and audit log.
+    ///
+    /// It also removes the free pages of the file, which may still contain the values.
     ///
     /// - Throws: ``DatabaseError``, with code `inUse` while a server runs.
     package func forget(_ user: String, owners tables: [TableDefinition]) throws {
@@ -63,9 +64,9 @@ extension DatabaseCare {
         }
     }
 
-    /// Gives the rows of a user to another one, with the entries of ledger and audit log.
+    /// Transfers the rows of a user to another user, with the entries of ledger and audit log.
     ///
-    /// Versions stay, so that pending changes on devices are still accepted.
+    /// Versions do not change, so that pending changes of devices are still accepted.
     ///
     /// - Throws: ``DatabaseError``, with code `inUse` while a server runs.
     package func rename(
@@ -160,7 +161,7 @@ extension DatabaseCare {
         return isThere ? ServerSchema.quoted(name) : nil
     }
 
-    /// Makes each device that knows an earlier state of the table pull it from the beginning.
+    /// Makes every device that knows an earlier state of the table pull it from the beginning.
     private func startOver(_ table: String, _ database: Database) throws {
         let stamp = try database.integer(ServerSchema.readStamp, [.text(table)]) ?? 0
         // Times on the wire have milliseconds: two milliseconds later is after every cursor.
@@ -169,12 +170,12 @@ extension DatabaseCare {
         try database.prepare(ServerSchema.raiseHorizon).run([.text(table), .integer(next)])
     }
 
-    /// Returns the owner's member of a stored row, as SQL.
+    /// Returns the owner of a stored row, as SQL.
     private static func json(_ owner: String) -> String {
         "CASE WHEN json_valid(\"row\") THEN json_extract(\"row\", \(path(owner))) END"
     }
 
-    /// Returns the path of a member whose name is a quoted column.
+    /// Returns the JSON path of a member with the name of a quoted column.
     private static func path(_ owner: String) -> String { literal("$." + owner) }
 
     private static func literal(_ text: String) -> String {

@@ -26,7 +26,7 @@ package struct DatabaseCare: Sendable {
         }
     }
 
-    /// Returns the steps that would bring the tables to their declarations; a server may run in the meantime.
+    /// Returns the steps that would make the tables match their declarations; a server may be running.
     package func plan(_ tables: [TableDefinition], isComplete: Bool) throws -> [SchemaStep] {
         try ServerFile(path: path).check(mayBeBlank: true)
         return try DatabaseError.naming(path) {
@@ -37,13 +37,13 @@ package struct DatabaseCare: Sendable {
         }
     }
 
-    /// Brings the tables to their declarations, even if values are lost.
+    /// Changes the tables to match their declarations, even if values are lost.
     ///
     /// - Parameters:
     ///   - tables: The tables.
     ///   - isComplete: Whether stored columns that are not declared are removed.
-    ///   - now: Microseconds since 1970.
-    ///   - report: Called after each part, with how many rows of a column were converted.
+    ///   - now: The time in microseconds since 1970.
+    ///   - report: Called repeatedly with the number of converted rows of a column.
     /// - Returns: The steps that were done.
     /// - Throws: ``DatabaseError``
     package func migrate(
@@ -65,10 +65,10 @@ package struct DatabaseCare: Sendable {
     ///
     /// - Parameters:
     ///   - names: The names in any letter case; nil for all tables.
-    ///   - days: How old the tombstones have to be; 0 for any age.
+    ///   - days: The minimum age of the tombstones; 0 for any age.
     ///   - now: The time, in microseconds since 1970.
-    ///   - trustsClock: Whether the wall clock is trusted, however far it is ahead of the newest commit.
-    ///   - report: Called after each part, with how many tombstones of a table were removed.
+    ///   - trustsClock: Whether to trust the wall clock, however far it is ahead of the newest commit.
+    ///   - report: Called after each step with the number of tombstones removed from a table.
     /// - Returns: The tables with the numbers of removed tombstones.
     /// - Throws: ``DatabaseError``
     package func purgeTombstones(
@@ -114,9 +114,9 @@ package struct DatabaseCare: Sendable {
         }
     }
 
-    /// Returns the time before which tombstones that are older than this many days were received; nil for all.
+    /// Returns the time before which tombstones that are old enough were received; nil for all.
     ///
-    /// - Throws: ``DatabaseError`` if the wall clock is far ahead of the time that the database has stored.
+    /// - Throws: ``DatabaseError`` if the wall clock is far ahead of the last time in the database.
     private func removalTime(
         _ days: Int,
         _ now: Int64,
@@ -133,8 +133,9 @@ package struct DatabaseCare: Sendable {
         return RemovalTime(now: now, agesFrom: from).end(days: days) ?? 0
     }
 
-    /// Sets table clocks that are ahead back to the current time, gives rows with future times new versions, and
-    /// gives the database a new epoch, so that clients pull again.
+    /// Sets table clocks that are ahead back to the current time.
+    ///
+    /// Rows with future times get new versions, and the database gets a new epoch, so that clients pull again.
     ///
     /// - Parameters:
     ///   - names: The names in any letter case; nil for all tables.

@@ -39,7 +39,7 @@ extension DatabaseError {
         }
     }
 
-    /// Runs `body`, and converts SQLite's errors in it to errors about this file.
+    /// Runs `body`, and converts SQLite's errors to errors that contain the path.
     static func naming<Result>(_ path: String, _ body: () throws -> Result) throws -> Result {
         do {
             return try body()

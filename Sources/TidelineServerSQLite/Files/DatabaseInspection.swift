@@ -11,7 +11,7 @@ package import TidelineServerCore
 package struct DatabaseInspection {
     let path: String
 
-    /// The most operations, and errors, that the report lists.
+    /// The maximum number of operations, and errors, that the report lists.
     private static let listedMax = 100
 
     private let now: Int64
@@ -24,7 +24,7 @@ package struct DatabaseInspection {
 
     /// Returns a report on the file.
     ///
-    /// - Throws: ``DatabaseError`` for a file that is neither of them.
+    /// - Throws: ``DatabaseError`` for a file of another kind.
     package func report() throws -> Report {
         let database = try open()
         return try DatabaseError.naming(path) {
@@ -235,7 +235,7 @@ package struct DatabaseInspection {
     }
 }
 
-/// The SQL for the tables of a store, as the contract with its readers names them.
+/// The SQL for the tables of a store, with the documented names.
 private enum StoreSQL {
     static let tables = """
         SELECT "name" FROM "sqlite_master"
@@ -268,7 +268,7 @@ private enum StoreSQL {
         ORDER BY e."operationId"
         """
 
-    /// A cursor has a row for each of its parts: the position, the epoch, the endpoint.
+    /// Reads the cursors, each of which has several rows: the position, the epoch, the endpoint.
     static let cursors = """
         SELECT "table", "key",
             coalesce(max(CASE WHEN "keyType" = 0 THEN "value" END), ''),

@@ -29,7 +29,8 @@ package struct DatabaseRestore: Sendable {
         self.target = target
     }
 
-    /// Whether a file is a server's own without its log, and not a backup: the contents of the log are missing in it.
+    /// Returns whether a file is a server's database without its log, and not a backup, so that the contents of
+    /// the log are missing.
     package static func mayLackItsLog(_ path: String) -> Bool {
         let header = try? DatabaseHeader(path: path)
         return header?.isWAL == true && ServerFile.size(of: path + "-wal") ?? 0 == 0
@@ -37,9 +38,9 @@ package struct DatabaseRestore: Sendable {
 
     /// Restores the backup.
     ///
-    /// - Parameter now: The time in seconds since 1970, for the names of files that are moved aside.
+    /// - Parameter now: The time in seconds since 1970, for the names of the files that are moved.
     /// - Returns: The new epoch, and the path of the old database.
-    /// - Throws: ``DatabaseError``; then the old database is unchanged.
+    /// - Throws: ``DatabaseError``; the old database is then unchanged.
     package func make(now: Int64) throws -> Result {
         guard !Self.isSame(backup, target) else {
             throw DatabaseError(
@@ -85,9 +86,9 @@ package struct DatabaseRestore: Sendable {
         unlink(FileLock.path(of: copy))
     }
 
-    /// Closing the copy moves its log into it.
+    /// Renews the epoch of the copy, and closes it, which moves its log into it.
     ///
-    /// If that fails, the new epoch is not in the file, and the old one would apply.
+    /// If that fails, the new epoch is not in the file, so the restore fails.
     private func renewEpoch(of copy: String) throws -> String {
         let epoch = try DatabaseCare(path: copy).renewEpoch()
         unlink(FileLock.path(of: copy))
@@ -123,10 +124,10 @@ package struct DatabaseRestore: Sendable {
         _ = chown(copy, status.st_uid, status.st_gid)
     }
 
-    /// Moves the old files aside, the database first, and renames the copy to the target; undoes this if a
-    /// step fails.
+    /// Moves the old files, the database first, and renames the copy to the target; undoes this if a step
+    /// fails.
     ///
-    /// `goesOn` means that an earlier restore was interrupted, possibly within these steps.
+    /// `goesOn` is true if an earlier restore was interrupted, possibly within these steps.
     ///
     /// - Returns: The new path of the old database.
     /// - Throws: ``DatabaseError``
@@ -169,8 +170,7 @@ package struct DatabaseRestore: Sendable {
         return former
     }
 
-    /// Returns the database that an interrupted restore moved aside; the file that is still here is its log and
-    /// belongs to it.
+    /// Returns the database that an interrupted restore moved; the file that is still here is its log.
     private func formerOfAnother(_ found: [String]) -> String? {
         guard !found.contains("") else { return nil }
         let place = URL(filePath: target)
@@ -190,7 +190,7 @@ package struct DatabaseRestore: Sendable {
         return last
     }
 
-    /// Returns when the name of a file changed last, in nanoseconds.
+    /// Returns when the name of a file last changed, in nanoseconds.
     private static func renamed(_ path: String) -> Int64 {
         var status = stat()
         guard stat(path, &status) == 0 else { return 0 }

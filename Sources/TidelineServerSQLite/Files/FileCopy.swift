@@ -5,7 +5,7 @@ import TidelineCore
 import TidelineSQLite
 package import TidelineServerCore
 
-/// A file that is copied; confined to the thread that created it.
+/// A file that is the source or target of a copy, confined to the thread that created it.
 package final class FileCopy {
     private let path: String
     /// The lock of the file; nil for a reader.
@@ -30,7 +30,7 @@ package final class FileCopy {
         }
     }
 
-    /// Opens the file for reading one snapshot, also while a server uses it; nothing is written.
+    /// Opens the file for reading one snapshot, even while a server uses it; nothing is written.
     ///
     /// - Throws: ``DatabaseError``
     package init(reading path: String) throws {

@@ -15,14 +15,14 @@ final class FileLock: Sendable {
     private let holder = Mutex(InodeLock?.none)
     /// The lock file.
     let path: String
-    /// The number of the locked file.
+    /// The device and inode numbers of the locked file.
     let number: FileNumber?
-    /// The record of the database at the time of the lock; nil if the lock file cannot be written.
+    /// The record of the database when it was locked; nil if the lock file cannot be written.
     let record: FileRecord?
     /// Whether the lock file can be written.
     let isWritable: Bool
 
-    /// How many links to a missing file are followed.
+    /// The maximum number of links to a missing file that are followed.
     private static let linksMax = 8
 
     /// Returns the path of the lock file of a database; symbolic links to one file share it.
@@ -114,7 +114,7 @@ final class FileLock: Sendable {
 
     deinit { release() }
 
-    /// Releases the file; does nothing if it is released already.
+    /// Releases the file; does nothing if it is already released.
     func release() {
         holder.withLock { holder in
             holder?.release()
@@ -129,7 +129,7 @@ final class FileLock: Sendable {
         }
     }
 
-    /// Returns ` (process 1234)`, or an empty text if the file does not name the process.
+    /// Returns ` (process 1234)`, or an empty string if the file does not contain the process ID.
     private static func process(in file: Int32) -> String {
         guard let line = text(in: file).split(separator: "\n").first,
             let number = Int(line.trimmingCharacters(in: .whitespaces))

@@ -52,10 +52,10 @@ struct ServerFile {
 
     // MARK: - Parts
 
-    /// Whether a restore was begun and not completed; a completed one leaves no copy.
+    /// Whether a restore was begun but not completed; a completed one leaves no copy.
     private var wasBeingRestored: Bool { access(DatabaseRestore.copy(of: path), F_OK) == 0 }
 
-    /// The checks that do not read the file.
+    /// Performs the checks that do not read the file.
     private func checkPlace(mayBeNew: Bool) throws {
         var status = stat()
         guard stat(path, &status) != 0 else {
@@ -83,7 +83,7 @@ struct ServerFile {
 
     /// Checks the contents.
     ///
-    /// A file without tables may be new, or its tables may be in a log that is missing.
+    /// A file without tables may be new, or its tables may be in a missing log.
     private func checkContent(mayBeBlank: Bool) throws {
         let hasLog = (Self.size(of: path + "-wal") ?? 0) > 0
         guard let size = Self.size(of: path), size > 0 else {

@@ -5,12 +5,12 @@ import TidelineSQLite
 import TidelineServerCore
 
 enum FileCheck {
-    /// The time limit at startup.
+    /// The time limit of the check at startup.
     ///
-    /// The part of the file that is not read by then is not checked.
+    /// The part of the file that has not been read by then is not checked.
     private static let timeMax: Duration = .seconds(5)
 
-    /// Messages of SQLite that are about values and not about damage.
+    /// The messages of SQLite that are about values, not about damage.
     private static let remarks = [
         "CHECK constraint failed", "NULL value in", "NUMERIC value in", "TEXT value in", "non-",
     ]

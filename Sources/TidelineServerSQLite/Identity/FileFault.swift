@@ -3,7 +3,7 @@
 import TidelineCore
 import TidelineServerCore
 
-/// The reason why a server does not write to its file any more.
+/// The reason why a server no longer writes to its file.
 enum FileFault: Hashable, Sendable {
     case missing(String)
     case replaced(String)
@@ -21,7 +21,7 @@ enum FileFault: Hashable, Sendable {
         }
     }
 
-    /// The fault, without file names.
+    /// A description of the fault, without file names.
     private var reason: String {
         switch self {
         case .missing: "The database file is not at its path any more."

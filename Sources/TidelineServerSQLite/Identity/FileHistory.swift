@@ -11,9 +11,9 @@ import TidelineServerCore
 
 /// The record of a database file that is stored outside of it.
 struct FileRecord: Hashable, Sendable {
-    /// The identity; two of them while a start replaces the first by the second.
+    /// The identity; two of them while a start replaces the first with the second.
     var identities: [String]
-    /// The newest commit timestamp of its tables that a server has recorded.
+    /// The newest commit timestamp that a server has recorded.
     var stamp: Int64
 
     var text: String { "\(stamp) \(identities.joined(separator: " "))" }
@@ -23,7 +23,7 @@ struct FileRecord: Hashable, Sendable {
         self.stamp = stamp
     }
 
-    /// Returns nil for any other text.
+    /// Parses a record; nil if it is invalid.
     init?(_ text: some StringProtocol) {
         let parts = text.split(separator: " ").map { String($0) }
         guard let first = parts.first, let stamp = Int64(first), parts.count > 1 else { return nil }
@@ -37,7 +37,7 @@ struct FileIdentity: Hashable, Sendable {
     /// The number of the file in its file system.
     var inode: Int64
 
-    /// The identity of a backup until a server starts on it.
+    /// The identity of a backup until a server is started with it.
     static let backup = "backup"
 
     static let table = """
@@ -47,7 +47,7 @@ struct FileIdentity: Hashable, Sendable {
         ) STRICT
         """
 
-    /// Returns nil for a file that no server of this storage format has used.
+    /// Reads the identity; nil for a file that no server of this storage format has used.
     static func read(_ database: Database) throws -> FileIdentity? {
         guard try database.integer(ServerSchema.hasTable, [.text("tideline_file")]) != 0 else {
             return nil

@@ -32,17 +32,17 @@ final class FileWatch: Sendable {
     /// The number of pages in the log after the last commit.
     private let logPages = Atomic(0)
     private let pageBytes: Int64
-    /// How many checkpoints are running, which explain writes to the database.
+    /// The number of running checkpoints, which explain writes to the database.
     private let copies = Atomic(0)
-    /// How many checkpoints have begun or ended.
+    /// The number of times that a checkpoint has begun or ended.
     private let copyEvents = Atomic(0)
     /// The newest commit timestamp.
     private let stamp = Atomic<Int64>(0)
-    /// The newest commit timestamp that the database has without its log; negative until the whole log, with the
-    /// identity, was copied once.
+    /// The newest commit timestamp in the database without its log; negative until the whole log was copied
+    /// once.
     private let copiedStamp = Atomic<Int64>(-1)
 
-    /// Records the file at the path right after it was opened.
+    /// Records the file at the path immediately after it was opened.
     init(path: String, lock: FileLock, database: Database, log: ServerLog) throws {
         self.path = path
         self.lock = lock
@@ -54,7 +54,7 @@ final class FileWatch: Sendable {
         }
     }
 
-    /// Watches the file of a starting server, and checks it once a second from now on.
+    /// Begins to check the file of a starting server once a second.
     func begin(on database: Database) throws {
         guard state.withLock({ $0.identity == nil }) else { return }
         let identity = try database.text("SELECT lower(hex(randomblob(8)))")
@@ -139,9 +139,9 @@ final class FileWatch: Sendable {
 
     // MARK: - History
 
-    /// Compares the history of the file with its record, and gives it a new identity; in a transaction.
+    /// Compares the history of the file with its record, and gives it a new identity, within a transaction.
     ///
-    /// - Returns: Why the epoch was renewed, or nil.
+    /// - Returns: The reason why the epoch was renewed; nil if it was not.
     func takeOver(_ database: Database, identity: String) throws -> String? {
         let newest = try FileIdentity.stamp(database)
         let inside = try FileIdentity.read(database)
@@ -194,7 +194,7 @@ final class FileWatch: Sendable {
 
     /// Checks the file after an error of SQLite, which a damaged file may have caused.
     ///
-    /// - Returns: The rejection, if the file is at fault.
+    /// - Returns: The rejection, if the file has a fault.
     @discardableResult
     func met(_ error: any Error) -> ServerError? {
         guard let error = error as? SQLiteError else { return nil }
@@ -257,9 +257,9 @@ final class FileWatch: Sendable {
         }
     }
 
-    /// Whether the file is shorter than its header requires.
+    /// Returns whether the file is shorter than its header requires.
     ///
-    /// A program that compacts it changes both.
+    /// A program that compacts the file changes both.
     private func isCutOff(_ size: FileStatus) -> Bool {
         guard let header = try? DatabaseHeader(path: path), header.isDatabase else { return true }
         return header.bytes > size.bytes
@@ -268,7 +268,7 @@ final class FileWatch: Sendable {
     private enum Finding {
         case sound
         case fault(FileFault)
-        /// The next check repeats the comparison.
+        /// The result is not known; the next check repeats the comparison.
         case unknown
     }
 
@@ -301,11 +301,11 @@ final class FileWatch: Sendable {
         }
     }
 
-    /// Whether the database without its log has older commits than those that were copied from the log to it.
+    /// Returns whether the database without its log lacks commits that were copied from the log.
     ///
-    /// Then an earlier copy was written over it, which the pages of the log hide.
+    /// In that case, an earlier copy of the file was written over it, which the pages of the log hide.
     ///
-    /// A copy in progress may be read half, so it is read again.
+    /// A checkpoint may be in progress, so the file is read again.
     private func isOverwritten(_ identity: String?) -> Bool {
         let known = copiedStamp.load(ordering: .sequentiallyConsistent)
         guard known >= 0 else { return false }
@@ -343,7 +343,7 @@ final class FileWatch: Sendable {
     private static let frameHead: Int64 = 24
 }
 
-/// The device and inode numbers of a file, whatever its name.
+/// The device and inode numbers of a file, which do not depend on its name.
 struct FileNumber: Hashable, Sendable {
     var device: Int64
     var inode: Int64

@@ -16,15 +16,15 @@ struct ChangesRead {
         renderer = FilterRenderer(schema: table.table.definition.schema, dateUnit: .microseconds)
     }
 
-    /// The text by which the cost of the statements is remembered.
+    /// The string under which the cost of the statements is recorded.
     var knownText: String {
         (request.wantsCount ? "count " : "changes ") + rows(upTo: nil).sql.text(for: .sqlite)
     }
 
-    /// The most bytes of a page; a larger one throws ``RowTooLargeForLoop``.
+    /// The maximum number of bytes of a page; a larger one throws ``RowTooLargeForLoop``.
     var loopBytesMax = Int.max
 
-    /// Reads clock, changes and their number from one snapshot of the table.
+    /// Reads the clock, the changes and their number from one snapshot of the table.
     func run(_ database: Database) throws -> ChangePage {
         try database.snapshot {
             let clock = try KnownClock.read(table.name, database)
@@ -37,9 +37,9 @@ struct ChangesRead {
         }
     }
 
-    /// Returns the last time up to which rows are read; nil for all times.
+    /// Returns the time at which the read ends; nil for no limit.
     ///
-    /// In a busy table a caller may see few of the rows, but the invisible ones have to be read as well.
+    /// In a busy table a caller may see few of the rows, but invisible rows have to be read as well.
     private func scanEnd(_ database: Database) throws -> Int64? {
         guard request.scanMax < .max else { return nil }
         let skipped = SQLValue.integer(Int64(request.scanMax) - 1)
@@ -85,7 +85,8 @@ struct ChangesRead {
         var rows = 0
         var last: Int64?
         var reservedBytes = request.reservation?.begin() ?? .max
-        /// The removed rows on the page, because a row may have left a view more than once.
+        /// The removed rows on the page, because a row may have been removed from the visibility filter more
+        /// than once.
         var told: Set<String> = []
         var hasWritten = try written.step()
         var hasLeft = try left.step()
@@ -140,7 +141,7 @@ struct ChangesRead {
     private static let logDeleted: Int32 = 1
     private static let logID: Int32 = 2
 
-    /// Returns the statement for the changed rows of the view, with the number of their cells.
+    /// Returns the statement for the changed visible rows, with the number of their cells.
     private func rows(upTo end: Int64?) -> (sql: SQL, form: RowForm, cells: Int32) {
         var cells = Array(table.cells.indices)
         if let select = request.select {
@@ -160,14 +161,15 @@ struct ChangesRead {
         return (sql, form, Int32(cells.count))
     }
 
-    /// The rows of the view that were written after the time.
+    /// The visible rows that were written after the time.
     private var changed: SQL {
         var sql: SQL = " WHERE \"updatedAt\" > \(SQLValue.integer(request.after))"
         if let view = request.view { sql.append(" AND (\(renderer.condition(view)))") }
         return sql
     }
 
-    /// Returns the rows that have left the view after the time and are not visible as changed rows.
+    /// Returns the rows that were removed from the visibility filter after the time and are not on the page as
+    /// changed rows.
     private func departures(upTo end: Int64?) -> SQL {
         var sql: SQL = "SELECT \"tideline_stamp\", \"tideline_deleted\", \"id\"\(departed)"
         if let end { sql.append(" AND \"tideline_stamp\" <= \(SQLValue.integer(end))") }

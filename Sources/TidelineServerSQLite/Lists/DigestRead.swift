@@ -13,7 +13,7 @@ struct DigestRead {
         self.request = request
     }
 
-    /// The text by which the cost of the statement is remembered.
+    /// The string under which the cost of the statement is recorded.
     var knownText: String { "digest " + statement.text(for: .sqlite) }
 
     private var statement: SQL { "SELECT \"id\", \"version\"\(rows) ORDER BY \"id\"" }

@@ -8,7 +8,7 @@ import TidelineServerCore
 struct ListRead {
     let table: SQLiteTable
     let request: ListRequest
-    /// The statement; nil until the position where the page begins was read.
+    /// The statement; nil until the position of the page's beginning was read.
     private let statement: ListStatement?
 
     init(_ request: ListRequest, _ table: SQLiteTable) {
@@ -23,13 +23,11 @@ struct ListRead {
         self.statement = statement
     }
 
-    /// The most bytes of a page; a larger one throws ``RowTooLargeForLoop``.
+    /// The maximum number of bytes of a page; a larger one throws ``RowTooLargeForLoop``.
     var loopBytesMax = Int.max
 
-    /// The text by which the cost of the statement is remembered; empty if it depends on a query that has not run
-    /// yet.
-    ///
-    /// run yet.
+    /// The string under which the cost of the statement is recorded; empty if it depends on a query that has
+    /// not run yet.
     var knownText: String {
         guard let statement else { return "" }
         return request.wantsCount ? "count " + statement.text : statement.text
@@ -55,7 +53,7 @@ struct ListRead {
         }
     }
 
-    /// Returns the same page by the keys of the row that it begins after.
+    /// Returns the same page with the keys of the row that it begins after.
     private func begun(at mark: PageMark, _ database: Database) throws -> ListRead {
         let sql = ListRenderer(request, table).keys(of: mark)
         let statement = try database.prepare(sql.text(for: .sqlite))
@@ -70,7 +68,7 @@ struct ListRead {
         return ListRead(request, table, Self.statement(request, table))
     }
 
-    /// Returns the page, and the count if it is wanted.
+    /// Returns the page, and the count if it was requested.
     private func page(_ database: Database, offset: Int) throws -> ListPage {
         let window = request.rowsMax > 0 ? ListRenderer(request, table).window : nil
         guard request.wantsCount || window != nil else {
@@ -106,7 +104,7 @@ struct ListRead {
         try page(statement ?? Self.statement(request, table), database, offset: offset).page
     }
 
-    /// Reads the rows in the order of the index; if they have microseconds, those of a window.
+    /// Reads the rows in the order of the index, or the rows of a window if they have microseconds.
     private func rows(
         _ database: Database,
         offset: Int,
@@ -144,7 +142,7 @@ struct ListRead {
 
     /// Reads the page of a statement.
     ///
-    /// - Returns: The page, and the first keys of its ends if it is read by the index; nil for both if it is read by
+    /// - Returns: The page and, if it was read by the index, the first keys of its ends. Nil if it was read by
     ///   the index and a row has microseconds.
     private func page(
         _ made: ListStatement,

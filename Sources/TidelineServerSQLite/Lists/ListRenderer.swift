@@ -10,25 +10,25 @@ struct ListStatement: Sendable {
     let text: String
     private(set) var bindings: [SQLValue]
     let form: RowForm
-    /// The indexes of the order's keys among the columns.
+    /// The indexes of the sort keys among the columns.
     let keyPlaces: [Int32]
     /// The index of the version, if a key may be too long for a link.
     let versionPlace: Int32?
-    /// The window of the page, if the page is read by the index, in which case no row may have microseconds.
+    /// The window of a page that is read by the index, whose rows must not have microseconds; otherwise nil.
     let window: InstantWindow?
-    /// The visibility condition of the caller, empty without one.
+    /// The visibility condition of the caller, which may be empty.
     let view: SQL
-    /// The index of the view's values among the bindings.
+    /// The index of the visibility condition's values among the bindings.
     let viewPlace: Int
 
-    /// Returns the same statement with another offset; it must have an offset already.
+    /// Returns the same statement with another offset; the statement must already have one.
     func passing(over offset: Int) -> ListStatement {
         var statement = self
         statement.bindings[bindings.count - 1] = .integer(Int64(offset))
         return statement
     }
 
-    /// Returns the same statement for another caller; nil if the SQL of their view differs.
+    /// Returns the same statement for another caller; nil if the SQL of the visibility condition differs.
     func fitted(to view: SQL) -> ListStatement? {
         let isSameForm = view.text(for: .sqlite).utf8.elementsEqual(
             self.view.text(for: .sqlite).utf8
@@ -48,9 +48,9 @@ struct ListRenderer {
     private let request: ListRequest
     private let renderer: FilterRenderer
     private let keyset: KeysetRenderer
-    /// The renderer of the order and of the position where the page begins.
+    /// The renderer of the order and of the position at which the page begins.
     private let orderRenderer: FilterRenderer
-    /// The window of the page, for an order that an index has in microseconds only.
+    /// The window of the page, for an order whose index has microseconds.
     let window: InstantWindow?
     /// Whether the page is read in the order of the index.
     private let goesByIndex: Bool
@@ -103,7 +103,7 @@ struct ListRenderer {
         request.after?.first ?? request.mark?.keys.first
     }
 
-    /// Returns the statement that finds out whether rows at the ends of a page have microseconds.
+    /// Returns the statement that checks whether rows at the ends of a page have microseconds.
     func check(_ window: InstantWindow, _ ends: [SQLValue]) -> SQL? {
         let ends = ([Self.firstKey(request)] + ends).map { $0.map { Value($0, as: .dateTime) } }
         return window.check(Identifier(table.name), ends)
@@ -117,7 +117,7 @@ struct ListRenderer {
         return window.probe(source, after: request.offset + request.rowsMax)
     }
 
-    /// Returns the same list with a window that ends with the millisecond of this key.
+    /// Returns the same list with a window up to the millisecond of this key.
     func through(_ key: SQLValue, _ window: InstantWindow) -> ListRenderer {
         let first = Self.firstKey(request)
         var renderer = self
@@ -134,7 +134,7 @@ struct ListRenderer {
         return [window.withInstants(after: begin)].compactMap { $0 }
     }
 
-    /// The statement that counts the rows of the filter on all pages.
+    /// The statement that counts the rows that match the filter, on all pages.
     var count: SQL {
         "SELECT count(*) FROM \(Identifier(table.name))" + condition(pages: false)
     }
@@ -164,7 +164,7 @@ struct ListRenderer {
         return select.compactMap { table.places.firstIndex(of: $0) }
     }
 
-    /// Returns the cells, followed by the other values of the row that a link may need, and their indexes.
+    /// Returns the cells, the other values that a link may need, and their indexes.
     private func columns(_ cells: [Int]) -> (sql: SQL, keys: [Int32], version: Int32?) {
         let names =
             request.select == nil
@@ -198,9 +198,9 @@ struct ListRenderer {
 
     // MARK: - Where a page begins
 
-    /// Returns the query for the keys of a row that a link names by its id, if the row is unchanged.
+    /// Returns the query for the keys of a row that a link identifies by id, if the row has not changed.
     ///
-    /// The row must be in the caller's view, because its position reveals something about it.
+    /// The row must be visible to the caller, because its position reveals something about it.
     func keys(of mark: PageMark) -> SQL {
         let keys = keyset.keys.map { renderer.value($0.expression) }.joined(separator: ", ")
         var sql: SQL = "SELECT \(keys) FROM \(Identifier(table.name))"
@@ -218,8 +218,8 @@ struct ListRenderer {
         return request.mark.map(begin)
     }
 
-    /// Returns the same condition if the row of the link has changed: it selects all rows that may follow its old
-    /// position.
+    /// Returns the same condition if the row of the link has changed; it selects all rows that may follow the
+    /// old position.
     private func begin(_ mark: PageMark) -> SQL {
         var keys = Array(request.order.prefix(mark.keys.count))
         var values = zip(mark.keys, keys).map { Value($0, as: type(of: $1)) }
@@ -236,7 +236,7 @@ struct ListRenderer {
         return KeysetRenderer(orderRenderer, order: keys).condition(after: values)
     }
 
-    /// Returns the least value after all values with this prefix; nil if there is none.
+    /// Returns the smallest value after all values with this prefix; nil if there is none.
     private static func successor(of prefix: SQLValue) -> SQLValue? {
         switch prefix {
         case .text(let text): FilterRenderer.successor(of: text).map { .text($0) }

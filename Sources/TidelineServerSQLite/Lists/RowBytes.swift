@@ -34,7 +34,7 @@ struct RowForm: Sendable {
     }
 }
 
-/// The types of a value in the database and in JSON.
+/// The conversion of a value from the database to JSON.
 enum CellForm: Sendable {
     case string
     case integer
@@ -51,7 +51,7 @@ struct RowBytes: ~Copyable {
     private var capacity: Int
     private(set) var count = 0
 
-    /// The last minute that was written, and its position: most rows have the same minute as the row before.
+    /// The last minute that was written, and its position, because adjacent rows often have the same minute.
     private var minute = Int64.min
     private var minutePlace = 0
 
@@ -60,7 +60,7 @@ struct RowBytes: ~Copyable {
         base = .allocate(capacity: self.capacity)
     }
 
-    /// Creates a buffer for usual rows; its capacity is bounded, because a page may have fewer rows than requested.
+    /// Creates a buffer; its capacity is limited, because a page may have fewer rows than requested.
     init(rowsMax: Int) {
         self.init(capacity: (min(rowsMax, Self.usualRowsMax) + 1) * Self.usualRowBytes)
     }
@@ -80,7 +80,7 @@ struct RowBytes: ~Copyable {
 
     private static let bytesForEnd = 1024
 
-    /// Drops the bytes after the first `count` bytes.
+    /// Removes the bytes after the first `count` bytes.
     mutating func cut(to count: Int) {
         precondition(count <= self.count, "only what was written can be dropped")
         self.count = count
@@ -178,7 +178,7 @@ struct RowBytes: ~Copyable {
         count += digits
     }
 
-    /// Writes microseconds since 1970 as a quoted instant with three decimals; the rest is cut off.
+    /// Writes microseconds since 1970 as a quoted instant with three decimals, truncated.
     private mutating func date(_ microseconds: Int64) {
         var milliseconds = microseconds / 1000
         if microseconds % 1000 < 0 { milliseconds -= 1 }

@@ -17,7 +17,7 @@ struct RowView {
         renderer = FilterRenderer(schema: table.table.definition.schema, dateUnit: .microseconds)
     }
 
-    /// Returns the row; nil if it is outside the view.
+    /// Returns the row; nil if it is not visible.
     ///
     /// - Throws: The error of `bounds` if the row is too large.
     func row(_ id: String, _ database: Database, _ bounds: RowBounds) throws -> StoredRow? {

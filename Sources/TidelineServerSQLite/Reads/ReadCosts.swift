@@ -2,13 +2,13 @@
 
 import TidelineCore
 
-/// The lane of a read; a read that takes too long for one restarts in the next.
+/// The lane of a read; a read that takes too long for a lane restarts in the next one.
 package enum ReadLane: Int, Comparable, Sendable {
-    /// On the thread of the caller's event loop, about a millisecond.
+    /// Runs on the thread of the caller's event loop, for about a millisecond.
     case loop
-    /// On a reader, some milliseconds.
+    /// Runs on a reader, for some milliseconds.
     case brief
-    /// On a reader that is not reserved for brief reads, up to `limits.queryTime`.
+    /// Runs on a reader that is not reserved for brief reads, for up to `limits.queryTime`.
     case long
 
     package static func < (left: ReadLane, right: ReadLane) -> Bool {
@@ -16,7 +16,7 @@ package enum ReadLane: Int, Comparable, Sendable {
     }
 }
 
-/// The known costs of statements, by their text without the values.
+/// The known costs of statements, by their SQL without the values.
 package struct ReadCosts {
     private struct Known {
         var lane: ReadLane
@@ -24,7 +24,7 @@ package struct ReadCosts {
         var end: UInt64
     }
 
-    /// For how long a statement is not tried in a lane that was too short for it.
+    /// The time for which a statement does not begin in a lane that was too short for it.
     package static let memory: UInt64 = 10_000_000_000
     private static let statementsMax = 512
 
@@ -32,7 +32,7 @@ package struct ReadCosts {
 
     package init() {}
 
-    /// How many statements are remembered.
+    /// The number of recorded statements.
     package var count: Int { known.count }
 
     /// Returns the lane in which the statement begins.

@@ -12,7 +12,7 @@ package import TidelineSQLite
 package import TidelineServerCore
 
 package final class ReadThreads: Sendable {
-    /// Returns false if a brief read did not end in time.
+    /// Performs a read; returns false if a brief read did not end in time.
     typealias Job = @Sendable (Database, ReadLane) -> Bool
 
     private typealias Turns = ReadTurns<Waiting>
@@ -20,9 +20,9 @@ package final class ReadThreads: Sendable {
     private struct Waiting {
         let caller: ReadCaller
         let job: Job
-        /// When the read began to wait, as uptime in nanoseconds.
+        /// When the read began to wait, as an uptime in nanoseconds.
         var since = QueryStart().nanoseconds
-        /// How often the read has restarted as a long read.
+        /// The number of times that the read restarted as a long read.
         var restarts = 0
     }
 
@@ -36,7 +36,7 @@ package final class ReadThreads: Sendable {
     private let databases: [Database]
     private let metrics: StoreMetrics
 
-    /// Starts one thread for each connection, of which there are at least two.
+    /// Starts one thread for each connection; there must be at least two.
     package init(_ databases: [Database], metrics: StoreMetrics = StoreMetrics()) {
         precondition(databases.count > 1, "one for brief reads, and one for long ones")
         self.databases = databases
@@ -103,7 +103,7 @@ package final class ReadThreads: Sendable {
         }
     }
 
-    /// Queues a read; returns false if the threads have ended and it would never run.
+    /// Queues a read; returns false if the threads have ended.
     private func submit(_ waiting: Waiting, _ line: Turns.Line, isNew: Bool) -> Bool {
         var reader: Turns.Reader?
         let isTaken = state.withLock { state in

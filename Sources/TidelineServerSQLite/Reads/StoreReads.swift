@@ -14,7 +14,7 @@ import TidelineServerCore
 struct ReadBegin {
     var lane: ReadLane
     var caller: ReadCaller
-    /// The text of its statement, if it is known; empty for a read that is always short.
+    /// The SQL of the statement, if it is known; empty for a read that is always short.
     var statement: String
 
     init(
@@ -28,17 +28,18 @@ struct ReadBegin {
     }
 }
 
-/// The error for a row or page with more bytes than may be read on the thread of an event loop.
+/// The error for a row or page that is too large for the thread of an event loop.
 struct RowTooLargeForLoop: Error {}
 
 final class StoreReads: Sendable {
-    /// The most bytes of a row's texts and blobs, and of a page, that are read on the caller's thread.
+    /// The maximum number of bytes of a row's texts and blobs, and of a page, that are read on the caller's
+    /// thread.
     static let loopBytesMax = 64 << 10
 
     private let writer: SQLiteWriter
     /// The reader threads; nil in inline mode, which reads on the writing connection.
     private let readers: ReadThreads?
-    /// The connections of small reads on the threads of callers; nil in inline mode.
+    /// The connections for small reads on the threads of callers; nil in inline mode.
     private let brief: LentDatabases?
     /// The write-ahead log; nil in inline mode, which has none.
     private let writeAheadLog: WriteAheadLog?
@@ -111,12 +112,12 @@ final class StoreReads: Sendable {
         }
     }
 
-    /// How many statements took too long for the lane in which they began.
+    /// The number of statements that took too long for the lane in which they began.
     var costsKnown: Int { costs.withLock { $0.count } }
 
     var isStopped: Bool { stopped.withLock { $0 } }
 
-    /// Ends all reads; returns false if that was done before.
+    /// Ends all reads; returns false if they were already ended.
     func stop() async -> Bool {
         let wasStopped = stopped.withLock { stopped in
             defer { stopped = true }
@@ -133,10 +134,10 @@ final class StoreReads: Sendable {
     /// The time limit on a reader for a read that is not known to be long.
     private static let briefTime: Duration = .milliseconds(25)
 
-    /// Reads for `limits.queryTime` at most.
+    /// Performs a read for at most `limits.queryTime`.
     ///
-    /// If `onLoop` is given, it runs on the caller's thread instead of `body`; it throws ``RowTooLargeForLoop`` to
-    /// continue on a reader.
+    /// If `onLoop` is given, it runs on the caller's thread instead of `body`; if it throws
+    /// ``RowTooLargeForLoop``, the read continues on a reader.
     func read<Result: Sendable>(
         _ begin: ReadBegin,
         onLoop: (@Sendable (Database) throws -> Result)? = nil,
@@ -179,7 +180,7 @@ final class StoreReads: Sendable {
         }
     }
 
-    /// Reads on a reader; returns nil if a brief read took too long.
+    /// Performs a read on a reader; returns nil if a brief read took too long.
     private func read<Result>(
         _ database: Database,
         _ lane: ReadLane,
@@ -225,12 +226,12 @@ final class StoreReads: Sendable {
         throw isStopped ? ServerError.stopping : ServerError.queryTooSlow
     }
 
-    /// Returns the rejection of a query whose time is over.
+    /// Returns the rejection of a query that exceeded its time limit.
     private static func refusal(_ database: Database) -> ServerError {
         database.workedPastItsTime ? .queryTooExpensive : .queryTooSlow
     }
 
-    /// Returns nil if the read takes longer than the caller's thread may be blocked.
+    /// Performs a read on the caller's thread; returns nil if it takes too long.
     private func readBriefly<Result>(
         _ statement: String,
         _ body: (Database) throws -> Result
@@ -263,7 +264,7 @@ final class StoreReads: Sendable {
     }
 }
 
-/// When the time of a read begins to count.
+/// The start of a read's time limit.
 private final class ReadClock: Sendable {
     private let nanoseconds: Atomic<UInt64>
 
@@ -271,7 +272,7 @@ private final class ReadClock: Sendable {
 
     var start: QueryStart { QueryStart(nanoseconds: nanoseconds.load(ordering: .relaxed)) }
 
-    /// Does not count the time of an attempt that was discarded.
+    /// Excludes the time of an attempt that was discarded.
     func give(_ lost: UInt64) { nanoseconds.wrappingAdd(lost, ordering: .relaxed) }
 }
 

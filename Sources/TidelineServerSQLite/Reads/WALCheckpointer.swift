@@ -12,35 +12,35 @@
 
 package struct WALCheckpointer: Sendable {
     package enum Step: Hashable, Sendable {
-        /// Nothing, until a commit or the end of a read.
+        /// Do nothing until a commit or the end of a read.
         case rest
         /// Copy as much as possible.
         case copy
-        /// End the long reads.
+        /// Interrupt the long reads.
         case interrupt
-        /// Copy the rest, and restart the log.
+        /// Copy the remaining pages and restart the log.
         case restart
     }
 
-    /// How many restarts of the log may fail, although no long read runs here, before other programs are assumed to
-    /// be the cause.
+    /// The number of failed restarts of the log, without a long read on this server, after which other programs
+    /// are assumed to be the cause.
     private static let failuresMax = 3
 
     private let bytesMax: Int
     private let pageBytes: Int
     private var pages = 0
-    /// The size of the log at the last attempt to copy it, and at the last attempt to restart it.
+    /// The size of the log at the last copy, and at the last restart.
     private var pagesAtCopy = 0
     private var pagesAtRestart = 0
     private var failures = 0
     private var longReads = 0
-    /// Whether a long read ran during the last attempt to restart the log.
+    /// Whether a long read was running during the last restart of the log.
     private var hadLongRead = false
     /// Whether another program has a long read, so that waiting for this server's reads does not help.
     package private(set) var isHeldByOthers = false
     /// Whether long reads have to wait.
     package private(set) var isClosed = false
-    /// How often long reads were ended.
+    /// The number of times that long reads were interrupted.
     package private(set) var interruptions = 0
 
     package init(bytesMax: Int, pageBytes: Int) {
@@ -52,7 +52,7 @@ package struct WALCheckpointer: Sendable {
     private static let headBytes = 24
 
     private var copyPages: Int { max(bytesMax / 3 / pageBytes, 1) }
-    /// How much the log grows between two steps of the same kind.
+    /// The growth of the log between two steps of the same kind.
     private var stepPages: Int { max(copyPages / 4, 1) }
 
     private var mayRestart: Bool {

@@ -11,18 +11,18 @@ import TidelineServerCore
 final class WriteAheadLog: Sendable {
     private struct State {
         var keeper: WALCheckpointer
-        /// The long reads that wait.
+        /// The waiting long reads.
         var waiting: [DispatchSemaphore] = []
-        /// Whether the thread waits for a signal.
+        /// Whether the thread is waiting for a signal.
         var isResting = false
         var isStopped = false
         var onEnd: CheckedContinuation<Void, Never>?
         var hasEnded = false
     }
 
-    /// How long a restart waits for brief reads; writes wait with it.
+    /// The time that a restart waits for brief reads, during which writes wait as well.
     static let busyMilliseconds: Int32 = 100
-    /// How long to wait for interrupted reads to end, and for other connections.
+    /// The time to wait for interrupted reads to end, and for other connections.
     private static let pause: Duration = .milliseconds(20)
 
     private static var pauseEnd: DispatchTime {
@@ -33,14 +33,14 @@ final class WriteAheadLog: Sendable {
     private let wake = DispatchSemaphore(value: 0)
     private let file: FileWatch?
     private let interruptReads: @Sendable () -> Void
-    /// Whether this server itself reads or writes.
+    /// Returns whether this server itself is reading or writing.
     private let hasOwnWork: @Sendable () -> Bool
     private let log: ServerLog
     private let metrics: StoreMetrics
 
-    /// Manages the log of the writing connection, with a connection of its own for checkpoints.
+    /// Manages the log of the writing connection, with a separate connection for checkpoints.
     ///
-    /// The last closure interrupts the statements of all long reads.
+    /// The last closure interrupts all long reads.
     init(
         of writer: Database,
         copiedBy database: Database,
@@ -109,7 +109,7 @@ final class WriteAheadLog: Sendable {
         return nil
     }
 
-    /// Returns how often long reads were interrupted before this one began; nil if it may not begin.
+    /// Returns how often long reads were interrupted before this one; nil if it may not begin.
     private func begin(before deadline: UInt64) -> Int? {
         while true {
             var isStopped = false
@@ -182,7 +182,7 @@ final class WriteAheadLog: Sendable {
         _ = wake.wait(timeout: Self.pauseEnd)
     }
 
-    /// Returns false if another connection prevents a complete checkpoint.
+    /// Runs a checkpoint; returns false if another connection prevents its completion.
     private func checkpoint(_ mode: CheckpointMode, _ database: Database) -> Bool {
         // The file was replaced or removed, so the pages must not be copied to it.
         guard file?.check() == nil else { return false }

@@ -57,12 +57,12 @@ extension ServerSchema {
         """
     }
 
-    /// Returns the last version whose time is not later than a time.
+    /// Returns the last version whose time is not after a time.
     static func lastVersion(_ table: String) -> String {
         "SELECT max(\"version\") FROM \(quoted(table)) WHERE \"version\" <= ?1"
     }
 
-    /// Replaces creation times after a time by the time of the row's last change.
+    /// Replaces creation times after a time with the time of the row's last change.
     static func dateCreation(_ table: String) -> String {
         "UPDATE \(quoted(table)) SET \"createdAt\" = \"updatedAt\" WHERE \"createdAt\" > ?1"
     }
@@ -84,7 +84,8 @@ extension ServerSchema {
         WHERE "key" = 'ledgerHorizon' AND CAST("value" AS INTEGER) > ?1
         """
 
-    /// Erases the values of older tombstones, for a table that no longer keeps them; nil for a table without columns.
+    /// Erases the values of existing tombstones, for a table that no longer stores them; nil for a table
+    /// without columns.
     static func eraseTombstones(of table: TableDefinition) -> String? {
         let cells = table.schema.columns
             .filter { $0.name.lowercased() != table.owner?.lowercased() }
@@ -102,7 +103,7 @@ extension ServerSchema {
         """
     }
 
-    /// Gives the marked rows new commit timestamps in their old order.
+    /// Gives the marked rows new commit timestamps, in the same order.
     static func restamp(_ table: String) -> String {
         """
         UPDATE \(quoted(table)) SET "updatedAt" = ?1 + ?2 * "__number", "version" = ?1 + ?2 * "__number"

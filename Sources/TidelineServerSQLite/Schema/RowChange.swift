@@ -12,7 +12,7 @@ struct RowChange {
     private let table: String
     private let report: (_ part: String, _ rows: Int) -> Void
 
-    /// A change of the rows of a table; `report` gets each column with the number of its converted values.
+    /// `report` is called with each column and the number of its converted values.
     init(_ database: Database, table: String, report: @escaping (String, Int) -> Void) {
         self.database = database
         self.table = table
@@ -68,7 +68,7 @@ struct RowChange {
         try database.execute("DROP TABLE temp.\"tideline_changed\"")
     }
 
-    /// Sets the clock of the table back to a time, and gives rows with later times new versions in their old order.
+    /// Sets the table clock back to a time, and gives rows with later times new versions, in the same order.
     ///
     /// - Returns: The number of these rows.
     func resetClock(to now: Int64) throws -> Int {
@@ -113,7 +113,7 @@ struct RowChange {
         }
     }
 
-    /// How many rows are in memory at once.
+    /// The number of rows that are in memory at the same time.
     private static let chunkRows: Int64 = 1000
 
     private func convert(_ old: ColumnDefinition, _ new: ColumnDefinition) throws {
@@ -161,7 +161,7 @@ struct RowChange {
         )
     }
 
-    /// Tombstones keep their position, because no device has them.
+    /// Marks the rows that get new versions; tombstones do not, because no device has them.
     private func mark(_ condition: String) throws {
         try makeMarks()
         try database.execute(

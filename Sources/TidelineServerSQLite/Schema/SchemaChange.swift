@@ -7,22 +7,21 @@ import TidelineServerCore
 
 struct SchemaChange {
     let database: Database
-    /// Microseconds since 1970.
+    /// Returns the time in microseconds since 1970.
     let now: @Sendable () -> Int64
-    /// Called after each part, with how many rows of a column were converted.
+    /// Called repeatedly with the number of converted rows of a column.
     var report: (_ part: String, _ rows: Int) -> Void = { _, _ in }
 
     /// Prepares the tables in one transaction; nothing is changed if it throws.
     ///
     /// - Parameters:
     ///   - declared: The tables.
-    ///   - filtered: The tables, in lower case, whose visible rows a hook decides; nil if no server will write to
-    ///     them next.
+    ///   - filtered: The tables, in lower case, whose rows a hook filters; nil if this is not for a server.
     ///   - isComplete: Whether stored columns that are not declared must be dropped.
     ///   - hasConsent: Whether stored values may be converted and removed.
     ///   - isCopy: Whether the tables are created for a copy that is not complete yet.
     /// - Returns: All tables of the database, and the steps that were done.
-    /// - Throws: ``SchemaError`` for a step that needs consent if there is none.
+    /// - Throws: ``SchemaError`` for a step that needs consent if `hasConsent` is false.
     func prepare(
         _ declared: [TableDefinition],
         filtered: Set<String>? = nil,
@@ -56,8 +55,8 @@ struct SchemaChange {
 
     /// Creates the table, or its missing columns, in the open transaction.
     ///
-    /// - Returns: The table with all its columns, by the name that it has in the database.
-    /// - Throws: ``SchemaError`` if the database by now has such a column with another type.
+    /// - Returns: The table with all its columns, and with its name in the database.
+    /// - Throws: ``SchemaError`` if the database already has such a column with another type.
     func grow(_ table: TableDefinition, isFiltered: Bool) throws -> TableDefinition {
         // Only this table is read, because a caller may have created many tables with many columns.
         let stored = try Self.storedTable(table.name, database)
@@ -154,7 +153,7 @@ struct SchemaChange {
 
     // MARK: - Carrying out
 
-    /// Existing columns keep their positions, and new ones follow.
+    /// Changes a table to match its declaration; existing columns keep their positions, and new ones follow.
     private func bring(
         _ table: TableDefinition,
         from stored: TableDefinition?,
@@ -232,7 +231,7 @@ extension SchemaStep {
         }
     }
 
-    /// Whether the step removes a column, which then must not be in an index.
+    /// Whether the step removes a column, which then must not be part of an index.
     fileprivate var rebuildsColumns: Bool {
         switch kind {
         case .dropColumn, .convert: true

@@ -8,13 +8,13 @@ import TidelineSQLite
 import TidelineServerCore
 
 enum ServerSchema {
-    /// The storage format of the server's own tables; raised with each change.
+    /// The storage format of the server's own tables, which increases with each change.
     static let formatVersion: Int64 = 6
 
     /// The application id of a server's database: "TDLS".
     static let applicationID: Int64 = 0x5444_4C53
 
-    /// The table with one row for each table: its clock, and its stored columns.
+    /// Creates the table with a row for each table: its clock, and its stored columns.
     static let tables = """
         CREATE TABLE IF NOT EXISTS "tideline_tables" (
             "name"    TEXT    NOT NULL PRIMARY KEY COLLATE NOCASE,
@@ -24,7 +24,7 @@ enum ServerSchema {
         ) STRICT
         """
 
-    /// Since storage format 5; earlier databases did not record their retention horizon.
+    /// Adds the retention horizon, which databases before storage format 5 did not record.
     static let addHorizon = """
         ALTER TABLE "tideline_tables" ADD COLUMN "horizon" INTEGER NOT NULL DEFAULT 0
         """
@@ -33,7 +33,7 @@ enum ServerSchema {
         SELECT count(*) FROM pragma_table_info('tideline_tables') WHERE "name" = 'horizon'
         """
 
-    /// The state that belongs to no table: the `epoch`, and the value that probes write.
+    /// Creates the table for the state that belongs to no table: the `epoch`, and the value that probes write.
     static let state = """
         CREATE TABLE IF NOT EXISTS "tideline_state" (
             "key"   TEXT NOT NULL PRIMARY KEY,
@@ -49,7 +49,8 @@ enum ServerSchema {
 
     /// Changes a value that is never read.
     ///
-    /// A write of the same value would miss a full disk, because SQLite writes no unchanged page.
+    /// The value changes each time, because SQLite does not write an unchanged page, and a full disk would not
+    /// be detected.
     static let touchState = """
         INSERT OR REPLACE INTO "tideline_state" ("key", "value")
         VALUES ('written', lower(hex(randomblob(8))))
@@ -59,7 +60,9 @@ enum ServerSchema {
         SELECT count(*) FROM "tideline_state" WHERE "key" = ?1
         """
 
-    /// The new epoch contains the latest commit, by which devices find the rows that the database never had.
+    /// Renews the epoch, which contains the latest commit.
+    ///
+    /// Devices use it to find the rows that the database never had.
     static let renewEpoch = """
         UPDATE "tideline_state" SET "value" = lower(hex(randomblob(8))) || '.'
             || printf('%x', (SELECT coalesce(max("stamp"), 0) FROM "tideline_tables"))
@@ -143,21 +146,23 @@ enum ServerSchema {
         """
     }
 
-    /// Replaces null by the column's default.
+    /// Replaces null with the column's default.
     static func fillNulls(_ column: ColumnDefinition, in table: String) -> String {
         let name = quoted(column.name)
         return
             "UPDATE \(quoted(table)) SET \(name) = \(literal(column.storedDefault)) WHERE \(name) IS NULL"
     }
 
-    /// Returns the name of an index, which contains its columns so that a changed index has another name.
+    /// Returns the name of an index, which contains its columns, so that a changed index has a different name.
     ///
-    /// No name of a table or column contains a dot, so no two indexes share a name.
+    /// Names of tables and columns contain no dots, so that names of indexes are unique.
     static func indexName(_ table: String, _ columns: [String]) -> String {
         "tideline_" + ([table] + columns).joined(separator: ".")
     }
 
-    /// `id` follows the columns, so that pages in their order need no sort.
+    /// Returns the statement that creates an index.
+    ///
+    /// `id` follows the columns, so that pages need no sort.
     static func index(_ table: String, _ columns: [String]) -> String {
         let keys = columns.contains(SystemColumn.id) ? columns : columns + [SystemColumn.id]
         return """
@@ -176,7 +181,9 @@ enum ServerSchema {
         """
     }
 
-    /// Rows are named by `id`, because a table may have a column with the name that SQLite uses for the row number.
+    /// Returns the statement that removes tombstones.
+    ///
+    /// It uses `id`, because a table may have a column with SQLite's name of the row number.
     static func purgeTombstones(_ table: String) -> String {
         """
         DELETE FROM \(quoted(table)) WHERE "id" IN (

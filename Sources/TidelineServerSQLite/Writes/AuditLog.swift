@@ -15,9 +15,9 @@ enum AuditLog {
         ])
     }
 
-    /// Removes some expired entries; returns how many.
+    /// Removes some expired entries; returns their number.
     ///
-    /// Entries up to `place` count as received earlier, whatever their timestamps are.
+    /// Entries up to `place` were received earlier, regardless of their timestamps.
     static func purge(
         before time: Int64,
         upTo place: Int64?,
@@ -104,7 +104,9 @@ extension ServerSchema {
         ) STRICT
         """
 
-    /// If a clock was set, the timestamps of different tables do not follow the order of positions.
+    /// Creates the index of the audit log.
+    ///
+    /// If a clock was set, timestamps of different tables are not in the order of positions.
     static let auditIndex = """
         CREATE INDEX IF NOT EXISTS "tideline_audit_stamp" ON "tideline_audit" ("stamp")
         """

@@ -1,10 +1,10 @@
 // ChangeLog: the former states of rows that were permanently deleted, or may have left a caller's view.
 //
-// An existing row shows its changes itself. A row that was permanently deleted, got another owner, or may no longer
-// match a row filter is invisible to callers who saw it before. So its former state is kept for a time, in the
-// transaction of the write and under its commit timestamp: all columns for a table with a row filter, only the owner
-// for other tables. The caller's view is evaluated on it as on rows, so that no caller learns an id of a row that
-// they could not have seen.
+// Changes of existing rows are read from the table. A row that was permanently deleted, got another owner, or may no
+// longer match a row filter is invisible to callers who could read it before. So its former state is kept for a time,
+// stored in the transaction of the write under its commit timestamp: all columns for a table with a row filter, only
+// the owner for other tables. The visibility filter of a caller is evaluated on it as on rows, so that no caller gets
+// the id of a row that they could not have read.
 
 import TidelineCore
 import TidelineSQLite
@@ -35,7 +35,7 @@ struct ChangeLog: Sendable {
             """
     }
 
-    /// Returns whether a change of a row may remove it from a view.
+    /// Returns whether a change may remove a row from a visibility filter.
     ///
     /// A tombstone was already reported as removed.
     func isNeeded(for old: RowImage, _ new: RowImage) -> Bool {
@@ -56,7 +56,7 @@ struct ChangeLog: Sendable {
 
     /// Creates the log, with the columns of its table.
     ///
-    /// If the columns changed, the log restarts empty, because older links are invalid then.
+    /// If the columns changed, the log is emptied, because older links are invalid.
     static func prepare(_ table: TableDefinition, _ database: Database) throws {
         let log = ServerSchema.logName(table.name)
         let wanted = table.schema.columns.map {
@@ -83,7 +83,7 @@ struct ChangeLog: Sendable {
 
     /// Removes older states, and raises the horizon accordingly.
     ///
-    /// - Returns: How many states were removed, and the commit timestamp of the last one.
+    /// - Returns: The number of removed states, and the commit timestamp of the last one.
     @discardableResult
     static func forget(
         _ table: String,
@@ -107,10 +107,10 @@ struct ChangeLog: Sendable {
 }
 
 extension ServerSchema {
-    /// Returns the name of a table's log; no name of a table contains a dot.
+    /// Returns the name of a table's log; names of tables contain no dots.
     static func logName(_ table: String) -> String { "tideline_log.\(table)" }
 
-    /// How many columns of a log precede those of its table.
+    /// The number of columns of a log before those of its table.
     static let logColumns = 7
 
     static func createLog(_ table: TableDefinition) -> String {

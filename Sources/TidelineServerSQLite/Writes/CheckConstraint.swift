@@ -4,14 +4,14 @@
 struct CheckConstraint: Hashable {
     /// The name; nil if it was declared without one.
     var name: String?
-    /// The text of the expression in the SQL.
+    /// The SQL of the expression.
     var text: String
-    /// The names in it, in lower case, with or without quotes.
+    /// The names in the expression, in lower case, with or without quotes.
     var words: Set<String>
 
-    /// Returns whether SQLite's error names this constraint, by its name or its expression.
+    /// Returns whether SQLite's error contains this constraint's name or expression.
     ///
-    /// If the expression begins with a quoted name, SQLite reports that name alone (`sqlite3AddCheckConstraint`
+    /// If the expression begins with a quoted name, SQLite reports only that name (`sqlite3AddCheckConstraint`
     /// removes the quotes).
     func isNamed(_ other: String) -> Bool {
         if let name { return name == other }
@@ -51,9 +51,9 @@ struct CheckConstraint: Hashable {
         return String(start.reversed().drop { $0.isWhitespace }.reversed())
     }
 
-    /// A part of SQL: a name, a text, or one other character.
+    /// A token of SQL: a name, a string, or one other character.
     private struct Token {
-        /// The text without quotes.
+        /// The token without quotes.
         var text: String
         var range: Range<Int>
         var isName: Bool
@@ -109,7 +109,7 @@ struct CheckConstraint: Hashable {
             UInt8(ascii: "`"): UInt8(ascii: "`"), UInt8(ascii: "["): UInt8(ascii: "]"),
         ]
 
-        /// Returns the index after a quoted text; a doubled quote does not end it.
+        /// Returns the index after a quoted string; a doubled quote does not end it.
         private static func skipQuoted(_ bytes: [UInt8], from start: Int, until end: UInt8) -> Int {
             var place = start + 1
             while place < bytes.count {

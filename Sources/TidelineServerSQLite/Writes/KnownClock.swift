@@ -25,7 +25,7 @@ final class KnownClock: Sendable {
     /// The clock; nil until it was read from the database.
     var known: TableClock? { state.withLock { $0.isKnown ? $0.clock : nil } }
 
-    /// Merges the clock that was read with later commits that are already known.
+    /// Merges a clock that was read with later commits that are already known.
     func learn(_ clock: TableClock) -> TableClock {
         state.withLock { state in
             state.rise(to: clock)
@@ -37,12 +37,12 @@ final class KnownClock: Sendable {
     /// Records that a write with this commit timestamp was committed.
     func advance(to stamp: Int64) { state.withLock { $0.rise(to: TableClock(stamp: stamp)) } }
 
-    /// Records that deletes up to this time are about to be forgotten.
+    /// Records that the record of deletes up to this time is about to be removed.
     func raiseHorizon(to stamp: Int64) {
         state.withLock { $0.rise(to: TableClock(horizon: stamp)) }
     }
 
-    /// Reads the clock from the database; the clock of a missing table is at its beginning.
+    /// Reads the clock from the database; a missing table has the initial one.
     static func read(_ table: String, _ database: Database) throws -> TableClock {
         let statement = try database.prepare(ServerSchema.readClock)
         defer { statement.reset() }

@@ -11,7 +11,7 @@ import TidelineServerCore
 struct Ledger {
     /// The size of an entry without its row.
     static let entryBytes = LedgerRules.entryBytes
-    /// How much longer entries live than First-Sent may be old, so that a delayed repeat is still known.
+    /// The additional lifetime of entries compared with First-Sent, so that a delayed repeat is still known.
     private static let margin: Int64 = 86_400_000_000
 
     let database: Database
@@ -94,7 +94,7 @@ struct Ledger {
 
     // MARK: - Accounts
 
-    /// Charges new entries to their callers, and drops entries if there are too many bytes.
+    /// Charges new entries to their callers, and removes entries if there are too many bytes.
     func charge(_ puts: [String: Int], count: Int) throws {
         for (caller, bytes) in puts.sorted(by: { $0.key < $1.key }) {
             try database.prepare(ServerSchema.chargeLedger).run([
@@ -108,9 +108,9 @@ struct Ledger {
         _ = try trim(atMost: LedgerRules.drops(beside: count))
     }
 
-    /// Drops entries of the callers with the most bytes while there are too many.
+    /// Removes entries of the callers with the most bytes while there are too many.
     ///
-    /// - Returns: The number of entries; if it is `count`, more may be left.
+    /// - Returns: The number of entries; if it is `count`, there may be more.
     private func trim(atMost count: Int) throws -> Int {
         var dropped = 0
         while dropped < count, let (caller, wanted) = try excess() {
@@ -131,7 +131,7 @@ struct Ledger {
         return dropped
     }
 
-    /// Returns the caller with the most bytes, and how many of them must be dropped; nil within the limit.
+    /// Returns the caller with the most bytes, and how many to remove; nil within the limit.
     private func excess() throws -> (caller: String, bytes: Int64)? {
         let all = try bytes() - Int64(limits.ledgerBytes)
         guard all > 0 else { return nil }
@@ -144,7 +144,7 @@ struct Ledger {
         return (caller, min(all, max(1, most - next)))
     }
 
-    /// Drops entries of a caller, in the order of their receipt.
+    /// Removes entries of a caller, in the order in which they were received.
     private func drop(
         of caller: String,
         _ wanted: Int64,
@@ -177,7 +177,7 @@ struct Ledger {
         try database.integer(ServerSchema.readAccount, [.text(LedgerRules.allCallers)]) ?? 0
     }
 
-    /// Counts the bytes of all callers.
+    /// Recounts the bytes of all callers.
     static func recount(_ database: Database) throws {
         try database.execute(ServerSchema.clearAccounts)
         try database.prepare(ServerSchema.countAccounts).run([])
@@ -203,9 +203,9 @@ struct Ledger {
 
     // MARK: - Age
 
-    /// Drops some of the oldest entries, which have expired or exceed the limit in bytes.
+    /// Removes some of the oldest entries that have expired or exceed the limit in bytes.
     ///
-    /// - Returns: The number of entries; if it is `count`, more may be left.
+    /// - Returns: The number of entries; if it is `count`, there may be more.
     func purge(atMost count: Int, time: RemovalTime) throws -> Int {
         // A horizon in the future would reject every write until then.
         if time.isProven {
@@ -246,12 +246,12 @@ struct Ledger {
 
     // MARK: - Size
 
-    /// How many of the oldest and of the newest entries are read to estimate how many there are.
+    /// The number of oldest and of newest entries that are read to estimate the total.
     private static let sample: Int64 = 500
 
     /// Returns the bytes and the number of the entries.
     ///
-    /// Few entries are counted; for many, the size of the oldest and newest ones gives an estimate, because counting
+    /// If there are many entries, the result is estimated from the oldest and newest ones, because counting
     /// would delay writes.
     static func measure(_ database: Database) throws -> (bytes: Int64, entries: Int64) {
         func look(_ sql: String) throws -> (count: Int64, bytes: Int64) {
@@ -296,10 +296,10 @@ struct Ledger {
 }
 
 extension ServerSchema {
-    /// The outcomes of writes with an idempotency key.
+    /// Creates the table of the outcomes of writes with an idempotency key.
     ///
-    /// `received` is when the write was received, or first sent if that is later: no dropped entry was first sent
-    /// after the youngest of the dropped entries.
+    /// `received` is when the write was received, or first sent if that is later, so that no removed entry was
+    /// first sent after the horizon.
     static let ledger = """
         CREATE TABLE IF NOT EXISTS "tideline_ledger" (
             "place"     INTEGER NOT NULL PRIMARY KEY,
@@ -346,7 +346,7 @@ extension ServerSchema {
         UPDATE "tideline_ledger_callers" SET "horizon" = ?1 WHERE "horizon" > ?1
         """
 
-    /// Returns the number of entries at an end of the ledger, and their bytes.
+    /// Returns the number of entries at one end of the ledger, and their bytes.
     static func sampleLedger(_ order: StaticString) -> String {
         """
         SELECT count(*), ifnull(sum("bytes"), 0) FROM (
@@ -367,8 +367,7 @@ extension ServerSchema {
         DELETE FROM "tideline_ledger" WHERE "place" = ?1
         """
 
-    /// The latest time at which a dropped entry of a caller was received, or first sent if that is later; null if
-    /// none was dropped.
+    /// Reads the latest `received` of the removed entries of a caller; null if none was removed.
     static let readLedgerHorizon = """
         SELECT max("value") FROM (
             SELECT CAST("value" AS INTEGER) AS "value" FROM "tideline_state"
@@ -378,7 +377,8 @@ extension ServerSchema {
         )
         """
 
-    /// The latest time for all callers, for a copy that has no accounts; null if no entry was dropped.
+    /// Reads the latest `received` of all removed entries, for a target without accounts; null if none was
+    /// removed.
     static let latestLedgerHorizon = """
         SELECT max("value") FROM (
             SELECT CAST("value" AS INTEGER) AS "value" FROM "tideline_state"
@@ -411,7 +411,7 @@ extension ServerSchema {
         UPDATE "tideline_ledger" SET "bytes" = ?1 + ifnull(length(CAST("row" AS BLOB)), 0)
         """
 
-    /// The bytes of each caller's entries, and the horizon of the dropped ones.
+    /// Creates the table with the bytes of each caller's entries, and the horizon of the removed ones.
     static let ledgerAccounts = """
         CREATE TABLE IF NOT EXISTS "tideline_ledger_callers" (
             "caller"  TEXT    NOT NULL PRIMARY KEY,
@@ -477,7 +477,7 @@ extension ServerSchema {
         )) WHERE "caller" = ?2
         """
 
-    /// Drops the accounts of callers whose entries have all expired.
+    /// Removes the accounts of callers whose entries have all expired.
     static let dropAccounts = """
         DELETE FROM "tideline_ledger_callers" WHERE "caller" IN (
             SELECT "caller" FROM "tideline_ledger_callers"

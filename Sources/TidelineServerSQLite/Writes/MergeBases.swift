@@ -9,7 +9,7 @@ import TidelineServerCore
 
 struct MergeBases {
     let database: Database
-    /// How many versions of a row are kept.
+    /// The number of stored versions of a row.
     let versionsMax: Int
 
     /// Stores a row that a write replaces.
@@ -24,7 +24,7 @@ struct MergeBases {
         try database.prepare(ServerSchema.dropOldBases).run(key + [.integer(Int64(versionsMax))])
     }
 
-    /// Returns the values by column that the row had at this version, nil for unknown values.
+    /// Returns the values by column that the row had in this version; nil for unknown values.
     ///
     /// - Returns: Nil if the version is not stored, or cannot be read with the current columns.
     func values(_ id: String, _ version: Int64, of table: SQLiteTable) throws -> [SQLValue?]? {

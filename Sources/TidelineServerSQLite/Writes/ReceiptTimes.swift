@@ -12,12 +12,12 @@ import TidelineServerCore
 enum ReceiptTimes {
     /// Returns the commit timestamp up to which all commits of a table were received before a time.
     ///
-    /// Later calls return no smaller timestamp; records that no later call needs are removed.
+    /// Records that no later call needs are removed.
     static func end(_ table: String, _ time: Int64, _ database: Database) throws -> Int64 {
         try max(time, place(table, time, database).map { $0 + 1 } ?? time)
     }
 
-    /// Returns the position of a key in the last record that is not younger than a time.
+    /// Returns the position of a key in the last record that is old enough.
     static func place(_ key: String, _ time: Int64, _ database: Database) throws -> Int64? {
         let found = try database.integer(
             ServerSchema.readReceipt,
@@ -28,7 +28,7 @@ enum ReceiptTimes {
         return found
     }
 
-    /// Records the positions of table clocks that are ahead, and of everything that is ordered by them.
+    /// Records the positions of table clocks that are ahead, and of everything that they order.
     static func note(now: Int64, _ database: Database) throws {
         let statement = try database.prepare(ServerSchema.readStamps)
         defer { statement.reset() }
@@ -63,7 +63,7 @@ enum ReceiptTimes {
         return TrustedTime.Memory(text: statement.text(0))
     }
 
-    /// Stores the time record; if ages start over, earlier receipt records are removed.
+    /// Stores the time record; if ages start over, removes earlier receipt records.
     static func store(_ memory: TrustedTime.Memory, _ database: Database) throws {
         try database.prepare(ServerSchema.putState).run([
             .text(TrustedTime.key), .text(memory.text),
@@ -93,7 +93,7 @@ enum ReceiptTimes {
 }
 
 extension ServerSchema {
-    /// The position of a table's clock, or of entries, at a time.
+    /// Creates the table for the position of a table clock, or of entries, at a time.
     static let receipts = """
         CREATE TABLE IF NOT EXISTS "tideline_receipts" (
             "key"   TEXT    NOT NULL COLLATE NOCASE,
@@ -107,7 +107,7 @@ extension ServerSchema {
         SELECT max("place") FROM "tideline_receipts" WHERE "key" = ?1 AND "time" <= ?2
         """
 
-    /// Drops the records before the last one that is not younger than a time.
+    /// Removes the records before the last one that is old enough.
     static let dropReceipts = """
         DELETE FROM "tideline_receipts" WHERE "key" = ?1 AND "time" < (
             SELECT max("time") FROM "tideline_receipts" WHERE "key" = ?1 AND "time" <= ?2
@@ -122,7 +122,7 @@ extension ServerSchema {
         DELETE FROM "tideline_receipts" WHERE "key" = ?1
         """
 
-    /// Adds a record at most once in an interval, and only after a change since the last one.
+    /// Adds a record at most once in an interval, and only after a change.
     static let noteReceipt = """
         INSERT OR REPLACE INTO "tideline_receipts" ("key", "time", "place")
         SELECT ?1, ?3, ?2 WHERE NOT EXISTS (

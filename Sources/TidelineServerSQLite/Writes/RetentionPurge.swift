@@ -110,8 +110,9 @@ struct RetentionPurge: RetentionSteps {
         return names
     }
 
-    /// Removes the tombstones of a table that were received before a time, or all of them if it is nil; reports each
-    /// transaction, which removes a part.
+    /// Removes the tombstones of a table that were received before a time, or all of them if it is nil.
+    ///
+    /// Each transaction, which removes a part, is reported.
     ///
     /// - Returns: The number of removed tombstones.
     static func removeTombstones(

@@ -18,7 +18,7 @@ enum SQLiteRefusal {
         }
     }
 
-    /// Returns the columns of a CHECK, and its name if it has one.
+    /// Returns the columns of a CHECK constraint, and its name if it has one.
     private static func checkPlace(_ error: SQLiteError, _ database: Database) -> String {
         let named = text(error)
         // A constraint that is not found has no name in the answer.
@@ -33,7 +33,7 @@ enum SQLiteRefusal {
         return ""
     }
 
-    /// Returns the columns and the SQL of the tables that the statement names.
+    /// Returns the columns and the SQL of the tables in a statement.
     private static func tables(
         of error: SQLiteError,
         _ database: Database
@@ -62,7 +62,7 @@ enum SQLiteRefusal {
         return String(error.message[start...])
     }
 
-    /// Returns the columns that SQLite names as `table.column`.
+    /// Returns the columns that SQLite reports as `table.column`.
     private static func place(_ error: SQLiteError) -> String {
         text(error).split(separator: ", ")
             .map { $0.split(separator: ".").last.map(String.init) ?? "" }

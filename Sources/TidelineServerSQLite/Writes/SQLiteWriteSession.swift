@@ -17,7 +17,7 @@ final class SQLiteWriteSession: WriteSession {
     typealias Retention = RetentionPurge
 
     private let database: Database
-    /// The watch over the file; nil in inline mode.
+    /// The watch of the file; nil in inline mode.
     private let file: FileWatch?
     private let limits: ServerLimits
     private let now: @Sendable () -> Int64
@@ -52,7 +52,7 @@ final class SQLiteWriteSession: WriteSession {
 
     /// Whether the batch changes tables, or is known to read or store large rows.
     ///
-    /// The sizes of rows are read only in tables that have large rows, so that other tables have no extra cost.
+    /// The sizes of rows are read only in tables with large rows, so that other tables have no additional cost.
     func isLarge(_ batch: SQLiteBatch) -> Bool {
         if batch.changesTables { return true }
         var bytes = 0
@@ -136,10 +136,10 @@ final class CommitReports: Sendable {
     let listener = Mutex<CommitListener?>(nil)
 }
 
-/// The listener that gets reports of commits.
+/// A listener for commits.
 ///
-/// A class, because a closure stored in a generic type is wrapped again at each use, and stays wrapped:
-/// after many commits a report would need more stack than a thread has.
+/// It is a class, because a closure stored in a generic type is wrapped again at each use. After many commits,
+/// a report would need more stack than a thread has.
 final class CommitListener: Sendable {
     let report: @Sendable ([TableStamp]) -> Void
 

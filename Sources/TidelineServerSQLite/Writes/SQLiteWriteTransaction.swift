@@ -11,13 +11,14 @@ import TidelineSQLite
 import TidelineServerCore
 
 struct SQLiteWriteTransaction: WriteTransaction {
-    /// The least distance of two commit timestamps of a table.
+    /// The minimum distance of two commit timestamps of a table.
     ///
-    /// Classic clients page through the rows of one millisecond by `$skip`, and lose one if more than a page of 50
-    /// share it. With a distance of 25 microseconds, at most 40 do.
+    /// Classic clients page through the rows of one millisecond with `$skip`, and miss a row if there are more
+    /// than a page of 50. With a distance of 25 microseconds, there are at most 40.
     static let spacing: Int64 = 25
 
-    /// How far timestamps may run ahead of the wall clock to leave a counted millisecond.
+    /// The maximum time by which timestamps may be ahead of the wall clock in order to leave a counted
+    /// millisecond.
     private static let aheadMax: Int64 = 1_000_000
 
     let database: Database
@@ -40,13 +41,14 @@ struct SQLiteWriteTransaction: WriteTransaction {
     /// The bytes of the rows that were read and built, including those of rejected writes.
     private(set) var bytes = 0
 
-    /// A write with a row of more bytes is a large one.
+    /// The size of a row above which a write is a large one.
     static let smallBytes = 64 << 10
 
-    /// A transaction begins no more batches once its rows, read and built, have this many bytes, or its answers,
-    /// which are all in memory until the commit.
+    /// The size of rows and answers after which a transaction accepts no more batches.
     ///
-    /// A small write waits at most for this many bytes of large writes, and for the batch that exceeds the limit.
+    /// All answers are in memory until the commit.
+    ///
+    /// A small write waits at most for this many bytes of large writes and the batch that exceeds the limit.
     private static let bytesMax = 4 << 20
 
     init(
@@ -65,7 +67,8 @@ struct SQLiteWriteTransaction: WriteTransaction {
         self.now = now
     }
 
-    /// A change of tables is a transaction of its own, so that small writes follow it soon.
+    /// Returns whether the transaction accepts no more batches; a change of tables is a separate transaction,
+    /// so that small writes follow soon.
     func isFull(answerBytes: Int) -> Bool { max(answerBytes, bytes) >= Self.bytesMax || hasGrown }
 
     mutating func apply(
@@ -109,7 +112,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
         }
     }
 
-    /// Forgets the changes of a group that was undone, so that they are not reported.
+    /// Discards the changes of a group that was rolled back, so that they are not reported.
     ///
     /// Its timestamps are not assigned again in this transaction.
     private mutating func forgetGroup(_ putsBefore: Int) {
@@ -189,7 +192,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
 
     // MARK: - Rows
 
-    /// Returns the size of the stored row in bytes; 0 if it does not exist.
+    /// Returns the size of the stored row, in bytes; 0 if it does not exist.
     static func weight(_ id: String, _ table: SQLiteTable, _ database: Database) throws -> Int {
         try stored(id, table, database) { table.bytes($0) } ?? 0
     }
@@ -230,7 +233,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
         return try statement.step() ? try read(statement) : nil
     }
 
-    /// Stores the planned row; returns false if the id of an insert is taken.
+    /// Stores the planned row; returns false if the id of an insert already exists.
     private mutating func execute(
         _ change: WritePlan.Change,
         _ stamp: NextStamp,
@@ -315,7 +318,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
     /// A commit timestamp that is proposed but not assigned yet.
     private struct NextStamp {
         var value: Int64
-        /// Whether it begins another millisecond because a client counts the rows of the last one.
+        /// Whether the timestamp begins another millisecond because a client counts the rows of the last one.
         var endsCount: Bool
     }
 
@@ -352,10 +355,12 @@ struct SQLiteWriteTransaction: WriteTransaction {
         stamped[index].isFirstOfGroup = true
     }
 
-    /// Performs the last step before the commit: writes the clocks of the changed tables, and drops old entries of
-    /// the ledger in proportion to the new ones.
+    /// Performs the last step before the commit.
     ///
-    /// - Returns: These tables with their clocks.
+    /// It writes the clocks of the changed tables, and removes old entries of the ledger in proportion to the
+    /// new ones.
+    ///
+    /// - Returns: The changed tables with their clocks.
     func finish() throws -> [TableStamp] {
         if !ledgerPuts.isEmpty {
             var bytes: [String: Int] = [:]
@@ -376,8 +381,8 @@ struct SQLiteWriteTransaction: WriteTransaction {
         return stamps
     }
 
-    /// Performs the first step after the commit, before any answer: a read that begins after an answer must see its
-    /// write.
+    /// Performs the first step after the commit, before any answer, because a read that begins after an answer
+    /// must see its write.
     func advanceClocks() {
         for table in stamped where table.isChanged {
             table.table.head.clock.advance(to: table.stamp)
@@ -385,7 +390,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
     }
 }
 
-/// The error that undoes a savepoint.
+/// The error that rolls back a savepoint.
 struct Undone<Outcome: Sendable>: Error {
     var outcome: Outcome
 }

@@ -15,26 +15,25 @@
 import Synchronization
 import TidelineSQLite
 
-/// The counts of one table.
+/// The counts of rows that left a millisecond of a table.
 ///
-/// Rows that left before the server started are not counted, nor those that left a millisecond that is no longer
-/// watched. In these cases all rows are assumed to have left it. Milliseconds from before the start count as unknown
-/// for a day only, because no pull takes longer.
+/// If a millisecond is no longer watched, or is from before the start of the server, all of its rows are
+/// assumed to have left it. The start is relevant only for a day, because no pull takes longer.
 package final class TieCounts: Sendable {
     private struct State {
-        /// The number of departed rows by millisecond, for milliseconds in which a list ended.
+        /// The number of departed rows, by millisecond in which a list ended.
         var left: [Int64: Int] = [:]
-        /// The same milliseconds, oldest first from `nextWatched` on.
+        /// The milliseconds in `left`, as a ring buffer whose oldest element is at `nextWatched`.
         var watched: [Int64] = []
         var nextWatched = 0
-        /// The last milliseconds that rows have left; the number of a departure determines its index.
+        /// The milliseconds that rows left most recently, as a ring buffer indexed by the number of the departure.
         var recent: [Int64] = []
         var departures = 0
-        /// The departures whose transactions have ended.
+        /// The number of departures whose transactions have ended.
         var departuresEnded = 0
         /// The last millisecond that is no longer watched.
         var forgotten = Int64.min
-        /// The last millisecond before the start, and until when it matters, as uptime.
+        /// The last millisecond before the start, and the uptime until which it is relevant.
         var begun = Int64.min
         var begunEnd: UInt64 = 0
 
@@ -44,14 +43,14 @@ package final class TieCounts: Sendable {
         }
     }
 
-    /// How many milliseconds are watched, which is more than the pulls in progress need.
+    /// The maximum number of watched milliseconds, which is more than the pulls in progress need.
     private static let watchedMax = 4096
-    /// How many departures may happen while a list is read.
+    /// The maximum number of departures while a list is read.
     private static let recentMax = 4096
-    /// More rows than a millisecond can have.
+    /// A number greater than the rows of a millisecond.
     private static let all = Int(1000 / SQLiteWriteTransaction.spacing)
 
-    /// Longer than any pull takes.
+    /// A duration longer than any pull.
     private static let pullMax: Duration = .seconds(86_400)
 
     private let state = Mutex(State())
@@ -66,11 +65,10 @@ package final class TieCounts: Sendable {
         }
     }
 
-    /// Returns the departures that a snapshot from now on certainly includes.
+    /// Returns the number of departures that every later snapshot includes.
     package func mark() -> Int { state.withLock { $0.departuresEnded } }
 
-    /// Starts to count the rows that leave the millisecond, including those that have left it since
-    /// the mark.
+    /// Begins to count the rows that leave the millisecond, including those since the mark.
     package func watch(_ updatedAt: Int64, since mark: Int) {
         let millisecond = updatedAt / 1000
         state.withLock { state in
@@ -94,7 +92,7 @@ package final class TieCounts: Sendable {
         }
     }
 
-    /// Records, before the commit, that a row is about to get another time or to be removed.
+    /// Records, before the commit, that a row is about to be removed or to get another time.
     package func rowLeaves(_ updatedAt: Int64) {
         let millisecond = updatedAt / 1000
         state.withLock { state in
@@ -113,7 +111,7 @@ package final class TieCounts: Sendable {
     /// Records that the transaction of the recorded departures has ended.
     package func transactionEnded() { state.withLock { $0.departuresEnded = $0.departures } }
 
-    /// Returns how many rows have left the millisecond since a list ended in it.
+    /// Returns the number of rows that have left the millisecond since a list ended in it.
     package func left(_ millisecond: Int64) -> Int {
         state.withLock { state in
             state.mayHaveLost(millisecond) ? Self.all : state.left[millisecond] ?? 0

@@ -9,8 +9,8 @@ public import Tideline
 
 /// A local store in one append-only file, for some thousands of rows.
 ///
-/// A transaction is a line that is on the disk before ``write(_:)`` returns. If a kill or a power
-/// loss left an incomplete last line, the next opening removes it; any other damaged line is an error.
+/// A transaction is a line that is on the disk before ``write(_:)`` returns. If the last line is incomplete
+/// after a kill or a loss of power, it is removed when the file is opened; any other damaged line is an error.
 /// The file is rewritten when most of it is outdated. Only one process at a time may use it.
 public final class AppendFileStore: LocalStore {
     private struct State: Sendable {

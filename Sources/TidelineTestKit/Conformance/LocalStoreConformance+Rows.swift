@@ -1,4 +1,4 @@
-// LocalStoreConformance+Rows: rows are stored and read.
+// LocalStoreConformance+Rows: the requirements for storing and reading rows.
 
 import Foundation
 import Tideline
@@ -125,7 +125,7 @@ extension LocalStoreConformance {
         },
     ]
 
-    /// Values that stores easily change, each with a column for it.
+    /// The values that a store may change by mistake, each with a column for it.
     private static let edges: [(String, Value)] =
         [
             ("text", ""), ("text", "a\u{0}b"), ("text", "e\u{301}"), ("text", "👩‍👩‍👧\r\n'\"\\"),

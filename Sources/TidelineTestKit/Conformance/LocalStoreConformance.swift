@@ -15,10 +15,9 @@ import TidelineCore
 /// }
 /// ```
 public enum LocalStoreConformance {
-    /// Opens the store with a name, which is empty the first time and has its content later.
+    /// Opens the store with a name, which is empty the first time and has its contents later.
     ///
-    /// For a store that exists only as long as its object, it returns the same object again. Each run of a
-    /// check starts without stores.
+    /// A store in memory is the same object each time. Each run of a check begins without stores.
     public typealias Stores = @Sendable (_ name: String) async throws -> any LocalStore
 
     /// A check of one requirement.
@@ -52,7 +51,7 @@ public enum LocalStoreConformance {
     /// The tables with which a check opens its store.
     package static let tables = [Sample.schema, Sample.other, Sample.local]
 
-    /// Every check.
+    /// All checks.
     public static let all: [Check] =
         rowChecks + queryChecks + transactionChecks + optionalChecks
 }

@@ -99,7 +99,7 @@ extension TableStoreConformance {
 }
 
 extension TableStoreConformance.Probe {
-    /// Returns the changes of a view over all pages: `+id` for a row, `-id reason` for a removed one.
+    /// Returns the visible changes on all pages: `+id` for a row, `-id reason` for a removed one.
     func changes(
         after start: Int64,
         owner: String,

@@ -48,7 +48,7 @@ package enum TableStoreConformance {
         package var description: String { "\(check): \(detail)" }
     }
 
-    /// Every check.
+    /// All checks.
     package static let all: [Check] = rowChecks + batchChecks + repeatChecks + changeChecks
 
     /// The names of the column types in the tables of the checks.
@@ -96,7 +96,7 @@ extension TableStoreConformance {
         /// A table whose rows are visible to the user that their text names.
         static let owned = Table(definitions[3])
 
-        /// A value in every column.
+        /// A value for each column.
         static let values: [SQLValue?] = [
             .text("m\u{EF}lk \"\u{1}\u{2028}"), .integer(-3), .real(1.5), .text("12.50"),
             .integer(1), .integer(1_700_000_000_250_999), .text("2026-11-20"),
@@ -130,7 +130,7 @@ extension TableStoreConformance {
             return operation
         }
 
-        /// Writes one operation, in a batch of its own.
+        /// Writes one operation in its own batch.
         func write(
             _ operation: WriteOperation,
             in table: Table = Sample.table,

@@ -18,7 +18,7 @@ enum OriginalJSON {
     enum Body {
         case row(Row)
         case array
-        /// Not JSON, with the error message.
+        /// A body that is not JSON, with the error message.
         case malformed(String)
     }
 

@@ -139,7 +139,8 @@ public final class OriginalServer: Transport {
         .error(status, text, flavor)
     }
 
-    /// Whether the API version is `2.0.` and digits; Node reads the header first, .NET the query.
+    /// Returns whether the request has an API version of the form `2.0.` and digits; Node reads the header
+    /// first, .NET the query.
     private func speaks(_ request: OriginalRequest) -> Bool {
         let parameter = request.parameters.first { $0.name.lowercased() == "zumo-api-version" }
         let header = request.headers["ZUMO-API-VERSION"]
@@ -148,7 +149,7 @@ public final class OriginalServer: Transport {
         return version.map(Self.isSpoken) == true
     }
 
-    /// Whether a version is `2.0.` and digits.
+    /// Returns whether a version is `2.0.` followed by digits.
     private static func isSpoken(_ version: String) -> Bool {
         let last = version.dropFirst("2.0.".count)
         return version.hasPrefix("2.0.") && !last.isEmpty && last.allSatisfy(\.isWholeNumber)

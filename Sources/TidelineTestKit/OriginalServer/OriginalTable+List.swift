@@ -59,8 +59,10 @@ extension OriginalTable {
         return response
     }
 
-    /// Whether a request includes deleted rows: Node accepts any value of the case-sensitive parameter, .NET only
-    /// `true`, but ignores the case of the name.
+    /// Returns whether a request includes deleted rows.
+    ///
+    /// Node accepts any value of the case-sensitive parameter; .NET accepts only `true`, but ignores the case
+    /// of the name.
     private func includesDeleted(_ request: OriginalRequest) -> Bool {
         switch flavor {
         case .node: request["__includeDeleted"]?.isEmpty == false
@@ -96,7 +98,7 @@ extension OriginalTable {
         return result
     }
 
-    /// Returns the next link; that of Node is unusable, because it has no port and the path `/`.
+    /// Returns the next link; Node's is unusable, because it has no port and the path `/`.
     private func link(
         _ request: OriginalRequest,
         take: Int,
@@ -124,7 +126,7 @@ extension OriginalTable {
         return "\(place)?\(query); rel=next"
     }
 
-    /// Encodes a text like JavaScript's `encodeURIComponent`.
+    /// Encodes a string like JavaScript's `encodeURIComponent`.
     private static func encoded(_ text: String) -> String {
         text.addingPercentEncoding(withAllowedCharacters: unreserved) ?? text
     }
@@ -148,7 +150,7 @@ extension OriginalTable {
             ? .json(200, "[]") : error(500, "SQLITE_ERROR: no such column: \(name)")
     }
 
-    /// Returns the response to a filter that is rejected, or that matches nothing, independent of the rows.
+    /// Returns the response to a filter that is rejected, or that matches nothing, whatever the rows are.
     private func check(_ expression: QueryExpression) -> TransportResponse? {
         var columns: [String] = []
         var functions: [Function] = []
@@ -211,8 +213,10 @@ extension QueryExpression {
         }
     }
 
-    /// The expression with the functions of the Node server on SQLite: `'%' + x` adds numbers there, so that
-    /// `startswith` matches nothing, and the arguments of `indexof` are swapped.
+    /// The expression with the functions of the Node server on SQLite.
+    ///
+    /// There, `'%' + x` adds numbers, so that `startswith` matches nothing, and the arguments of `indexof` are
+    /// swapped.
     fileprivate var asOnSQLite: QueryExpression {
         switch kind {
         case .call(.startswith, _), .call(.endswith, _), .call(.contains, _):

@@ -88,7 +88,7 @@ struct OriginalTable {
         return row
     }
 
-    /// Returns the text of a time; .NET omits zeros at the end of the fraction.
+    /// Returns a time as a string; .NET omits zeros at the end of the fraction.
     private func text(_ stamp: Timestamp) -> String {
         let text = stamp.text
         guard flavor == .dotNet, text.hasSuffix("Z"), text.contains(".") else { return text }

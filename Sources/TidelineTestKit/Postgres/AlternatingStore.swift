@@ -4,7 +4,7 @@ import Synchronization
 package import TidelineCore
 package import TidelineServerCore
 
-/// A store that detects state that one server keeps in memory although another one needs it.
+/// A store that detects state in the memory of one server that another server needs.
 package final class AlternatingStore: TableStore {
     package let stores: [any TableStore]
     private let turn = Mutex(0)
@@ -77,8 +77,7 @@ package final class AlternatingStore: TableStore {
 
     package func epoch() async throws -> String { try await next.epoch() }
 
-    /// Watches all stores: each reports its own commits immediately, and those of the other stores a little
-    /// later.
+    /// Watches all stores; each reports its own commits immediately, and those of other stores later.
     package func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws {
         for store in stores {
             try await store.watch { [self] stamps in

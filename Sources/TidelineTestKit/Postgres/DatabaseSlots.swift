@@ -7,7 +7,7 @@ import Synchronization
 
 /// The slots of all tests in this process.
 package final class DatabaseSlots: Sendable {
-    /// A slot, which is returned when its last reference is gone.
+    /// A slot, which is returned with the last reference.
     package final class Slot: Sendable {
         private let slots: DatabaseSlots
 
@@ -26,7 +26,7 @@ package final class DatabaseSlots: Sendable {
 
     package static let shared = DatabaseSlots(30)
 
-    /// The time after which one waiting test continues without a free slot, if no test has continued in the meantime.
+    /// The time after which one waiting test continues without a free slot, if no other test has continued.
     ///
     /// Tests that have a slot and need another one would otherwise wait for each other forever.
     private static let patience = Duration.seconds(20)

@@ -164,7 +164,7 @@ package final class PostgresCluster: Sendable {
 
     private var down: String { directory + "/down" }
 
-    /// Ends PostgreSQL immediately, like a crash, and does not restart it.
+    /// Kills PostgreSQL without restarting it.
     package func crash() throws {
         try Data().write(to: URL(fileURLWithPath: down))
         let file = try String(contentsOfFile: directory + "/data/postmaster.pid", encoding: .utf8)
@@ -194,7 +194,7 @@ package final class PostgresCluster: Sendable {
         }
     }
 
-    /// Pauses all its processes, like a machine that hangs, or resumes them.
+    /// Pauses all processes of PostgreSQL, like a machine that hangs, or resumes them.
     package func setPaused(_ isPaused: Bool) throws {
         let file = try String(contentsOfFile: directory + "/data/postmaster.pid", encoding: .utf8)
         guard let process = file.split(separator: "\n").first.map(String.init) else {
@@ -244,7 +244,7 @@ package final class PostgresCluster: Sendable {
         if promoted { try waitUntilPromoted() }
     }
 
-    /// Waits until the recovery ends: until then, the server accepts reads only.
+    /// Waits until the recovery ends, before which the server accepts only reads.
     private func waitUntilPromoted() throws {
         try Self.wait(or: "PostgreSQL did not become the primary: see \(directory)/server.log") {
             // Fails while the server is in recovery.
@@ -300,7 +300,7 @@ package final class PostgresCluster: Sendable {
     /// Removes all tables from a database that no test uses any longer, so that
     /// ``emptyDatabase()`` can return it.
     ///
-    /// A database that cannot be emptied is left as it is, and not reused.
+    /// A database that cannot be emptied is not reused.
     package func recycle(_ url: String) {
         let script = """
             SET client_min_messages = warning; SET lock_timeout = '5s';

@@ -18,7 +18,7 @@ package final class PostgresPooler: Sendable {
     /// Stops the pooler when it is released.
     private let lifeline: ChildProgram.Guarded
 
-    /// Starts a pooler with so few connections that callers must share them.
+    /// Starts a pooler with few connections, so that callers have to share them.
     package init(of cluster: PostgresCluster) throws {
         guard let program = Self.program else {
             throw PostgresCluster.Missing(description: Self.reasonToSkip ?? "")

@@ -2,7 +2,7 @@
 
 import Tideline
 
-/// A response of a gateway between a device and its server: any status, and a body that is not the
+/// A response of a gateway between a device and its server, with any status and a body that is not the
 /// server's.
 struct GatewayPage: Sendable {
     private enum Body: CaseIterable {
@@ -18,7 +18,7 @@ struct GatewayPage: Sendable {
     /// Draws a random page.
     ///
     /// - Parameters:
-    ///   - generator: The source of its randomness.
+    ///   - generator: The source of randomness.
     ///   - allowsEmptySuccess: Whether a success may have no body. Original servers send such responses, too, and a
     ///     device cannot distinguish them.
     init(using generator: inout SeededGenerator, allowsEmptySuccess: Bool) {
@@ -64,7 +64,7 @@ struct GatewayPage: Sendable {
         )
     }
 
-    /// The page in place of an event stream.
+    /// The response to a request for an event stream.
     var stream: TransportStream {
         let body = response.body
         let bytes = AsyncThrowingStream<[UInt8], any Error> { pieces in

@@ -35,8 +35,7 @@ struct InvariantChecker {
         }
     }
 
-    /// Syncs all devices until nothing is pending (guarantee 4); devices with automatic sync get
-    /// time for it.
+    /// Syncs all devices until nothing is pending (guarantee 4); waits for devices with automatic sync.
     func syncAll() async throws {
         for _ in 0..<Self.roundsMax {
             for device in devices where device.syncsItself { try await device.resolveErrors() }
@@ -72,8 +71,8 @@ struct InvariantChecker {
         try await time.sleep(.seconds(150))
     }
 
-    /// Checks guarantee 9: without faults, a push leaves only operations that were rejected or that
-    /// depend on a rejected one.
+    /// Checks guarantee 9: without faults, a push leaves only operations that are rejected or depend on a
+    /// rejected one.
     private func checkUnblocked(_ device: WorldDevice) async throws {
         if plan.restores {
             // The pull may have queued lost rows, which are sent by the next push.
@@ -93,7 +92,7 @@ struct InvariantChecker {
         )
     }
 
-    /// The most pushes that a chain of transactions may need at a server without batches.
+    /// The maximum number of pushes that a chain of transactions may need at a server without batches.
     private static let pushesForAChain = 8
 
     /// Checks the guarantees about the rows of all devices and of the server.
@@ -152,8 +151,9 @@ struct InvariantChecker {
         )
     }
 
-    /// Checks guarantees 1 and 7: the last value that each user wrote to a row reached the server, unless
-    /// the policy or the app resolved its conflict with the server's row.
+    /// Checks guarantees 1 and 7: the last value that each user wrote to a row reached the server.
+    ///
+    /// An exception is a value whose conflict the policy or the app resolved with the server's row.
     private func checkLoss(_ device: WorldDevice) throws {
         guard device.policy != .serverWins else { return }
         func lost(_ what: String, _ id: String) -> WorldViolation {

@@ -27,10 +27,10 @@ struct RecordedCall: Sendable {
     var tag: String?
     var item: Item?
 
-    /// Whether it changed a row of the server.
+    /// Whether the request changed a row on the server.
     var isChange: Bool { method != "GET" && (200..<300).contains(status) }
 
-    /// The bytes of the version in its `If-Match`.
+    /// The bytes of the version in `If-Match`.
     var askedVersion: [UInt8]? {
         let text = (ifMatch ?? "").filter { $0 != "\"" }
         return text.isEmpty ? nil : Data(base64Encoded: text).map { Array($0) }

@@ -6,7 +6,7 @@ import Synchronization
 import Tideline
 import TidelineCore
 
-/// A transport in front of the simulated server, whose responses are recognizable as the server's.
+/// A transport that simulates faults of the server, whose responses are recognizable as the server's.
 final class ServerFaults: Transport {
     /// The server's response to a rejected write.
     enum Rejection: Sendable, Hashable {
@@ -46,16 +46,16 @@ final class ServerFaults: Transport {
 
     private let now: @Sendable () -> Int64
 
-    /// `now` is the time of the server, in microseconds since 1970.
+    /// `now` returns the time of the server, in microseconds since 1970.
     init(_ inner: any Transport, now: @escaping @Sendable () -> Int64) {
         self.inner = inner
         self.now = now
     }
 
-    /// Makes every write of one row fail; nil ends that.
+    /// Makes every write of one row fail; nil ends the fault.
     func poison(_ id: String?) { state.withLock { $0.poisonedID = id } }
 
-    /// Rejects every write; nil ends that.
+    /// Rejects every write; nil ends the fault.
     func reject(_ rejection: Rejection?) { state.withLock { $0.rejection = rejection } }
 
     func stream(_ request: TransportRequest) async throws -> TransportStream {

@@ -5,32 +5,32 @@ import Synchronization
 import Tideline
 import TidelineCore
 
-/// The states that each row had on the server, and the effect of each request.
+/// A recorder of the states that each row had on the server, and of the effects of each request.
 final class ServerRecorder: Sendable {
     private struct State {
         /// The rows on the server, by id.
         var items: [String: RecordedCall.Item] = [:]
         /// The last versions that were deleted, by id.
         var gone: [String: [UInt8]] = [:]
-        /// An old value that a device wrote back although it had only read it.
+        /// An old value that a device wrote back although it had only read the value.
         var writtenBack: String?
-        /// Rows with which an app replaces the whole row of the server, by the device's name.
+        /// The rows whose whole server row an app replaces, by the name of the device.
         var insisted: [String: Set<String>] = [:]
-        /// Texts that a row had on the server, by id.
+        /// The texts that a row had on the server, by id.
         var texts: [String: Set<String>] = [:]
         var ranks: [String: Set<Int>] = [:]
-        /// Rows that a DELETE removed, or that were already removed.
+        /// The rows that a DELETE removed, or that were already removed.
         var deleted: Set<String> = []
-        /// The states that requests led to; a repeat that gets the replayed answer adds no state.
+        /// The states that resulted from requests; a replayed answer adds none.
         var effects: [String: Set<String>] = [:]
         var requests = 0
-        /// The number of groups that were applied atomically, and the first that was not.
+        /// The number of groups that were applied atomically, and the first one that was not.
         var groups = 0
         var torn: String?
         /// The rows of the backup, and the number of restores.
         var backup: (items: [String: RecordedCall.Item], gone: [String: [UInt8]]) = ([:], [:])
         var restores = 0
-        /// Rows that were changed after the last restore.
+        /// The rows that were changed after the last restore.
         var changedSince: Set<String> = []
         var unneeded = UnneededDeletes()
         /// The requests that were received, so that repeats are recognized.
@@ -44,22 +44,22 @@ final class ServerRecorder: Sendable {
 
     init(_ server: WorldServer) { self.server = server }
 
-    /// The device that sends requests.
+    /// The device that sends a request.
     struct Author: Sendable {
-        /// `d` and the index.
+        /// The name: `d` and the index.
         var name: String
         var index: Int
         /// Whether conflicts are resolved without writing old values back.
         var yields: Bool
-        /// Whether its user never replaces a text of their own with an older one.
+        /// Whether the user never replaces one of their own texts with an older one.
         var ordersOwnTexts = false
-        /// Its index, and that of the device whose file it started with.
+        /// The index of the device, and that of the device whose file it started with.
         var lineage: [Int] = []
 
         func wrote(_ text: String) -> Bool { number(of: text) != nil }
         func wrote(_ rank: Int) -> Bool { lineage.contains(rank % WorldDevice.rankStep) }
 
-        /// The number of one of its own texts.
+        /// Returns the number of one of the user's texts.
         func number(of text: String) -> Int? {
             for index in lineage {
                 let prefix = "d\(index)-"
@@ -68,7 +68,7 @@ final class ServerRecorder: Sendable {
             return nil
         }
 
-        /// Whether two texts are from the same user, and the first one is older.
+        /// Returns whether two texts are from the same user and the first one is older.
         func isOlder(_ text: String, than other: String) -> Bool {
             guard ordersOwnTexts,
                 text.prefix(while: { $0 != "-" }) == other.prefix(while: { $0 != "-" }),
@@ -78,7 +78,7 @@ final class ServerRecorder: Sendable {
         }
     }
 
-    /// The server as one device reaches it.
+    /// The transport of one device to the server.
     struct Port: Transport {
         let recorder: ServerRecorder
         let author: Author
@@ -109,7 +109,7 @@ final class ServerRecorder: Sendable {
         return response
     }
 
-    /// Counts the atomic groups of a batch, and notes one that was applied in part.
+    /// Counts the atomic groups of a batch, and records one that was applied only in part.
     private func count(_ calls: [RecordedCall], _ state: inout State) {
         for (group, members) in Dictionary(grouping: calls, by: \.group) where group != nil {
             let done = members.count(where: \.isChange)
@@ -166,7 +166,7 @@ final class ServerRecorder: Sendable {
         }
     }
 
-    /// Notes that the device's next change of a row is a decision of its app about the whole row.
+    /// Records that the app decides about a whole row with the next change of the device.
     func insists(_ name: String, on id: String) {
         state.withLock { _ = $0.insisted[name, default: []].insert(id) }
     }
@@ -202,13 +202,13 @@ final class ServerRecorder: Sendable {
         for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 1_099_511_628_211 }
     }
 
-    /// Notes that the database was backed up.
+    /// Records that the database was backed up.
     func noteBackup() { state.withLock { $0.backup = ($0.items, $0.gone) } }
 
-    /// Notes that the database was restored from the backup.
+    /// Records that the database was restored from the backup.
     ///
-    /// - Returns: The last version of each row in the backup, and the rows that the server had deleted before it was
-    ///   restored.
+    /// - Returns: The last version of each row in the backup, and the rows that were deleted on the server
+    ///   before the restore.
     func noteRestore() -> (versions: [String: [UInt8]], deletedBefore: Set<String>) {
         state.withLock { state in
             let deletedBefore = Set(state.gone.keys.filter { state.items[$0] == nil })
@@ -223,7 +223,7 @@ final class ServerRecorder: Sendable {
         }
     }
 
-    /// Notes that the app of a device deletes a row.
+    /// Records that the app of a device deletes a row.
     func deletes(_ id: String, by name: String) {
         state.withLock { state in
             let isThere =
@@ -232,7 +232,7 @@ final class ServerRecorder: Sendable {
         }
     }
 
-    /// Whether a delete must reach the server.
+    /// Returns whether a delete must reach the server.
     func needsDelete(_ id: String, by name: String) -> Bool {
         state.withLock { !$0.unneeded.contains(id, by: name) }
     }
@@ -240,17 +240,17 @@ final class ServerRecorder: Sendable {
     /// The rows that were changed since the database was restored.
     var changedSinceRestore: Set<String> { state.withLock { $0.changedSince } }
 
-    /// Whether a row had this text on the server at some time.
+    /// Returns whether a row had this text on the server at some time.
     func had(_ text: String, _ id: String) -> Bool {
         state.withLock { $0.texts[id]?.contains(text) == true }
     }
 
-    /// Whether a row had this rank on the server at some time.
+    /// Returns whether a row had this rank on the server at some time.
     func had(_ rank: Int, _ id: String) -> Bool {
         state.withLock { $0.ranks[id]?.contains(rank) == true }
     }
 
-    /// Whether a delete of a row succeeded at some time.
+    /// Returns whether a delete of a row succeeded at some time.
     func wasDeleted(_ id: String) -> Bool { state.withLock { $0.deleted.contains(id) } }
 
     /// A request that took effect more than once.
@@ -260,7 +260,7 @@ final class ServerRecorder: Sendable {
         }
     }
 
-    /// A write that restored an old value that its device had only read.
+    /// A write that restored an old value that the device had only read.
     var writtenBack: String? { state.withLock { $0.writtenBack } }
 
     /// A group that the server applied only in part.
@@ -271,10 +271,11 @@ final class ServerRecorder: Sendable {
     }
 }
 
-/// Deletes that need not reach the server, because a restored server lost the row, and the device that
-/// deletes it never stored it there again.
+/// Deletes that need not reach the server, because a restored server lost the row.
 ///
-/// A row that another device inserts later with the same id is not the deleted one.
+/// The device that deletes the row never stored it there again.
+///
+/// A row that another device inserts later with the same id is a different row.
 package struct UnneededDeletes {
     private struct Delete: Hashable {
         var id: String
@@ -290,12 +291,12 @@ package struct UnneededDeletes {
         deletes[Delete(id: id, device: device)] = !isThere
     }
 
-    /// Notes that the server was restored and has only these rows.
+    /// Records that the server was restored and has only these rows.
     package mutating func restored(to ids: Set<String>) {
         for delete in deletes.keys where !ids.contains(delete.id) { deletes[delete] = true }
     }
 
-    /// Notes that a request of this device changed a row.
+    /// Records that a request of this device changed a row.
     package mutating func changed(_ id: String, by device: String) {
         let delete = Delete(id: id, device: device)
         if deletes[delete] != nil { deletes[delete] = false }

@@ -30,7 +30,7 @@ public final class VirtualTime: SerialExecutor, TaskExecutor {
         state = Mutex(State(now: 1_767_225_600_000_000))
     }
 
-    /// Microseconds since 1970.
+    /// The simulated time, in microseconds since 1970.
     public var now: Int64 { state.withLock { $0.now } }
 
     /// The simulated time as a date.
@@ -86,7 +86,7 @@ public final class VirtualTime: SerialExecutor, TaskExecutor {
 
     /// Runs `body` to its end on the calling thread.
     ///
-    /// Returns nil if no task can continue and none is sleeping: a deadlock.
+    /// Returns nil in a deadlock: no task can continue, and none is sleeping.
     public func run<Result: Sendable>(
         _ body: sending @escaping () async throws -> Result
     ) throws -> Result? {
@@ -104,7 +104,7 @@ public final class VirtualTime: SerialExecutor, TaskExecutor {
         return try box.value?.get()
     }
 
-    /// Runs the jobs that can run, or else moves the clock; returns false if there is nothing to do.
+    /// Runs the jobs that are ready, or advances the clock; returns false if there is nothing to do.
     private func step() -> Bool {
         let jobs = state.withLock { state in
             defer { state.jobs.removeAll() }

@@ -166,7 +166,7 @@ public struct World: Sendable {
         )
     }
 
-    /// Simulates a faulty deployment, which rejects every write for a while.
+    /// Simulates a faulty deployment that rejects every write for some time.
     private static func badDeploy(
         _ faults: ServerFaults,
         _ plan: WorldPlan,
@@ -181,7 +181,7 @@ public struct World: Sendable {
         faults.reject(nil)
     }
 
-    /// Backs up the server's database, and restores it from this backup some time later.
+    /// Backs up the server's database, and restores it later.
     private static func restore(
         _ server: WorldServer,
         _ recorder: ServerRecorder,
@@ -246,9 +246,9 @@ public struct World: Sendable {
         }
     }
 
-    /// Waits until the first device was killed, and starts the last one with a copy of its file.
+    /// Waits until the first device is killed, and starts the last one with a copy of its file.
     ///
-    /// If the first device is never killed, the last one starts with a file of its own.
+    /// If the first device is never killed, the last one starts with its own file.
     private static func startFromCopy(
         _ device: WorldDevice,
         of first: WorldDevice,

@@ -24,7 +24,7 @@ public struct WorldPlan: Sendable, Hashable {
         case file
     }
 
-    /// The model by which a device's user changes copies of rows that were read before.
+    /// The model with which a user changes copies of rows that were read before.
     public enum Copies: String, Sendable, Hashable, CaseIterable {
         /// A model with `updatedAt`.
         case timed
@@ -42,7 +42,7 @@ public struct WorldPlan: Sendable, Hashable {
     public var devices: Int
     /// The maximum number of rows that the devices share.
     public var rows: Int
-    /// The number of actions of each device's user.
+    /// The number of actions of each user.
     public var steps: Int
     /// The faults of the network while the users work.
     public var faults: NetworkFaults
@@ -52,21 +52,21 @@ public struct WorldPlan: Sendable, Hashable {
     public var pullsPart: [Bool]
     /// The disk of each device.
     public var disks: [Disk]
-    /// The model by which users change copies that they read before; nil if they read, change and
-    /// store in one step.
+    /// The model with which users change copies of rows; nil if they read, change and store in one step.
     public var copies: Copies?
     /// Whether users store deeply nested values.
     public var nests = false
     /// Whether users change several rows in one transaction.
     public var transacts = false
 
-    /// Whether the server cannot process one of the rows until the checks at the end.
+    /// Whether the server cannot process one of the rows until the final checks.
     public var poisons = false
-    /// Whether a faulty deployment rejects every write for a while.
+    /// Whether a faulty deployment rejects every write for some time.
     public var rejects = false
-    /// Whether devices with a file are sometimes restored to an older copy of it, as from a backup of a phone.
+    /// Whether devices with a file are sometimes restored to an older copy of the file, as from a backup of a
+    /// phone.
     public var putsBack = false
-    /// Whether the last device starts with a copy of the first one's file, while both remain in use.
+    /// Whether the last device starts with a copy of the first device's file, while both remain in use.
     public var sharesCopy = false
 
     /// Whether the server is restored from an older backup while the devices work.
@@ -105,7 +105,7 @@ public struct WorldPlan: Sendable, Hashable {
         drawOutages()
     }
 
-    /// Whether a device starts later, with a copy of another one's file.
+    /// Returns whether a device starts later, with a copy of another device's file.
     package func startsLater(_ name: String) -> Bool {
         sharesCopy && devices > 1 && name == "d\(devices - 1)" && disks.first == .file
             && disks.last == .file
@@ -129,7 +129,7 @@ public struct WorldPlan: Sendable, Hashable {
         return result
     }
 
-    /// Draws faults that users of such systems have reported: gateways, deployments, backups.
+    /// Draws faults that users of similar systems have reported: gateways, deployments, backups.
     private mutating func drawRealFaults() {
         var kinds = SeededGenerator(seed: seed ^ 0x7265_616C)
         if faults.cut > 0, kinds.chance(50) { faults.page = 6 }
@@ -159,7 +159,7 @@ public struct WorldPlan: Sendable, Hashable {
         if kinds.chance(10) { faults.dropsPrefer = true }
     }
 
-    /// Draws the options that were added later; most simulations have few of them.
+    /// Draws the options that were added later, of which most simulations have few.
     private mutating func drawMore() {
         var kinds = SeededGenerator(seed: seed ^ 0x6D6F_7265)
         for device in disks.indices where kinds.chance(20) { disks[device] = .file }
@@ -185,7 +185,7 @@ extension ConflictPolicy {
     var yields: Bool { [.serverWins, .merge, .joining].contains(self) }
 }
 
-/// A guarantee that a simulation found broken.
+/// A guarantee that was violated in a simulation.
 public struct WorldViolation: Error, Sendable, CustomStringConvertible {
     /// The seed that reproduces it.
     public var seed: UInt64

@@ -13,7 +13,8 @@ struct WorldServer: Sendable {
     /// The database, if it can be restored from a backup.
     let database: WorldDatabase?
 
-    /// Whether it is Tideline's, which supports repeats, deltas and events, unlike the original servers.
+    /// Whether the server is Tideline's, which supports repeats, deltas and events, unlike the original
+    /// servers.
     var isOurs: Bool { kind == .tideline }
 
     init(

@@ -6,9 +6,9 @@ extension World {
     /// The maximum number of smaller simulations that are tried.
     private static let shrinkRunsMax = 400
 
-    /// Runs the simulation; if it breaks a guarantee, shrinks it and records the events of the smallest one.
+    /// Runs the simulation; if a guarantee is violated, shrinks it and records the events of the smallest one.
     ///
-    /// - Throws: ``WorldViolation`` of the smallest simulation that breaks any guarantee.
+    /// - Throws: ``WorldViolation`` of the smallest simulation that violates a guarantee.
     public func runShrinking() throws -> WorldReport {
         do {
             return try run()
@@ -58,7 +58,7 @@ extension World {
 }
 
 extension WorldPlan {
-    /// Plans that are one step smaller, those with the largest step first.
+    /// Plans that are one step smaller, beginning with the largest step.
     var smaller: [WorldPlan] {
         var result: [WorldPlan] = []
         func add(_ change: (inout WorldPlan) -> Void) {

@@ -2,17 +2,17 @@
 
 import Synchronization
 
-/// The transactions of a simulation's users, and the requests that brought them to the server.
+/// The transactions of a simulation's users, and the requests that sent them to the server.
 ///
-/// All rows of a transaction get the same text, which no other edit has. Even if a row changes later, that text must
-/// not reach the server in a later request than that of another row.
+/// All rows of a transaction get the same text, which no other edit uses. The text must reach the server in the
+/// same request for all rows.
 package final class WorldTransactions: Sendable {
     private struct Entry {
         var device: String
         var rows: Set<String>
         /// Whether the device's file was copied later, so that two devices may send the transaction.
         var isCopied = false
-        /// The request with which each row first had the text on the server.
+        /// The first request with which each row had the text on the server.
         var shown: [String: Int] = [:]
     }
 
@@ -24,7 +24,7 @@ package final class WorldTransactions: Sendable {
         entries.withLock { $0[text] = Entry(device: device, rows: Set(rows)) }
     }
 
-    /// Notes that the user discarded a change of a row, whose text may now reach the server in another way.
+    /// Records that the user discarded a change of a row, whose text may now reach the server in another way.
     package func giveUp(_ id: String, by device: String) {
         entries.withLock { entries in
             for (text, entry) in entries where entry.device == device {
@@ -33,14 +33,14 @@ package final class WorldTransactions: Sendable {
         }
     }
 
-    /// Notes that the device was restored to an older file, so that all its texts may reach the server again.
+    /// Records that the device was restored to an older file, so that all its texts may reach the server again.
     package func giveUpAll(by device: String) {
         entries.withLock { entries in
             for (text, entry) in entries where entry.device == device { entries[text]?.rows = [] }
         }
     }
 
-    /// Notes that the device's file was copied, with its unsent transactions.
+    /// Records that the device's file was copied, with its unsent transactions.
     package func copied(from device: String) {
         entries.withLock { entries in
             for (text, entry) in entries where entry.device == device {
@@ -49,10 +49,10 @@ package final class WorldTransactions: Sendable {
         }
     }
 
-    /// Notes that the user of a device, or of the copy of its file, changed a row again.
+    /// Records that the user of a device, or of the copy of its file, changed a row again.
     ///
-    /// The change is added to the unsent transaction on only one of the two devices, which send different transactions
-    /// from then on.
+    /// The change becomes part of the unsent transaction on only one of the two devices, so that they send
+    /// different transactions.
     package func changed(_ id: String, copiedFrom device: String) {
         entries.withLock { entries in
             for (text, entry) in entries where entry.device == device && entry.isCopied {
@@ -61,7 +61,7 @@ package final class WorldTransactions: Sendable {
         }
     }
 
-    /// Notes that the server was restored in a network that delivers requests late.
+    /// Records that the server was restored, in a network that delivers requests late.
     ///
     /// The server no longer knows its earlier responses. A request for a whole transaction may still arrive
     /// after the device has sent the transaction without a row that had a conflict.

@@ -3,7 +3,8 @@
 import Foundation
 
 extension Double {
-    /// Creates the double of a whole number; nil if no double equals it and is written with the same digits.
+    /// Creates a double from an integer; nil unless the double is equal to it and is written with the same
+    /// digits.
     init?(faithful integer: Int64) {
         self.init(integer)
         guard Int64(exactly: self) != integer else { return }
@@ -11,7 +12,8 @@ extension Double {
         guard self.isWritten(as: Decimal(integer)) else { return nil }
     }
 
-    /// Creates the double that is written like this decimal; nil if the decimal has more digits than a double.
+    /// Creates the double with the same digits as a decimal; nil if the decimal has more digits than a double
+    /// holds.
     init?(faithful decimal: Decimal) {
         guard let number = Double("\(decimal)"), number.isFinite, number.isWritten(as: decimal)
         else { return nil }

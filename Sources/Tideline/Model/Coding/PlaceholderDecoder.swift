@@ -1,7 +1,7 @@
 // PlaceholderDecoder: creates a value of a type, and finds out how the type encodes itself.
 //
-// The schema probe needs a value for every property to decode the next one. Texts are empty, numbers 0,
-// optionals nil, arrays empty; objects are made of placeholders.
+// The schema probe needs a value for every property to decode the next one. Strings are empty, numbers 0,
+// optionals nil, arrays empty; objects consist of placeholders.
 
 import Foundation
 import TidelineCore
@@ -9,7 +9,7 @@ import TidelineCore
 /// A placeholder value of a `Codable` type, with the column type that stores it.
 struct Placeholder<T> {
     var value: T
-    /// Nil for an object or an array, which is stored as a JSON document.
+    /// The column type of a scalar; nil for an object or an array, which is stored as a JSON document.
     var scalar: ColumnType?
     var isNullable: Bool
 
@@ -17,10 +17,9 @@ struct Placeholder<T> {
 }
 
 extension Placeholder where T: Decodable {
-    /// The column value that a property of the type is read as if its column has no value.
+    /// The value that a property of the type has if its column has no value.
     ///
-    /// Nil for documents, and for types that cannot be read without a value: enumerations, and types whose
-    /// `init(from:)` rejects it.
+    /// Nil for documents, for enumerations, and for types whose `init(from:)` rejects an empty value.
     var zero: Value? {
         if let special = SpecialType(T.self) {
             return special.zero(as: T.self).flatMap { special.write($0) }
@@ -52,7 +51,7 @@ extension Placeholder where T: Decodable {
 
     /// Makes the value of a trivial type whose bits are all zero: the first case of an enum.
     ///
-    /// Trivial types hold no reference, and a case whose bits are zero exists in every enum.
+    /// A trivial type holds no references, and the bits of an enum's first case are zero.
     private static func zeroBits(_ type: T.Type) -> T? {
         guard _isPOD(type), MemoryLayout<T>.size <= 64 else { return nil }
         return withUnsafeTemporaryAllocation(
@@ -142,7 +141,7 @@ struct PlaceholderKeyedContainer<Key: CodingKey>: KeyedDecodingContainerProtocol
     func superDecoder(forKey key: Key) throws -> any Decoder { PlaceholderDecoder() }
 }
 
-/// An empty array.
+/// An unkeyed container without elements.
 struct PlaceholderUnkeyedContainer: UnkeyedDecodingContainer {
     var codingPath: [any CodingKey] { [] }
     var count: Int? { 0 }

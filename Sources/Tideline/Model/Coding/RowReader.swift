@@ -26,7 +26,7 @@ final class RowReader: Decoder {
     private var slots: [Int]
     private var values: [Value] = []
     private var next = 0
-    /// The key that was requested last: its index, or a key that the schema does not know.
+    /// The index of the key that was requested last; -1 for a key that the schema does not have.
     private var askedIndex = -1
     private var unknownKey = ""
 
@@ -35,7 +35,7 @@ final class RowReader: Decoder {
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
-    /// `defaults` has one value for each column of the schema; null if the column has no default.
+    /// `defaults` has one value for each column of the schema: null if the column has no default.
     init(_ schema: RecordSchema, defaults: [Value]) {
         self.schema = schema
         self.defaults = defaults
@@ -82,7 +82,7 @@ final class RowReader: Decoder {
         throw Misfit(expected: "one value")
     }
 
-    /// Returns the index of a column in the schema; -1 for a key that the schema does not know.
+    /// Returns the index of a column in the schema; -1 if the schema does not have the key.
     @inline(__always)
     func advance(to key: String) -> Int {
         let index = next < names.count && names[next] == key ? next : seek(key)
@@ -196,7 +196,8 @@ extension RecordSchema {
 }
 
 extension Misfit {
-    /// Returns the error for a type that has no zero value for a missing one, as '' and 0 are for texts and numbers.
+    /// Returns the error for a missing value of a type that has no zero value, unlike strings ('') and numbers
+    /// (0).
     static func missing(_ type: Any.Type) -> Misfit {
         Misfit(
             expected: """

@@ -12,7 +12,7 @@ final class RowWriter: Encoder {
     private var values: [Value] = []
     private var unordered: Row?
     private var current = ""
-    /// A column that the model encodes and the schema does not have.
+    /// A column that the model encodes but the schema does not have.
     private var unknown: String?
 
     var codingPath: [any CodingKey] { [] }
@@ -24,7 +24,7 @@ final class RowWriter: Encoder {
         values.reserveCapacity(names.count)
     }
 
-    /// Returns the row of a record, with every column of the schema.
+    /// Returns the row of a record, with a value for every column of the schema.
     static func row(of record: some SyncRecord, _ schema: RecordSchema) throws -> Row {
         let writer = RowWriter(schema)
         do {
@@ -81,7 +81,7 @@ final class RowWriter: Encoder {
         unordered = row
     }
 
-    /// Writes a value that may be outside the range of columns.
+    /// Writes a value after checking that a column can hold it.
     @inline(__always)
     func put(checked value: Value?, _ key: String) throws {
         current = key

@@ -55,7 +55,7 @@ final class ScalarEncoder: Encoder, SingleValueEncodingContainer {
     }
 }
 
-/// The container for a scalar type that asks for an object.
+/// The container that a scalar type gets if it asks for an object.
 ///
 /// Every write throws.
 struct RefusingKeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
@@ -82,7 +82,7 @@ struct RefusingKeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
     func superEncoder(forKey key: Key) -> any Encoder { RefusingEncoder() }
 }
 
-/// The container for a scalar type that asks for an array.
+/// The container that a scalar type gets if it asks for an array.
 ///
 /// Every write throws.
 struct RefusingUnkeyedContainer: UnkeyedEncodingContainer, SingleValueEncodingContainer {
@@ -102,7 +102,7 @@ struct RefusingUnkeyedContainer: UnkeyedEncodingContainer, SingleValueEncodingCo
     func superEncoder() -> any Encoder { RefusingEncoder() }
 }
 
-/// The encoder that `superEncoder()` returns; a row has no column for it.
+/// The encoder that `superEncoder()` returns; it throws, because a row has no column for a superclass.
 struct RefusingEncoder: Encoder {
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }

@@ -15,11 +15,11 @@ final class SchemaProbe: Decoder {
         ///
         /// The declared column may differ.
         var mayBeNil: Bool
-        /// The value that the property is read as if the column has no value; nil if unknown.
+        /// The value that the property has if the column has no value; nil if unknown.
         var zero: Value?
     }
 
-    /// An error for a property with a type of which no placeholder can be created.
+    /// An error for a property for whose type no placeholder can be created.
     struct Failure: Error {
         var property: String
         var type: String
@@ -118,9 +118,8 @@ private struct ProbeContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
 /// Returns the name of an enum's case, from the runtime; nil without reflection metadata.
 ///
-/// A renamed coding key hides the property's name (`case dueDate = "due"`), and no public API
-/// returns it: `description` of a coding key is its text. Without a name here, the column can still
-/// be declared by hand with its key path.
+/// For `case dueDate = "due"`, no public API returns the property's name: `description` of a coding key
+/// contains only the string. Without a name here, the column can still be declared by hand with its key path.
 private func caseName<Key: CodingKey>(of key: Key) -> String? {
     guard Mirror(reflecting: key).displayStyle == .enum else { return nil }
     return enumCaseName(key).map { String(cString: $0) }

@@ -32,7 +32,7 @@ extension Value {
         switch self {
         case .number(let value): value
         case .integer(let value): Double(faithful: value)
-        // The number is converted as a column of numbers stores it.
+        // The number is converted as a numeric column stores it.
         case .decimal(let value): Double("\(value)")
         default: nil
         }
@@ -145,7 +145,7 @@ enum SpecialType {
         }
     }
 
-    /// Returns the value of a property that cannot be nil if its column has no value; nil for a URL.
+    /// Returns the value of a non-optional property whose column has no value; nil for a URL.
     func zero<T>(as type: T.Type) -> T? {
         switch self {
         case .date: unsafeBitCast(Date(timeIntervalSince1970: 0), to: T.self)
@@ -159,7 +159,7 @@ enum SpecialType {
         }
     }
 
-    /// Returns the value of a column; nil if it is outside the range of columns.
+    /// Returns the column value for a Swift value; nil if it is out of range.
     @inline(__always)
     func write<T>(_ value: T) -> Value? {
         switch self {

@@ -14,7 +14,7 @@ enum CellKind: Sendable {
     case instant
     case bytes
     case json
-    /// The value is not checked.
+    /// Values are not checked.
     case any
 
     init(_ type: ColumnType) {
@@ -31,7 +31,8 @@ enum CellKind: Sendable {
             }
     }
 
-    /// Returns whether a value is read back as it was stored; a number may become the equal one of its column's type.
+    /// Returns whether a value is read back unchanged, except that a number may become the equal number of the
+    /// column's type.
     @inline(__always)
     func holds(_ value: Value) -> Bool {
         switch (self, value) {

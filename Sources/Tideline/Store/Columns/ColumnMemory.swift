@@ -6,7 +6,7 @@ import TidelineCore
 import TidelineSQLite
 
 struct ColumnMemory {
-    /// The cell form of each column, by its name: how its cells become values.
+    /// How the cells of each column are converted to values, by column name.
     private(set) var forms: [String: CellForm] = [:]
     private let id: String
 
@@ -24,18 +24,20 @@ struct ColumnMemory {
             )) ?? [:]
     }
 
-    /// Returns how the cells of a column are converted to values, by the model that opened the file last; nil if no
-    /// model has described the column.
+    /// Returns how the cells of a column are converted to values, according to the model that last opened the
+    /// file.
+    ///
+    /// Nil if no model has described the column.
     func form(of name: String) -> CellForm? {
         forms[name] ?? forms.first { $0.key.lowercased() == name.lowercased() }?.value
     }
 
-    /// Returns whether the cells of a column are of this type; true if that is not known.
+    /// Returns whether the cells of a column have this type; true if that is not known.
     func holds(_ column: ColumnDefinition) -> Bool {
         form(of: column.name).map { $0 == CellForm(column.type) } ?? true
     }
 
-    /// Returns the columns that models other than the table's have added; `known` are those in the file.
+    /// Returns the columns that other models have added to the table; `known` are the columns in the file.
     func others(than table: SQLiteTable, _ known: [String: String]) -> [ColumnDefinition] {
         let own = Set(table.columns.map { $0.name.lowercased() })
         return forms.sorted { $0.key < $1.key }.compactMap { name, form in
@@ -46,7 +48,7 @@ struct ColumnMemory {
         }
     }
 
-    /// Adds the columns of the model; writes only if something differs.
+    /// Stores the columns of the model, if they differ from the stored ones.
     static func keep(_ table: SQLiteTable, in database: Database) throws {
         guard table.hasExtra, try canBeKept(in: database) else { return }
         var memory = try ColumnMemory(of: table, in: database)
@@ -66,8 +68,8 @@ struct ColumnMemory {
         try database.prepare(insert).run([.text(memory.id), .text(text)])
     }
 
-    /// Stores the columns of a file that an older version of the client created, as if its model had required them:
-    /// see RequiredDefaults.
+    /// Stores the columns of a file from an older version of the client as required columns; see
+    /// RequiredDefaults.
     static func keepRequired(_ table: SQLiteTable, in database: Database) throws {
         guard table.hasExtra, try canBeKept(in: database) else { return }
         let id = RequiredDefaults.id(table.schema.name)
@@ -81,7 +83,7 @@ struct ColumnMemory {
         try database.prepare(insertRequired).run([.text(id), .text(names)])
     }
 
-    /// A store that no client has used has no configuration.
+    /// Returns whether the file has the configuration table; a store that no client has used does not.
     private static func canBeKept(in database: Database) throws -> Bool {
         let sql = "SELECT count(*) FROM sqlite_master WHERE name = '\(SystemTables.config)'"
         return try database.integer(sql) ?? 0 > 0
@@ -98,15 +100,15 @@ struct ColumnMemory {
         VALUES (?1, '', \(requiredKeyType), '', ?2)
         """
 
-    /// The key type after those of the pull.
+    /// The key type of this configuration; it follows the key types of pulls.
     private static let keyType = 13
 
-    /// The key type of the rows of RequiredDefaults.
+    /// The key type of the properties in RequiredDefaults.
     static let requiredKeyType = 14
 }
 
 extension CellForm {
-    /// Returns a type whose cells have this form in a column of that storage class.
+    /// Returns the column type for cells of this form in a column of a storage class.
     fileprivate func columnType(in storage: StorageClass) -> ColumnType {
         switch self {
         case .boolean: .boolean

@@ -1,20 +1,20 @@
 // ColumnMoves: stores rows again if a model added columns or changed their types since the file was last opened.
 //
-// The values of a column that was unknown before are among the unknown members of the rows, and a column of another
-// type has other cells. The rows are stored again in the transaction that opens the store. A column that the model
-// does not name stays, because other programs may use the file.
+// The values of a column that was unknown before are among the unknown members of the rows, and a column of
+// another type has other cells. The rows are stored again in the transaction that opens the store. A column
+// that the model does not have is kept, because other programs may use the file.
 
 import TidelineCore
 import TidelineSQLite
 
 struct ColumnMoves {
     let table: SQLiteTable
-    /// Whether columns were added.
+    /// Whether columns were added to the table.
     var hasGained = false
-    /// The columns that have another type in the file.
+    /// The columns whose type in the file differs.
     var changed: [Change] = []
 
-    /// A column, with the former form of its cells.
+    /// A column, and how its cells were converted before the change.
     struct Change {
         var column: ColumnDefinition
         var former: CellForm
@@ -45,7 +45,7 @@ struct ColumnMoves {
     /// The number of rows that are read before they are stored again.
     private static let batchRows = 500
 
-    /// `progress` receives the number of rows stored again so far.
+    /// `progress` receives the number of rows that were stored again so far.
     func run(in database: Database, _ progress: (Int) throws -> Void) throws {
         guard table.hasExtra, hasGained || !changed.isEmpty else { return }
         let indexes = changed.isEmpty ? [] : try self.indexes(in: database)
@@ -86,7 +86,7 @@ struct ColumnMoves {
         }
     }
 
-    /// Creates the table again, for an SQLite version that can only add columns.
+    /// Rebuilds the table, for an SQLite version that can only add columns.
     ///
     /// A column without a new name is removed. The caller drops and creates the indexes.
     private func makeAnew(_ database: Database, _ newName: (String) -> String?) throws {
@@ -105,7 +105,7 @@ struct ColumnMoves {
         try database.execute("ALTER TABLE \(fresh) RENAME TO \(name)")
     }
 
-    /// Returns the app's indexes, which prevent a column from being dropped.
+    /// Returns the indexes that the app created, because an index prevents a column from being dropped.
     private func indexes(in database: Database) throws -> [(name: String, sql: String)] {
         let statement = try database.prepare(
             """
@@ -120,7 +120,7 @@ struct ColumnMoves {
         return indexes
     }
 
-    /// Stores every row again that has unknown members, or a value in a column of another type.
+    /// Stores again every row that has unknown members, or a value in a column whose type changed.
     private func putAgain(in database: Database, _ progress: (Int) throws -> Void) throws {
         let now = try SQLiteStoreSchema.table(table.schema, in: database)
         let rows = SQLiteTransaction(database, [table.schema.name: now])

@@ -1,7 +1,8 @@
 // MovedValue: converts a value to the new type of its column.
 //
-// A value is converted only if the result means the same in the new type: a text that is written like the number, or
-// a date to its text. Any other value stays as it was, and a read of the property reports that it does not fit.
+// A value is converted only if the result means the same in the new type: a text that is written like the
+// number, or a date to its text. Any other value is not changed, and a read of the property reports that it
+// does not fit.
 
 import Foundation
 import TidelineCore
@@ -19,7 +20,7 @@ enum MovedValue {
         }
     }
 
-    /// Returns the text of a value on the wire; nil for a document.
+    /// Returns the JSON text of a value; nil for a document.
     private static func text(of value: Value) -> Value? {
         switch value {
         case .integer, .number, .bool: .string(value.asJSON().text)

@@ -5,16 +5,16 @@ import Foundation
 import TidelineCore
 
 extension SQLiteTable {
-    /// Returns the values of other columns as members without a type.
+    /// Returns the values of other columns as untyped members.
     func untyped(_ members: Row) -> Row {
         guard members.count > 0, others.contains(where: { !Self.isPlain(CellKind($0.type)) })
         else { return members }
         return RowText.row(Data(RowText.json(members).text.utf8), nil) ?? members
     }
 
-    /// Returns the value of an unknown member as the column stores it for the models that have it.
+    /// Converts the value of an unknown member to the type that another model declares for its column.
     ///
-    /// The value stays unchanged if the typed value would be written as a different JSON text.
+    /// If the converted value would have a different JSON text, the value is not changed.
     func typed(_ value: Value, ofCell index: Int) -> Value {
         guard !value.isNull, !Self.isPlain(cells[index]) else { return value }
         let column = others[index - columns.count]

@@ -8,11 +8,11 @@ import Foundation
 import TidelineCore
 
 struct RequiredDefaults: Sendable {
-    /// A property that cannot be nil.
+    /// A non-optional property.
     private struct Property: Sendable {
         var name: String
         var column: String
-        /// Whether the model or its declared schema has its default.
+        /// Whether the model or the declared schema has a default for the property.
         var hasDefault: Bool
     }
 
@@ -58,13 +58,13 @@ struct RequiredDefaults: Sendable {
         }
     }
 
-    /// Rejects a store with rows that lack a new property, and remembers the properties of all tables.
+    /// Throws if rows have no value for a new property, and otherwise stores the properties of all tables.
     ///
     /// - Throws: ``SyncError`` with code `defaultRequired`.
     func check(_ store: any LocalStore) async throws {
         let changes: [Row] = try await store.read { try self.changes(in: $0) }
         guard !changes.isEmpty else { return }
-        // An app can open its store even on a full disk: the next opening checks again.
+        // An app can open its store even on a full disk; the check is repeated the next time.
         try? await store.write { try $0.put(changes, in: SystemTables.config) }
     }
 
@@ -96,7 +96,7 @@ struct RequiredDefaults: Sendable {
         return changes
     }
 
-    /// Returns whether a row has no value in a column.
+    /// Returns whether any row has no value in a column.
     private static func isMissing(
         _ column: String,
         in table: String,

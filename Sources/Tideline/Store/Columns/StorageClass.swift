@@ -2,7 +2,7 @@
 
 import TidelineCore
 
-/// The declared type of a column of the file, which decides what SQLite stores in it unchanged.
+/// The declared type of a column in the file, which determines the values that SQLite stores unchanged.
 enum StorageClass: String {
     case text = "TEXT"
     case integer = "INTEGER"

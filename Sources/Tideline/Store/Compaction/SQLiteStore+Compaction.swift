@@ -10,12 +10,14 @@ import TidelineSQLite
 
 /// The result of ``SQLiteStore/compact(deadline:)``.
 public struct CompactionResult: Sendable, Hashable {
-    /// The number of bytes by which the file shrinks; on disk, as soon as its write-ahead log is truncated.
+    /// The number of bytes by which the file shrinks.
+    ///
+    /// The file on the disk shrinks when its write-ahead log is truncated.
     public var freedBytes: Int64
     /// Whether all free pages were returned.
     public var isComplete: Bool
 
-    /// Makes a result, for an app's tests.
+    /// Creates a result, for an app's tests.
     public init(freedBytes: Int64 = 0, isComplete: Bool = true) {
         self.freedBytes = freedBytes
         self.isComplete = isComplete
@@ -25,16 +27,16 @@ public struct CompactionResult: Sendable, Hashable {
 extension SQLiteStore {
     /// Returns the space of removed rows to the disk, and ends by the deadline.
     ///
-    /// A purge does this by itself if it leaves half of the file free. The next call continues with the work that is
-    /// not done by the deadline. Reads and changes continue in the meantime. The exception is a file that an earlier
-    /// version of this library created, which is rewritten as a whole the first time: changes wait until that is
-    /// done, it needs as much free space as the rows take, and if the time is too short nothing happens.
+    /// A purge calls this if half of the file is free afterwards. If the deadline passes, the next call
+    /// continues. Reads and changes can run at the same time. A file that an earlier version of this library
+    /// created is rewritten completely the first time: changes wait until that is done, and it needs as much
+    /// free space as the rows take. If the time is too short, nothing happens.
     ///
     /// ```swift
     /// let result = try await store.compact(deadline: .seconds(5))
     /// ```
     ///
-    /// - Returns: The number of bytes returned, and whether that is all.
+    /// - Returns: The number of bytes that were returned, and whether no free page is left.
     /// - Throws: ``SyncError`` with code `storeFailure`, for example for a full disk or a closed store, or
     ///   `storeUnavailable`. The file is unchanged, or shorter.
     @discardableResult
@@ -110,7 +112,7 @@ private struct FreeSpace: Sendable {
     var freePages: Int64
     var pages: Int64
     var pageBytes: Int64
-    /// Whether free pages can be given back without rewriting the file.
+    /// Whether free pages can be returned without rewriting the file.
     var isIncremental: Bool
 
     var bytes: Int64 { pages * pageBytes }
@@ -129,8 +131,8 @@ private struct FreeSpace: Sendable {
 
     /// The number of pages that one transaction returns (4 MiB), which bounds the delay of a local change.
     static let pagesOfStep = 1000
-    /// The least free space that is worth the writes; less is simply used again.
+    /// The minimum free space that is worth the writes; less is reused by later changes.
     private static let bytesMin: Int64 = 1 << 20
-    /// The largest file that is rewritten in memory without an explicit request.
+    /// The maximum size of a file that is rewritten in memory without an explicit request.
     static let memoryMax: Int64 = 64 << 20
 }

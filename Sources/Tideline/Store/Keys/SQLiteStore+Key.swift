@@ -20,7 +20,7 @@ extension SQLiteStore {
 
         /// Returns a key that is derived from a passphrase.
         ///
-        /// This takes a tenth of a second for each connection to the file, and a store has several.
+        /// The derivation takes a tenth of a second for each connection to the file, and a store has several.
         ///
         /// - Throws: ``SyncError`` with code `wrongKey` if the passphrase is empty.
         public static func passphrase(_ text: String) throws -> Key {
@@ -41,9 +41,9 @@ extension SQLiteStore {
 
     /// Opens an encrypted file, or creates it.
     ///
-    /// Everything that the store writes is encrypted: the file, its write-ahead log and its journal. In all other
-    /// respects the store is that of ``init(path:)``, and several processes may have it open with its key.
-    /// The article "Encrypted stores" has an example.
+    /// Everything that the store writes is encrypted: the file, its write-ahead log and its journal. In all
+    /// other respects the store behaves like that of ``init(path:)``. Several processes can open it with the
+    /// same key. The article "Encrypted stores" has an example.
     ///
     /// - Throws: ``SyncError`` as ``init(path:)``, and with code `wrongKey` if the key does not
     ///   open the file or the file is not encrypted. A file that is rejected is left untouched.
@@ -53,9 +53,8 @@ extension SQLiteStore {
 
     /// Encrypts a file with another key, encrypts a plain file, or decrypts an encrypted one.
     ///
-    /// A copy is written next to the file and then replaces it: whatever happens, one of the two remains
-    /// complete. Rows, queue and all other contents stay the same. The data that a plain file left on the disk
-    /// is not wiped.
+    /// A copy is written next to the file and then replaces it, so that a complete file exists at any time. The
+    /// contents do not change. The old plaintext is not erased from the disk.
     ///
     /// - Parameters:
     ///   - path: The path of a store that is not open, in this process or in another.
@@ -94,8 +93,7 @@ extension SQLiteStore {
         }
     }
 
-    /// Creates an empty file with the permissions of the store, replacing one that an interrupted call
-    /// left behind.
+    /// Creates an empty file with the permissions of the store, replacing one that an interrupted call left.
     private static func make(_ copy: String, like path: String) throws {
         try? FileManager.default.removeItem(atPath: copy)
         let rights = try? FileManager.default.attributesOfItem(atPath: path)[.posixPermissions]
@@ -104,7 +102,7 @@ extension SQLiteStore {
         else { throw SQLiteError(code: 14, message: "no file can be created next to it") }
     }
 
-    /// Replaces the file with the copy, so that the change survives a loss of power.
+    /// Replaces the file with the copy, durably.
     private static func replace(_ path: String, by copy: String) throws {
         guard rename(copy, path) == 0 else {
             throw SQLiteError(code: 10, message: "cannot rename the copy: errno \(errno)")
@@ -113,7 +111,7 @@ extension SQLiteStore {
     }
 }
 
-/// Waits until the entries of a file's directory are on the disk.
+/// Waits until the file's directory entry is on the disk.
 private func flushFolder(of path: String) {
     let name = (path as NSString).deletingLastPathComponent
     let folder = open(name.isEmpty ? "." : name, O_RDONLY)
@@ -123,7 +121,7 @@ private func flushFolder(of path: String) {
 }
 
 extension Database {
-    /// Locks the file for this connection alone, with its whole log moved into it.
+    /// Locks the file exclusively, after moving its whole log into it.
     fileprivate func holdAlone() throws {
         try execute("PRAGMA locking_mode = EXCLUSIVE")
         guard try text("PRAGMA journal_mode = DELETE") == "delete" else {

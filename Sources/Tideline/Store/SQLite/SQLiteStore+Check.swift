@@ -1,4 +1,4 @@
-// SQLiteStore: checks whether a file is as the store left it.
+// SQLiteStore: checks whether a file is unchanged since the store last wrote it.
 
 import Synchronization
 import TidelineCore
@@ -14,7 +14,7 @@ public struct StoreReport: Sendable, Hashable {
     /// Whether the check found no problems.
     public var isSound: Bool { problems.isEmpty }
 
-    /// Makes a report of these problems.
+    /// Creates a report of these problems.
     public init(problems: [String] = []) { self.problems = problems }
 }
 
@@ -68,7 +68,9 @@ extension SQLiteStore {
     public var checkListeners: CheckListeners? { checks }
 }
 
-/// The contexts that use a store, which report the store's checks as events; a context may end before the store.
+/// The contexts that use a store and report its checks as events.
+///
+/// A context may end before the store.
 public final class CheckListeners: Sendable {
     private struct Listener: Sendable {
         weak var events: SyncEvents?
@@ -76,7 +78,7 @@ public final class CheckListeners: Sendable {
 
     private let listeners = Mutex<[Listener]>([])
 
-    /// Makes an empty list.
+    /// Creates an empty list.
     public init() {}
 
     /// Adds a listener; a context that is initialized again still listens once.
@@ -94,10 +96,10 @@ public final class CheckListeners: Sendable {
 }
 
 extension SQLiteTransaction {
-    /// The largest number of page faults that are reported.
+    /// The maximum number of page faults that are reported.
     private static let faultsMax = 20
 
-    /// `look` is called before each part, `checked` with each table that was checked.
+    /// `look` is called before each part of the check, `checked` after each table.
     fileprivate func problems(
         _ look: () throws -> Void,
         checked: (String) -> Void

@@ -25,16 +25,16 @@ public final class SQLiteStore: LocalStore {
     let connection: WriterConnection
     let readers: LentDatabases?
     let log: StoreLog?
-    /// The detector of other processes' commits; nil if no other process can use the file.
+    /// The detector of commits by other processes; nil if no other process can use the file.
     let foreign: ForeignChanges?
     let turn: SyncTurn?
     let checks = CheckListeners()
     private let hub = ChangeHub<Set<String>>()
     private let rowHub = ChangeHub<StoreChange>()
     private let tables = Mutex(OpenedTables())
-    /// Whether the disk had too little space for a checkpoint, possibly in an earlier run.
+    /// Whether the disk had too little space for a checkpoint, possibly in an earlier run of the app.
     private let isLogStuck: Mutex<Bool>
-    /// Whether the log still contains purged data.
+    /// Whether the log still contains deleted values, and has to be truncated.
     private let isLogToEmpty = Mutex(false)
 
     /// The size to which a longer log is truncated.
@@ -57,7 +57,7 @@ public final class SQLiteStore: LocalStore {
         try self.init(path: path, inline: false)
     }
 
-    /// `inline` runs everything on the caller's thread, one call at a time.
+    /// `inline` runs every call on the caller's thread, one at a time.
     package convenience init(path: String, inline: Bool) throws {
         try self.init(path: path, inline: inline, key: nil)
     }
@@ -121,7 +121,7 @@ public final class SQLiteStore: LocalStore {
 
     /// Creates the tables and columns that are missing.
     ///
-    /// If a model has changed, rows are moved to its new columns. If the task is cancelled meanwhile,
+    /// If the type of a column has changed, its values are converted. If the task is cancelled in the meantime,
     /// nothing is changed.
     ///
     /// - Throws: ``SyncError`` with code `storeFailure` for a full disk, a damaged file, a file
@@ -152,7 +152,7 @@ public final class SQLiteStore: LocalStore {
         }
     }
 
-    /// Returns the tables as the file has them in the open transaction.
+    /// Returns the current tables of the file, within the open transaction.
     ///
     /// Another program, or another store on the file, may have added columns since.
     private func current(_ database: Database) throws -> [String: SQLiteTable] {
@@ -165,7 +165,7 @@ public final class SQLiteStore: LocalStore {
             now.replace(try SQLiteStoreSchema.table(table.schema, in: database))
         }
         return tables.withLock { known in
-            // Tables that were opened meanwhile stay: the next transaction reads their columns again.
+            // Tables that were opened in the meantime are kept; the next transaction reads their columns again.
             if known.version == opened.version, known.opens == opened.opens { known = now }
             return now.byName
         }
@@ -245,7 +245,7 @@ public final class SQLiteStore: LocalStore {
                 do {
                     return try transaction()
                 } catch let error as SQLiteError where error.isFull {
-                    // Returns the space that the transaction took.
+                    // Frees the space that the transaction took.
                     _ = foldFullLog(database)
                     throw error
                 }
@@ -264,7 +264,7 @@ public final class SQLiteStore: LocalStore {
 
     /// Checkpoints the log on a full disk, and frequently from then on; returns false if the disk has too little space.
     ///
-    /// The log contains pages many times over. Space that was freed elsewhere allows the checkpoint, which
+    /// The log contains several copies of a page. As soon as some space is free, a checkpoint succeeds and
     /// frees the rest.
     private func foldFullLog(_ database: Database) -> Bool {
         try? database.execute(Self.foldsOften)
@@ -294,7 +294,7 @@ public final class SQLiteStore: LocalStore {
 }
 
 extension SQLiteStore {
-    /// Truncates the write-ahead log if no connection is using it; otherwise each later commit tries again.
+    /// Truncates the write-ahead log if no connection is using it; otherwise each later commit retries it.
     ///
     /// - Returns: Whether the log is empty.
     public func checkpoint() async -> Bool {
@@ -303,10 +303,10 @@ extension SQLiteStore {
         return (try? await writer.run { [self] in tryToEmptyLog($0) }) ?? true
     }
 
-    /// Truncates the log without waiting for other connections, because local changes would have to wait, too.
+    /// Truncates the log without waiting for other connections, because local changes would wait as well.
     private func tryToEmptyLog(_ database: Database) -> Bool {
         guard isLogToEmpty.withLock({ $0 }) else { return true }
-        // During a suspension this would take time and locks; the next commit after it tries again.
+        // During a suspension this would take time and locks; the next commit after the suspension retries it.
         if connection.isSuspended { return false }
         let isEmpty = (try? database.checkpoint()) ?? false
         if isEmpty { isLogToEmpty.withLock { $0 = false } }
@@ -334,12 +334,12 @@ extension SQLiteStore {
 
 /// The tables that were opened, by name.
 private struct OpenedTables: Sendable {
-    /// The version of the file that the tables were read at.
+    /// The schema version of the file when the tables were read.
     var version: Int64?
     /// The number of times that tables were opened.
     var opens = 0
     private(set) var byName: [String: SQLiteTable] = [:]
-    /// The names by their lowercase form: a file returns a name in the letter case that it was created with.
+    /// The names by their lowercase form, because the file keeps the letter case of the first definition.
     private var names: [String: Set<String>] = [:]
 
     mutating func add(_ table: SQLiteTable) {
@@ -351,7 +351,7 @@ private struct OpenedTables: Sendable {
     /// Replaces the table with the same name.
     mutating func replace(_ table: SQLiteTable) { byName[table.schema.name] = table }
 
-    /// Returns the written rows, under each name of their table.
+    /// Returns the written rows, under each name with which their table was opened.
     func change(_ written: [String: StoreChange.Rows]) -> StoreChange {
         var all: [String: StoreChange.Rows] = [:]
         for (table, rows) in written {
@@ -362,7 +362,7 @@ private struct OpenedTables: Sendable {
         return StoreChange(all)
     }
 
-    /// Returns the names under which the tables with these names in the file were opened.
+    /// Returns the names under which the written tables of the file were opened.
     func names(ofWritten written: Set<String>) -> Set<String> {
         var result: Set<String> = []
         for name in written { result.formUnion(names[name.lowercased()] ?? [name]) }

@@ -8,7 +8,7 @@ import TidelineSQLite
 extension SyncError {
     /// Returns the error for a failure of SQLite in the file of a store.
     ///
-    /// `isOpening`: a file that was never opened may also have a path where it cannot be created.
+    /// If `isOpening` is true, the path may also be one at which no file can be created.
     static func store(
         _ cause: SQLiteError,
         at path: String,
@@ -22,7 +22,7 @@ extension SyncError {
         )
     }
 
-    /// Returns whether a file exists in a folder that may be written.
+    /// Returns whether a file exists in a writable folder.
     private static func isUsable(_ path: String) -> Bool {
         guard FileManager.default.fileExists(atPath: path) else { return false }
         let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
@@ -84,7 +84,7 @@ extension SyncError {
         )
     }
 
-    /// This SQLite lacks a function that upgrading an older file needs.
+    /// The SQLite library lacks a function that is needed to upgrade an older file.
     static let olderStore = SyncError(
         .storeFailure,
         """
@@ -93,7 +93,8 @@ extension SyncError {
         """
     )
 
-    /// The file is not the one that the store was opened on: a column does not match the model.
+    /// A column of the file does not match the model, because another program changed the file after the store
+    /// was opened.
     static func movedColumn(_ column: String, _ table: String) -> SyncError {
         SyncError(
             .storeFailure,

@@ -60,11 +60,11 @@ enum SQLiteStoreFormat {
         )
         """
 
-    /// Stores the base of a row in its first operation.
+    /// Copies the operations of an older format; the base row is stored with the first operation of a row.
     ///
-    /// Format 1 did not keep the outcome of a parked operation, so it counts as
-    /// unknown. An operation that cannot be decoded is copied without a kind and with its original document:
-    /// push parks it with an error that names it, and the others continue.
+    /// Format 1 did not store the outcome of a parked operation, so it becomes unknown. An operation that
+    /// cannot be decoded is copied without a kind and with its original document; the push parks it with an
+    /// error that names it.
     private static let copyOperations = """
         INSERT INTO "MS_TableOperations" (
             "id", "itemId", "table", "tableKind", "properties", "kind", "state", "attempts",
@@ -122,7 +122,7 @@ enum SQLiteStoreFormat {
         ORDER BY "id"
         """
 
-    /// Moves the last id from a row of the configuration to SQLite's own counter.
+    /// Moves the last id from a row of the configuration to SQLite's counter.
     private static let takeCounter = """
         INSERT INTO sqlite_sequence (name, seq)
         SELECT 'MS_TableOperations', 0
@@ -136,7 +136,7 @@ enum SQLiteStoreFormat {
         DELETE FROM "MS_TableConfig" WHERE "id" = 'operation|last'
         """
 
-    /// Removes the errors of the original SDK, which belong to operations that it sends again.
+    /// Removes the errors of the original SDK, whose operations are sent again.
     private static let splitErrors = """
         DELETE FROM "MS_TableOperationErrors"
         WHERE "operationId" NOT IN (SELECT "id" FROM "MS_TableOperations" WHERE "state" = 2);

@@ -22,7 +22,7 @@ enum SQLiteStoreSQL {
         }
     }
 
-    /// `columns` are the only columns to read; nil reads whole rows.
+    /// `columns` are the columns to read; nil for whole rows.
     static func select(
         _ query: TableQuery,
         _ table: SQLiteTable,
@@ -102,7 +102,7 @@ enum SQLiteStoreSQL {
         }
     }
 
-    /// Returns a cell of the statement's current row, in this form.
+    /// Returns a cell of the statement's current row, converted from this form.
     @inline(__always)
     static func value(_ statement: Statement, _ index: Int32, _ form: CellForm) -> Value {
         let cell = statement.cell(index)
@@ -123,7 +123,7 @@ enum CellForm: String, Sendable, Codable {
     case number
     case decimal
     case json
-    /// Without conversion.
+    /// No conversion.
     case plain
 
     init(_ type: ColumnType) {

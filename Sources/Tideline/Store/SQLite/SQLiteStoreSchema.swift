@@ -9,7 +9,9 @@ struct SQLiteTable: Sendable {
     let schema: TableSchema
     /// The columns of the model, `id` first, without the one for unknown members.
     let columns: [ColumnDefinition]
-    /// The columns after them, which other models added: members that this model does not know.
+    /// The columns that other models added, after those of this model.
+    ///
+    /// They are members that this model does not know.
     let others: [ColumnDefinition]
     let layout: RowLayout
     let insert: String
@@ -21,16 +23,17 @@ struct SQLiteTable: Sendable {
     let hasExtra: Bool
     /// The values that each column returns unchanged.
     let cells: [CellKind]
-    /// How the cells of each column become values.
+    /// How the cells of each column are converted to values.
     let forms: [CellForm]
-    /// The schema for reading members that are stored outside their columns: a value that a column of numbers cannot
-    /// hold does not become a number.
+    /// The schema for members that are stored outside their columns.
+    ///
+    /// A value that a numeric column cannot hold is not converted to a number.
     let besides: TableSchema
-    /// The index of the membership mask, which shows the queries that hold a row.
+    /// The index of the membership mask, which records the queries that contain a row.
     let mask: Int?
     /// The columns in the checksum of a row, in order; nil for the mask.
     let checked: [RowChecksum.Column?]
-    /// The names of a row without the mask.
+    /// The names in a row without the mask.
     let unmaskedLayout: RowLayout
 
     init(_ schema: TableSchema, others: [ColumnDefinition] = []) {
@@ -113,7 +116,7 @@ enum SQLiteStoreSchema {
     /// The application ID that identifies the file as ours: "TIDE".
     private static let applicationID: Int64 = 0x5449_4445
 
-    /// Rejects a file that is not a store, or is one of a newer version, before anything is written to it.
+    /// Rejects a file that is not a store, or is from a newer version, before anything is written to it.
     ///
     /// Opening for writing would switch a file to WAL mode, which is a change.
     static func check(_ path: String, _ key: DatabaseKey? = nil) throws {
@@ -187,7 +190,7 @@ enum SQLiteStoreSchema {
         }
     }
 
-    /// `moved` receives the number of rows of a table that were moved to other columns so far.
+    /// `moved` receives the number of rows of a table that were converted so far.
     static func makeTables(
         _ schemas: [TableSchema],
         in database: Database,
@@ -216,7 +219,7 @@ enum SQLiteStoreSchema {
         return try schemas.map { try table($0, in: database) }
     }
 
-    /// Returns a table as the file has it at this moment, with the columns that other models added.
+    /// Returns a table as it is in the file now, with the columns that other models added.
     ///
     /// - Throws: ``SyncError`` if the file does not have the columns of the model, or no longer has them.
     static func table(_ schema: TableSchema, in database: Database) throws -> SQLiteTable {

@@ -11,7 +11,7 @@ struct SQLiteTransaction: LocalStoreWriter {
     private let recorder: RowRecorder?
     private let end: TransactionEnd?
 
-    /// `recorder` records which rows are written; `end` ends the transaction early.
+    /// `recorder` records the rows that are written; `end` ends the transaction early.
     init(
         _ database: Database,
         _ tables: [String: SQLiteTable],
@@ -104,7 +104,7 @@ struct SQLiteTransaction: LocalStoreWriter {
         return plan
     }
 
-    /// Binds the values of a row; returns false if SQL would not see one of them as the same value.
+    /// Binds the values of a row; returns false if a value would compare differently in SQL.
     private func bind(_ row: Row, _ plan: PutPlan) -> Bool {
         let (table, statement) = (plan.table, plan.statement)
         let values = row.allValues
@@ -311,7 +311,7 @@ private final class PutPlan {
     }
 }
 
-/// The most recent plans of a transaction, because a row and its queued operation take turns.
+/// The most recent plans of a transaction; writes of a row and of its queued operation alternate.
 private final class PutPlans {
     private var plans: [PutPlan] = []
 

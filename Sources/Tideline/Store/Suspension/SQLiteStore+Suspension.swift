@@ -5,8 +5,8 @@ import TidelineSQLite
 extension SQLiteStore {
     /// Ends running work and closes the file, so that no lock on it is held.
     ///
-    /// Running transactions finish first. Until ``resume()``, each read and each change opens the file
-    /// for itself and closes it again. A store in memory ignores this.
+    /// Running transactions finish first. Until ``resume()``, each read or change opens the file and closes it
+    /// again. A store in memory ignores this.
     public func suspend() async {
         guard let readers else { return }
         connection.setSuspended(true)
@@ -37,7 +37,7 @@ extension SQLiteStore {
         foreign?.resume()
     }
 
-    /// Returns the store error for a failure of SQLite, and reopens a connection that cannot use its file.
+    /// Returns the store's error for a failure of SQLite, and reopens a connection that cannot use its file.
     func failure(_ error: SQLiteError) -> SyncError {
         if error.isInterrupt { return .interruptedBySuspension(error) }
         if error.isUnavailable { writer.reopen() }

@@ -3,7 +3,7 @@
 
 import TidelineCore
 
-/// The actions after a sign-in or sign-out, and on operations that belong to no account.
+/// The client's actions after a sign-in or sign-out, and on operations that belong to no account.
 struct AccountChanges {
     let engine: SyncEngine
 
@@ -16,9 +16,9 @@ struct AccountChanges {
         engine.accountHub.publish([""])
     }
 
-    /// Adopts, or drops, the operations that were made while no account was signed in.
+    /// Adopts or drops the operations that were made while no account was signed in.
     ///
-    /// - Returns: How many there were.
+    /// - Returns: The number of these operations.
     func adopt(_ isWanted: Bool) async throws -> Int {
         try await engine.transaction { queue in
             guard let account = queue.account.id else { throw SyncError.notSignedIn() }
@@ -37,12 +37,12 @@ struct AccountChanges {
 }
 
 extension QueueReader {
-    /// Returns the operations of an account, in order; nil: those that belong to no account.
+    /// Returns the operations of an account, in order; for nil, those that belong to no account.
     func operations(of account: String?) throws -> [QueuedOperation] {
         try operations().filter { $0.account.map(ItemKey.init) == account.map(ItemKey.init) }
     }
 
-    /// Returns the bits of the queries of a table that belong to this account, or that do not.
+    /// Returns the bits of a table's queries that belong to this account, or of those that do not.
     func bits(of account: AccountView, _ table: String, isOwn: Bool) throws -> Int64 {
         let query = TableQuery(filter: .equal("table", .string(table)))
         var bits: Int64 = 0
@@ -65,26 +65,25 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// - Throws: ``SyncError`` with code `otherAccount` if one of the operations belongs to another
-    ///   account: it cannot absorb a change, and no other operation can follow it.
+    /// - Throws: ``SyncError`` with code `otherAccount` if one of the operations belongs to another account: a
+    ///   change can neither be merged into it nor follow it.
     func checkAccount(_ operations: [QueuedOperation]) throws {
         guard let other = operations.first(where: { !account.owns($0) }) else { return }
         throw SyncError.otherAccount(other)
     }
 
-    /// Removes operations from the queue; their rows become the newest known rows of the server.
+    /// Removes operations from the queue, and replaces their rows with the newest known rows of the server.
     func drop(_ operations: [QueuedOperation]) throws {
-        // The last operation of a row goes first: then nothing follows the ones that are left.
+        // The last operation of a row is handled first, so that no operation follows the remaining ones.
         for operation in operations.reversed() {
             try watch?.check()
             try discard(operation)
         }
     }
 
-    /// Clears the bits of an account's queries, and removes rows that no other account's query
-    /// holds.
+    /// Clears the bits of an account's queries, and removes the rows that no other account's query contains.
     ///
-    /// - Returns: How many rows were removed.
+    /// - Returns: The number of removed rows.
     func release(
         _ account: AccountView,
         _ table: String,
@@ -93,7 +92,7 @@ extension QueueTransaction {
         var (removed, told) = (0, 0)
         let own = try reader.bits(of: account, table, isOwn: true)
         let others = try reader.bits(of: account, table, isOwn: false)
-        // The lost rows that are left belong to other accounts.
+        // The remaining lost rows belong to other accounts.
         let pending = try reader.pendingIDs(table).union(reader.lostIDs(table))
         var last: Value?
         while true {
@@ -145,7 +144,7 @@ extension QueueTransaction {
 }
 
 extension SyncError {
-    /// No account is signed in, and operations wait.
+    /// No account is signed in, and operations are pending.
     static func signedOut() -> SyncError {
         SyncError(
             .unauthorized,

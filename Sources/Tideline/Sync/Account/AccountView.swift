@@ -9,7 +9,7 @@ package enum AccountView: Sendable, Hashable {
     case signedOut
     case signedIn(String)
 
-    /// The account of new operations.
+    /// The account that new operations belong to.
     package var id: String? {
         if case .signedIn(let account) = self { account } else { nil }
     }
@@ -17,7 +17,9 @@ package enum AccountView: Sendable, Hashable {
     /// Returns whether this account may change an operation and resolve its errors.
     package func owns(_ operation: QueuedOperation) -> Bool { isSame(operation.account) }
 
-    /// Returns whether an operation can be sent now: while no account is signed in, none can.
+    /// Returns whether an operation can be sent now.
+    ///
+    /// While no account is signed in, none can.
     package func maySend(_ operation: QueuedOperation) -> Bool {
         self != .signedOut && isSame(operation.account)
     }
@@ -26,7 +28,7 @@ package enum AccountView: Sendable, Hashable {
         account.map(ItemKey.init) == id.map(ItemKey.init)
     }
 
-    /// Returns the key of a query's cursor: each account has its own.
+    /// Returns the key of a query's cursor, of which each account has its own.
     ///
     /// Query ids have no `@`.
     package func key(_ queryID: String) -> String { id.map { queryID + "@" + $0 } ?? queryID }

@@ -18,30 +18,31 @@ import Foundation
 /// let client = SyncClient(endpoint: url, authentication: SignIn())
 /// ```
 ///
-/// Tokens are sent to the origin of the endpoint only, and written into no file, message or event.
+/// Tokens are sent only to the origin of the endpoint, and never written to a file, message or event.
 public protocol Authentication: Sendable {
     /// The account that is signed in; nil while none is.
     ///
-    /// Always the same text for the same person: operations and the cursors of pulls belong to it, and
-    /// it is stored with them. It has to change together with the token.
+    /// It is always the same string for the same person, because it is stored with operations and with the
+    /// cursors of pulls. It has to change together with the token.
     var accountID: String? { get async }
 
     /// Returns the token of the account, as the server expects it, without `Bearer`.
     ///
-    /// Throw ``SignInRequired`` if the user has to sign in. Every other error counts as a network failure,
-    /// because a token is usually renewed over the network: the push or pull ends as offline, and automatic
-    /// sync retries with backoff. The same holds for a call that takes longer than ``SyncLimits/tokenTimeMax``.
+    /// Throw ``SignInRequired`` if the user has to sign in. Every other error, and a call that takes longer
+    /// than ``SyncLimits/tokenTimeMax``, counts as a network failure, because a token is usually renewed over
+    /// the network: the push or pull ends as offline, and automatic sync retries with backoff.
     ///
-    /// - Parameter refreshing: Whether the server has rejected the last token, so that it must be renewed. This
-    ///   is called once for all waiting requests, which then continue with the new token.
+    /// - Parameter refreshing: Whether the server has rejected the last token, so that it must be renewed. All
+    ///   waiting requests share one call and its token.
     /// - Returns: The token alone.
     /// - Throws: ``SignInRequired``, or the reason why no token is available now. It is the `cause`
     ///   of the error that the push or pull ends with.
     func token(refreshing: Bool) async throws -> String
 }
 
-/// The error of an ``Authentication`` if the user has to sign in before it can return a token: for an expired
-/// session, a revoked grant, or an account that was removed.
+/// The error of an ``Authentication`` that cannot return a token until the user signs in.
+///
+/// For example, the session has expired, or the account was removed.
 ///
 /// ```swift
 /// func token(refreshing: Bool) async throws -> String {
@@ -50,10 +51,10 @@ public protocol Authentication: Sendable {
 /// }
 /// ```
 public struct SignInRequired: Error, Sendable, Hashable {
-    /// The reason, in words for the user; it becomes part of the error's message.
+    /// The reason, as a text for the user; it becomes part of the error's message.
     public var reason: String?
 
-    /// Makes the error.
+    /// Creates the error.
     public init(_ reason: String? = nil) { self.reason = reason }
 
     /// Returns whether an error of an app's authentication means that the user has to sign in.

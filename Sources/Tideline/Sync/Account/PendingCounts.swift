@@ -6,10 +6,12 @@ import TidelineCore
 public struct PendingCounts: Sendable, Hashable {
     /// The operations of the account that is signed in.
     ///
-    /// If no account is signed in, or the app has no accounts: those that belong to no account.
+    /// If no account is signed in, or the app has no accounts, the operations that belong to no account.
     public var own: Int
-    /// The operations that were made while no account was signed in, and that wait for
-    /// ``SyncContext/adopt(anonymousWork:)``; 0 while no account is signed in.
+    /// The operations that were made while no account was signed in, and wait for
+    /// ``SyncContext/adopt(anonymousWork:)``.
+    ///
+    /// It is 0 while no account is signed in.
     public var anonymous: Int
     /// The operations of accounts that are not signed in; they are sent when their account signs in again.
     public var otherAccounts: Int
@@ -17,7 +19,7 @@ public struct PendingCounts: Sendable, Hashable {
     /// The number of all operations.
     public var total: Int { own + anonymous + otherAccounts }
 
-    /// Makes counts for a test of an app.
+    /// Creates counts, for an app's tests.
     public init(own: Int = 0, anonymous: Int = 0, otherAccounts: Int = 0) {
         (self.own, self.anonymous, self.otherAccounts) = (own, anonymous, otherAccounts)
     }

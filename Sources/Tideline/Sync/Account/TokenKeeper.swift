@@ -16,10 +16,10 @@ struct Credentials: Sendable, CustomStringConvertible, CustomReflectable {
 actor TokenKeeper {
     private let authentication: any Authentication
     private let calls: OutsideCalls
-    /// How long the app may take for a token.
+    /// The time limit for the app's call that returns a token.
     private let timeMax: Duration
     private var kept: Credentials?
-    /// How often the app said that its tokens changed.
+    /// The number of times that the app reported changed tokens.
     private var changes = 0
     private var isRenewing = false
     private var waiting: [Int: CheckedContinuation<Void, any Error>] = [:]
@@ -31,7 +31,7 @@ actor TokenKeeper {
         self.timeMax = timeMax
     }
 
-    /// A text that changes with the claims of the token; nil if no token is cached.
+    /// A string that changes with the claims of the token; nil if no token is cached.
     ///
     /// Two JSON Web Tokens (RFC 7519) with the same rights have the same value.
     var rights: String? { kept.map { TokenRights.text(of: $0.token) } }
@@ -48,7 +48,9 @@ actor TokenKeeper {
         return account?.isEmpty == true ? nil : account
     }
 
-    /// Returns the account that is signed in; in a push or pull, the one when it started.
+    /// Returns the account that is signed in.
+    ///
+    /// During a push or pull, it is the one that was signed in at the start.
     nonisolated func view() async -> AccountView {
         if let pin = Self.pin, pin.keeper === self { return pin.view }
         return await account().map(AccountView.signedIn) ?? .signedOut
@@ -78,7 +80,7 @@ actor TokenKeeper {
         return credentials
     }
 
-    /// Returns the account that is signed in with its token; nil while none is.
+    /// Returns the credentials of the account that is signed in; nil while none is.
     private func current() async throws -> Credentials? {
         for _ in 0..<Self.lookupsMax {
             guard let account = await account() else {
@@ -102,7 +104,7 @@ actor TokenKeeper {
 
     private static let lookupsMax = 5
 
-    /// Returns the credentials that replace those that the server has rejected.
+    /// Returns the credentials that replace those that the server rejected.
     func renewed(after refused: Credentials) async throws -> Credentials? {
         if let kept, kept.account == refused.account, kept.token == refused.token {
             if isRenewing {
@@ -196,9 +198,9 @@ actor TokenKeeper {
 }
 
 extension SyncError {
-    /// The app says that the user has to sign in.
+    /// The app reports that the user has to sign in.
     ///
-    /// The message has only the type of an unknown error, as its text may contain anything.
+    /// For an unknown error, the message contains only its type, because its text may contain anything.
     fileprivate static func signInRequired(_ cause: any Error) -> SyncError {
         let reason = (cause as? SignInRequired)?.reason.map { String($0.prefix(300)) }
         return SyncError(

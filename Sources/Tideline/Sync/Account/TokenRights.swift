@@ -4,7 +4,7 @@ import Foundation
 import TidelineCore
 
 enum TokenRights {
-    /// Claims that differ between two tokens with the same rights (RFC 7519 section 4.1, OpenID Connect).
+    /// The claims that differ between two tokens with the same rights (RFC 7519 section 4.1, OpenID Connect).
     private static let claimsOfOneToken: Set<String> = [
         "iat", "exp", "nbf", "jti", "auth_time", "nonce", "at_hash", "c_hash", "sid",
     ]

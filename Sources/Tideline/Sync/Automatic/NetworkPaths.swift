@@ -7,7 +7,7 @@
 import Network
 
 enum NetworkPaths {
-    /// True when a network becomes available, false when it is lost.
+    /// Emits true when a network becomes available, and false when it is lost.
     static func changes() -> AsyncStream<Bool> {
         AsyncStream { continuation in
             let monitoring = Task {

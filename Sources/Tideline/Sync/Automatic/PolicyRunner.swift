@@ -1,10 +1,10 @@
-// PolicyRunner: one sync by a policy: a push, its pulls, and a push of what changed meanwhile.
+// PolicyRunner: one sync by a policy: a push, the pulls, and a push of the changes made in the meantime.
 
 /// A runner of one sync with the pulls of a policy.
 struct PolicyRunner {
     let engine: SyncEngine
 
-    /// - Returns: The operations that wait for the app.
+    /// - Returns: The operations that need the app.
     func sync(_ policy: SyncPolicy) async throws -> UnacceptedRows {
         _ = try await engine.pushRunner.pushBeforePull()
         try await forEach(policy.pulls(of: engine.tableNames)) { pull in
@@ -22,7 +22,8 @@ struct PolicyRunner {
 
     /// Runs the pulls of a policy in its order, ``SyncLimits/parallelPulls`` at a time.
     ///
-    /// Each of them has pages in memory, so the number of tables must not decide how much memory is used.
+    /// Each pull has pages in memory, so running all at once would use memory in proportion to the number of
+    /// tables.
     func forEach(
         _ pulls: [SyncPolicy.Pull],
         _ body: @escaping @Sendable (SyncPolicy.Pull) async throws -> Void

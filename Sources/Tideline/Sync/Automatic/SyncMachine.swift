@@ -1,9 +1,9 @@
 // SyncMachine: the state machine that decides when automatic sync pushes, pulls, listens and waits, and
 // what it shows.
 //
-// Pure: events and the time go in, actions come out. One sync runs at a time; requests that arrive
-// during a sync are collected for the next one. In each idle state a timer is set or nothing is left
-// to do, so it never gets stuck. The table is in docs/SYNC.md.
+// Pure: events and the time go in, actions come out. One sync runs at a time; requests that arrive during a
+// sync are collected for the next one. In each idle state, a timer is set or there is nothing left to do, so it
+// never gets stuck. The table is in docs/SYNC.md.
 
 package import Foundation
 
@@ -32,9 +32,9 @@ package struct SyncMachine: Sendable {
         case done
         /// Everything succeeded except operations that the server rejected.
         case rejected(UnacceptedRows)
-        /// Everything succeeded, and this number of rows that a restored server lost wait for the app.
+        /// Everything succeeded, but rows that a restored server has lost must be resolved by the app.
         case lost(Int)
-        /// No response arrived, or one that is not the server's.
+        /// No response arrived, or one that did not come from the server.
         case offline
         case unauthorized
         case failed(SyncBlock)
@@ -46,18 +46,18 @@ package struct SyncMachine: Sendable {
         /// The timer with this number fired.
         case timer(Int)
         case network(isUp: Bool)
-        /// The server's events are open: later changes are reported.
+        /// The event stream is open; later changes are reported.
         case listening
         /// A table changed on the server.
         case serverChange(table: String)
-        /// The server's events ended or could not be opened.
+        /// The event stream ended or could not be opened.
         ///
-        /// Without support they are opened again only after a sync, on a network change and when
-        /// the app says so: the response may have come from a captive portal.
+        /// If the server does not support events, the stream is opened again only after a sync, after a network
+        /// change, or at the app's request, because the response may have come from a captive portal.
         case listenEnded(isSupported: Bool)
-        /// The server asked for a wait until a time, which is this duration away.
+        /// The server asked for a wait.
         case busy(until: Date, Duration)
-        /// A successful response ended that wait.
+        /// A successful response ended the wait that the server had asked for.
         case busyEnded
         /// The user signed in.
         case token
@@ -86,7 +86,7 @@ package struct SyncMachine: Sendable {
 
     private enum Problem: Sendable {
         case offline(since: Date)
-        /// `isPushFailing`: the push of a local change failed too, and the next one waits for the retry.
+        /// If `isPushFailing`, the push of a local change failed too, and the next push waits for the retry.
         case blocked(SyncBlock, isPushFailing: Bool = false)
     }
 
@@ -94,13 +94,13 @@ package struct SyncMachine: Sendable {
     private struct Run: Sendable {
         let work: Work
         var progress = SyncProgress()
-        /// Whether a local change was made meanwhile.
+        /// Whether a local change was made during the sync.
         var isChangedMeanwhile = false
-        /// Whether the user signed in meanwhile: the requests may have had no token.
+        /// Whether the user signed in during the sync, so that its requests may have had no token.
         var isSignedInMeanwhile = false
     }
 
-    /// The stream of the server's events.
+    /// The state of the server's event stream.
     private enum Stream: Sendable {
         case closed
         case opening
@@ -119,8 +119,10 @@ package struct SyncMachine: Sendable {
     private var stream = Stream.closed
     /// The number of times in a row that the stream ended.
     private var streamEnds = 0
-    /// Whether the events may be opened at the end of this sync: not after a sync that their opening
-    /// caused, because events that break immediately would then be opened without a pause.
+    /// Whether the stream may be opened at the end of this sync.
+    ///
+    /// It is false after a sync that the opening itself caused; otherwise, a stream that breaks immediately
+    /// would be reopened without a pause.
     private var mayListenAfterSync = false
     private var timers: [Timer: Int] = [:]
     private var lastTimer = 0
@@ -141,7 +143,7 @@ package struct SyncMachine: Sendable {
 
     /// Handles an event and returns the next actions.
     ///
-    /// `fraction` in `0..<1` spreads waits.
+    /// `fraction` in `0..<1` adds jitter to waits.
     package mutating func handle(
         _ event: Event,
         at now: Date,
@@ -184,7 +186,7 @@ package struct SyncMachine: Sendable {
             return [set(.listen, after(streamEnds, fraction))]
         case .busy(let until, let wait):
             busyUntil = until
-            // Spread, so that devices that wait for the same server do not all return at the same time.
+            // Jitter, so that devices that wait for the same server do not all retry at the same time.
             let spread = min(Backoff.spread(wait, fraction) - wait, Self.busySpreadMax)
             return [set(.busy, wait + spread)]
         case .busyEnded:
@@ -226,7 +228,7 @@ package struct SyncMachine: Sendable {
 
     private static let busySpreadMax = Duration.seconds(30)
 
-    /// Starts the work, or keeps it for after the sync that is running.
+    /// Starts the work, or saves it until the running sync ends.
     private mutating func sync(_ work: Work) -> [Action] {
         var next = wanted ?? Work()
         next.add(work)
@@ -242,7 +244,7 @@ package struct SyncMachine: Sendable {
         return begin(next)
     }
 
-    /// Opens the server's events, unless they are open.
+    /// Opens the server's event stream, unless it is open.
     private mutating func listen() -> [Action] {
         guard policy.isLive, case .closed = stream, busyUntil == nil else { return [] }
         timers[.listen] = nil
@@ -276,7 +278,7 @@ package struct SyncMachine: Sendable {
         switch problem {
         case .offline, .blocked(.signIn, _): return []
         case .blocked(.failure, isPushFailing: true): return []
-        // A table that cannot be pulled does not keep changes from being sent.
+        // A table that cannot be pulled does not prevent changes from being sent.
         case .blocked(.failure, _), .blocked(.rejectedOperations, _), .blocked(.failingRows, _),
             .blocked(.lostRows, _), nil:
             break
@@ -368,7 +370,7 @@ package struct SyncMachine: Sendable {
 
     /// Continues after a push that ran while another failure waits for its retry.
     ///
-    /// - Returns: Nil if the push shows that nothing can be sent at all.
+    /// - Returns: Nil if the push shows that nothing can be sent.
     private mutating func pushedWhileFailing(_ outcome: Outcome, _ run: Run) -> [Action]? {
         switch outcome {
         case .offline, .unauthorized:
@@ -388,22 +390,24 @@ package struct SyncMachine: Sendable {
         return [set(.debounce, policy.debounce)]
     }
 
-    /// Keeps the work that was not done for the next sync.
+    /// Adds unfinished work to the next sync.
     private mutating func keep(_ work: Work?) {
         var next = wanted ?? Work()
         next.add(work ?? Work())
         wanted = next
     }
 
-    /// Sets the timer for the next sync of everything; a sync that was only a push does not delay it.
+    /// Starts the timer for the next full sync.
+    ///
+    /// A sync that only pushed does not delay it.
     private mutating func interval() -> [Action] {
         guard let interval = policy.interval else { return [] }
         return [set(.interval, interval)]
     }
 
-    /// Returns the wait after a failure.
+    /// Returns the delay before the next retry.
     ///
-    /// It doubles with each failure and is spread, so that devices do not all return at the same time.
+    /// It doubles with each failure and has jitter, so that devices do not all retry at the same time.
     private func after(_ failures: Int, _ fraction: Double) -> Duration {
         let wait = min(policy.retryFirst * (1 << min(failures - 1, 16)), policy.retryMax)
         return Backoff.spread(wait, fraction)

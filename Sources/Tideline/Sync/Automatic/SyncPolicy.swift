@@ -10,19 +10,21 @@ public import TidelineCore
 /// try client.startSyncing(policy)
 /// ```
 public struct SyncPolicy: Sendable {
-    /// How long local changes are gathered before they are sent.
+    /// How long the client collects local changes before it sends them.
     public var debounce: Duration = .milliseconds(300)
 
-    /// How often everything is synced without another occasion, at most once per second; nil for never.
+    /// How often everything is synced even if nothing happens, at most once per second; nil for never.
     public var interval: Duration? = .seconds(300)
 
-    /// Whether the client opens the server's events; a server without events is pulled on schedule.
+    /// Whether the client opens the server's event stream.
+    ///
+    /// A server without events is pulled on schedule.
     public var isLive = true
 
-    /// The first wait after a failure; it doubles from one to the next.
+    /// The first delay after a failure; it doubles with each further one.
     public var retryFirst: Duration = .seconds(1)
 
-    /// The longest wait after a failure.
+    /// The longest delay after a failure.
     public var retryMax: Duration = .seconds(60)
 
     /// A query that is pulled.
@@ -40,7 +42,7 @@ public struct SyncPolicy: Sendable {
 
     package private(set) var pulls: [Pull] = []
 
-    /// A policy that pulls every table whole, until queries are named.
+    /// Creates a policy that pulls every table completely, until queries are added.
     public init() {}
 
     /// Adds a query; tables without a query are not pulled.
@@ -57,18 +59,18 @@ public struct SyncPolicy: Sendable {
         pulls.append(Pull(table: table, queryID: queryID, query: query.table))
     }
 
-    /// The queries, or all tables whole if no query is named.
+    /// The added queries, or a pull of every complete table if none was added.
     package func pulls(of tables: [String]) -> [Pull] {
         guard pulls.isEmpty else { return pulls }
         return tables.map { Pull(table: $0, queryID: Self.wholeTableID, query: TableQuery()) }
     }
 
-    /// The query id of whole tables.
+    /// The query id of complete tables.
     private static let wholeTableID = "all"
 }
 
 extension SyncPolicy {
-    /// The same policy, with times that timers can count and a pause between two syncs.
+    /// The same policy, with durations in the range of timers, and with a pause between two syncs.
     var clamped: SyncPolicy {
         var policy = self
         policy.debounce = debounce.clampedForTimers

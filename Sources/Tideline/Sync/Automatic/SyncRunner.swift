@@ -1,5 +1,5 @@
-// SyncRunner: the runner of SyncMachine. It performs all effects of automatic sync, and turns whatever
-// happens into an event of the machine.
+// SyncRunner: the runner of SyncMachine. It performs all effects of automatic sync, and converts every result
+// into an event of the machine.
 
 import Foundation
 import Synchronization
@@ -87,7 +87,7 @@ struct SyncRunner: Sendable {
         }
     }
 
-    /// Reports the wait that the server currently asks for, or its end.
+    /// Reports a wait that the server asks for, or its end.
     private func tell(of service: RemoteService) {
         let time = service.busyTime
         if time > .zero, let until = service.busyUntil {
@@ -155,7 +155,7 @@ struct SyncRunner: Sendable {
         }
     }
 
-    /// Pushes, and pulls the tables of the work.
+    /// Pushes, and pulls the tables of `work`.
     func sync(_ work: SyncMachine.Work) async -> SyncMachine.Outcome {
         do {
             try engine.serverWait.check()
@@ -163,7 +163,7 @@ struct SyncRunner: Sendable {
             let pulls = policy.pulls(of: engine.tableNames).filter {
                 work.pullsAll || wanted.contains($0.table.lowercased())
             }
-            // The server may have asked for the wait because of one row: then a pull succeeds.
+            // The server may have asked for the wait because of one row; a pull then succeeds.
             let pullsFirst = engine.serverWait.hasEnded && !pulls.isEmpty
             if pullsFirst, let error = await firstFailure(of: pulls) { throw error }
             var left = try await engine.pushRunner.pushBeforePull()
@@ -190,7 +190,9 @@ struct SyncRunner: Sendable {
         }
     }
 
-    /// Pulls in the order of the policy, several at a time; a pull that fails does not end the others.
+    /// Runs pulls in the order of the policy, several at a time.
+    ///
+    /// A failed pull does not end the others.
     private func firstFailure(of pulls: [SyncPolicy.Pull]) async -> (any Error)? {
         let first = Mutex<(any Error)?>(nil)
         try? await PolicyRunner(engine: engine).forEach(pulls) { pull in
@@ -252,7 +254,7 @@ struct SyncRunner: Sendable {
 /// The results of the pulls of this run.
 private final class PulledTables: Sendable {
     private struct State {
-        /// The pulls that the server rejected when they ran last.
+        /// The pulls that the server rejected the last time they ran.
         var refused: Set<SyncPolicy.Pull> = []
         /// The tables that were pulled.
         var succeeded: Set<String> = []
@@ -277,7 +279,8 @@ private final class PulledTables: Sendable {
         state.withLock { tables.isSubset(of: $0.succeeded) }
     }
 
-    /// Returns the tables whose pulls are not rejected, and a stream that yields when one no longer is.
+    /// Returns the tables whose pulls the server does not reject, and a stream that yields when a rejected pull
+    /// succeeds.
     func unrefused(of pulls: [SyncPolicy.Pull]) -> (Set<String>, AsyncStream<Void>) {
         let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
         return state.withLock { state in

@@ -12,27 +12,27 @@ public import Foundation
 /// }
 /// ```
 public enum SyncStatus: Sendable, Hashable {
-    /// Everything was sent and fetched; automatic sync waits for the next occasion.
+    /// Everything was sent and fetched, and automatic sync is waiting for the next event.
     case idle
-    /// A push or pull runs.
+    /// A push or pull is running.
     case syncing(SyncProgress)
     /// The server cannot be reached; sync is retried automatically.
     case offline(since: Date)
-    /// The server asked for a wait (`Retry-After`): nothing is sent before that time.
+    /// The server asked for a wait (`Retry-After`); automatic sync sends nothing before that time.
     ///
-    /// A pull that the app itself starts is sent nevertheless; if it succeeds, the wait is over.
+    /// A pull that the app starts is sent anyway; if it succeeds, the wait ends.
     case busy(until: Date)
-    /// Sync is blocked by a condition that does not pass by waiting.
+    /// Sync is blocked by a condition that does not resolve itself.
     case blocked(by: SyncBlock)
 }
 
 /// The progress of a sync.
 public struct SyncProgress: Sendable, Hashable {
-    /// How many operations were to be sent when it started.
+    /// The number of operations in the queue when the sync started.
     public var pending = 0
-    /// How many operations the server has accepted.
+    /// The number of operations that the server has accepted.
     public var sent = 0
-    /// How many rows were stored or removed.
+    /// The number of rows that were stored or removed.
     public var received = 0
 
     /// Progress with all counts at zero.
@@ -53,23 +53,24 @@ public struct SyncProgress: Sendable, Hashable {
     }
 }
 
-/// The reason why automatic sync cannot continue by waiting.
+/// The reason why automatic sync is blocked.
 public enum SyncBlock: Sendable, Hashable {
-    /// The server wants a sign-in.
+    /// The user has to sign in.
     case signIn
-    /// The operations of these rows wait for the app; everything else is synced.
+    /// The operations of these rows need the app; everything else is synced.
     ///
     /// The server rejected them, they cannot be sent, or the app does not declare their table.
     case rejectedOperations(UnacceptedRows)
-    /// The operations of these rows are not accepted; everything else is synced.
+    /// The server does not accept the operations of these rows; everything else is synced.
     ///
-    /// Those that are not parked are retried automatically; see ``FailingRow``. Parked ones wait for the app.
+    /// Operations that are not parked are retried automatically; see ``FailingRow``. Parked operations need the
+    /// app.
     case failingRows(UnacceptedRows)
-    /// The server was restored from a backup and lost this number of rows that are on this device;
-    /// everything else is synced.
+    /// The server was restored from a backup and has lost some rows that are on this device; everything else is
+    /// synced.
     ///
-    /// ``SyncContext/lostRows()`` has them: send them again or discard them.
+    /// ``SyncContext/lostRows()`` returns these rows; the app sends them again or discards them.
     case lostRows(Int)
-    /// Another error of the server or the store; sync is retried on schedule.
+    /// Another error of the server or the store occurred; sync is retried on schedule.
     case failure(code: SyncError.Code, message: String)
 }

@@ -1,6 +1,6 @@
-// UnacceptedRows: the rows that the server did not accept, as a sync status names them.
+// UnacceptedRows: the rows that the server did not accept, for a sync status.
 
-/// The rows whose operations were not accepted: how many operations, and the rows of the first of them.
+/// The operations that were not accepted: their number, and the rows of the first of them.
 ///
 /// ```swift
 /// if case .blocked(by: .rejectedOperations(let rejected)) = client.currentSyncStatus {
@@ -8,16 +8,18 @@
 /// }
 /// ```
 public struct UnacceptedRows: Sendable, Hashable, CustomStringConvertible {
-    /// The most rows that are named.
+    /// The maximum number of rows in ``rows``.
     public static let rowsMax = 20
 
-    /// How many operations were not accepted.
+    /// The number of operations that were not accepted.
     public var count: Int
-    /// The rows of the first operations, at most ``rowsMax``: rows that the server fails to process, then the
-    /// parked ones in the order of the queue; of a transaction, the row that was rejected comes first.
+    /// The rows of the first operations, at most ``rowsMax``.
+    ///
+    /// Rows that the server fails to process come first, then the parked ones in the order of the queue. Of a
+    /// transaction, the rejected row comes first.
     public var rows: [UnacceptedRow]
 
-    /// Makes a value for a test of an app.
+    /// Creates a value for a test of an app.
     ///
     /// - Parameters:
     ///   - rows: The rows; the first ``rowsMax`` are kept.
@@ -27,7 +29,7 @@ public struct UnacceptedRows: Sendable, Hashable, CustomStringConvertible {
         self.rows = Array(rows.prefix(Self.rowsMax))
     }
 
-    /// The number and the rows that are named, such as `2 (TodoItem a, TodoItem b)`.
+    /// The number and the rows, such as `2 (TodoItem a, TodoItem b)`.
     public var description: String {
         guard !rows.isEmpty else { return String(count) }
         let names = rows.map { "\($0.table) \($0.itemID)" }.joined(separator: ", ")
@@ -43,10 +45,12 @@ public struct UnacceptedRow: Sendable, Hashable {
     public var itemID: String
     /// The status of the last response; nil if no response rejected the operation.
     public var statusCode: Int?
-    /// Whether the operation waits for the app, with a ``TableOperationError``; else it is sent again by itself.
+    /// Whether the operation needs the app, with a ``TableOperationError``.
+    ///
+    /// Otherwise it is retried automatically.
     public var isParked: Bool
 
-    /// Makes a row for a test of an app.
+    /// Creates a row for a test of an app.
     public init(table: String, itemID: String, statusCode: Int? = nil, isParked: Bool) {
         self.table = table
         self.itemID = itemID
@@ -56,7 +60,7 @@ public struct UnacceptedRow: Sendable, Hashable {
 }
 
 extension UnacceptedRows {
-    /// The rows that are retried automatically, and the operations that wait for the app.
+    /// Creates a value from the rows that are retried automatically and the operations that need the app.
     init(failing: [FailingRow] = [], parked: [TableOperationError]) {
         let failingRows = failing.lazy.map {
             UnacceptedRow(

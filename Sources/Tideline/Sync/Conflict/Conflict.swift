@@ -2,9 +2,9 @@
 
 public import TidelineCore
 
-/// A row that was changed on this device and, since it was last seen, on the server.
+/// A row that was changed on this device and, since it was last pulled, on the server.
 ///
-/// A handler of ``ConflictPolicy/custom(_:)`` gets it and decides about the row.
+/// A handler of ``ConflictPolicy/custom(_:)`` receives it and decides what happens to the row.
 ///
 /// ```swift
 /// let conflict = Conflict(
@@ -22,14 +22,14 @@ public struct Conflict: Sendable, Hashable {
     public let itemID: String
     /// The kind of the operation that is in conflict.
     public let kind: OperationKind
-    /// The base row of the local change; nil for an insert, and if it is not stored.
+    /// The base row of the local change; nil for an insert, or if it is not stored.
     public let base: Row?
     /// The row on this device, with all its edits; nil if it is deleted here.
     public let local: Row?
     /// The row on the server; nil if it is deleted there.
     public let server: Row?
 
-    /// Makes a conflict, to test a handler with.
+    /// Creates a conflict, for tests of a handler.
     public init(
         table: String,
         itemID: String,

@@ -2,7 +2,7 @@
 
 import Synchronization
 
-/// A closure, which is equal to itself only.
+/// A closure that is equal only to itself.
 package final class ConflictHandler: Sendable, Hashable {
     private let decide: @Sendable (Conflict) async throws -> Resolution
 
@@ -16,14 +16,14 @@ package final class ConflictHandler: Sendable, Hashable {
 
     package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 
-    /// Calls the closure; pushes and pulls that it starts at `gate` throw an error.
+    /// Calls the closure; pushes and pulls that the closure starts at `gate` throw an error.
     func decide(_ conflict: Conflict, at gate: SyncGate) async throws -> Resolution {
         let call = Call(gate)
         defer { call.end() }
         return try await Self.$call.withValue(call) { try await decide(conflict) }
     }
 
-    /// A call that is running; tasks that it starts may outlive it.
+    /// A call of the handler; tasks that it starts may outlive it.
     private final class Call: Sendable {
         private let gate: SyncGate
         private let isRunning = Mutex(true)
@@ -39,7 +39,8 @@ package final class ConflictHandler: Sendable, Hashable {
 
     @TaskLocal private static var call: Call?
 
-    /// Throws an error instead of waiting for the push that waits for the handler: neither would ever end.
+    /// Throws an error if the handler would wait for the push that waits for the handler, which would be a
+    /// deadlock.
     static func checkMayWait(at gate: SyncGate) throws {
         guard call?.blocks(gate) == true else { return }
         throw SyncError(

@@ -1,11 +1,11 @@
 // ConflictHandling: asks the app to resolve a conflict, outside any transaction.
 //
-// The server's state was stored with the operation before, and the operation stays attempted. If the app
-// is terminated here, it sends the same bytes again, meets the same conflict and calls the handler again.
+// The server's state was stored with the operation before, and the operation stays attempted. If the app is
+// terminated here, it sends the same bytes again, finds the same conflict and calls the handler again.
 
 import TidelineCore
 
-/// The input of a handler, which must be unchanged when its decision is stored.
+/// The input of a handler, which must be unchanged when the result of the handler is stored.
 struct ConflictView: Sendable, Hashable {
     /// The operation that is in conflict, and the one that follows it.
     let operation: QueuedOperation
@@ -13,7 +13,7 @@ struct ConflictView: Sendable, Hashable {
     let local: Row?
     let server: ServerState
 
-    /// Nil if the operation is gone, or cannot be decoded.
+    /// Nil if the operation was removed or cannot be decoded.
     init?(_ reader: QueueReader, of sent: QueuedOperation) throws {
         let operations = try reader.operations(sent.table, sent.itemID)
         guard let operation = operations.first(where: { $0.id == sent.id }),
@@ -37,11 +37,11 @@ struct ConflictView: Sendable, Hashable {
     }
 }
 
-/// A runner of custom conflict policies: it calls the handler of the app, and stores its decision.
+/// A runner of custom conflict policies, which calls the app's handler and stores its resolution.
 struct CustomPolicyRunner {
     let engine: SyncEngine
 
-    /// Calls the handler until the row is unchanged after the call, and stores its decision.
+    /// Calls the handler until the row does not change during a call, and stores the resolution.
     func ask(_ settling: PushSettling) async throws -> PushSettled {
         let sent = settling.operation
         guard case .custom(let handler) = engine.policy(sent.table).kind else { return .gone }
@@ -66,7 +66,7 @@ struct CustomPolicyRunner {
                     )
                 }
             } catch {
-                // Without a decision, the next push calls the handler again.
+                // Without a resolution, the next push calls the handler again.
                 if Task.isCancelled || engine.calls.isSuspended { return .gone }
                 (resolution, failure) = (.fail, SyncError.failedHandler(sent, error))
             }
@@ -100,7 +100,7 @@ struct CustomPolicyRunner {
         return text
     }
 
-    /// Stores the decision; returns nil if the row has changed since the handler was called.
+    /// Stores the resolution; returns nil if the row has changed since the handler was called.
     private func store(
         _ resolution: Resolution,
         _ view: ConflictView,

@@ -24,30 +24,29 @@ public struct ConflictPolicy: Sendable, Hashable {
 
     package let kind: Kind
 
-    /// The operation is parked, and the error surfaces with both rows.
+    /// Parks the operation, with an error that has both rows.
     public static let fail = ConflictPolicy(kind: .fail)
 
-    /// The server's row replaces the local change; edits made after it was sent stay.
+    /// The server's row replaces the local change; edits that were made after the change was sent are kept.
     public static let serverWins = ConflictPolicy(kind: .serverWins)
 
-    /// The local row is sent again, whole, based on the server's row.
+    /// The local row is sent again as a whole, based on the server's row.
     public static let clientWins = ConflictPolicy(kind: .clientWins)
 
-    /// Each column gets the value of the side that changed it since the last known server
-    /// row.
+    /// Each column gets the value of the side that changed it since the base version.
     ///
     /// A row with a column that both sides changed, to different values, is parked as under
     /// ``fail``, and so is a row that one side deleted. ``merge(_:)`` takes rules for such columns.
     public static let merge = ConflictPolicy(kind: .merge([:]))
 
-    /// Merges by column, and resolves columns that both sides changed by rules.
+    /// Merges by column, with rules for the columns that both sides changed.
     ///
     /// The rules are given by the names of the columns. A column without a rule is merged as under ``merge``.
     public static func merge(_ rules: [String: MergeRule]) -> ConflictPolicy {
         ConflictPolicy(kind: .merge(rules))
     }
 
-    /// The app's own code decides.
+    /// Lets the app's code decide.
     ///
     /// ```swift
     /// let policy = ConflictPolicy.custom { conflict in
@@ -56,11 +55,11 @@ public struct ConflictPolicy: Sendable, Hashable {
     /// }
     /// ```
     ///
-    /// A push calls the closure outside any transaction, for one conflict after the other. The closure
-    /// may take its time, ask the user, and read and change local tables. A push, pull or purge that it
-    /// starts throws an error, because it would wait for itself. If the row changes in the meantime, the
-    /// closure is called again with the new state; it is also called again after the app was terminated.
-    /// An error that it throws parks the operation.
+    /// A push calls the closure outside any transaction, for one conflict at a time. The closure may run for
+    /// any time, ask the user, and read and change local tables. A push, pull or purge that it starts throws an
+    /// error, because the two would wait for each other. If the row changes in the meantime, the closure is
+    /// called again with the new state; it is also called again after the app was terminated. An error that it
+    /// throws parks the operation.
     public static func custom(
         _ decide: @escaping @Sendable (Conflict) async throws -> Resolution
     ) -> ConflictPolicy {
@@ -72,7 +71,7 @@ public struct ConflictPolicy: Sendable, Hashable {
         if case .merge(let rules) = kind { rules.keys.sorted() } else { [] }
     }
 
-    /// Returns whether a column of a row has a rule that may add up two equal changes.
+    /// Returns whether a rule for one of the row's columns may add up two equal changes.
     func addsUp(columnsOf row: Row?) -> Bool {
         guard case .merge(let rules) = kind, let row else { return false }
         return rules.contains { $0.value.isClosure && row[$0.key] != nil }

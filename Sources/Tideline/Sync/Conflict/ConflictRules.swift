@@ -1,43 +1,46 @@
-// ConflictRules: the decision about a response with another row than the one that a change was based on.
+// ConflictRules: how a response is handled whose row differs from the base of a change.
 //
 // Pure; the table is in docs/SYNC.md.
 
 package import TidelineCore
 
-/// The decision about a conflict.
+/// How a conflict is resolved.
 package enum ConflictOutcome: Sendable, Hashable {
-    /// The server already has the values that were sent: an earlier attempt arrived, or both sides agree.
+    /// The server already has the values that were sent: an earlier attempt arrived, or both sides made the
+    /// same change.
     case alreadyApplied(ServerState)
-    /// The server's row becomes the local one.
+    /// The server's row replaces the local one.
     case takeServer(ServerState)
-    /// The operation, changed like this, is sent again on top of the server's row.
+    /// The modified operation is sent on top of the server's row.
     case sendAgain(QueuedOperation)
-    /// No attempt took effect, and the server's row is unchanged, so this is not a conflict. The operation is
-    /// retried with a new request.
+    /// No attempt took effect, and the server's row is unchanged, so there is no conflict.
+    ///
+    /// The operation is retried with a new request.
     case tryAnew(QueuedOperation)
-    /// An earlier form of the operation arrived, and this row is its result: the changes made since are
-    /// sent on top.
+    /// An earlier form of the operation arrived and resulted in this row; the changes made since are sent on
+    /// top of it.
     case rebase(Row)
-    /// The row that both changes make is sent on top of the server's.
+    /// A row that merges both changes is sent on top of the server's row.
     case merged(Row, onto: Row)
     /// The app's handler decides.
     case ask(ServerState)
-    /// The operation is parked: both sides changed these columns, to different values; `faults` says by
-    /// column why it cannot hold the value of its rule.
+    /// The operation is parked because both sides changed these columns to different values.
+    ///
+    /// `faults` says why a column cannot hold the value of its rule.
     case contested([String], faults: [String: String])
     /// The operation is parked.
     case park
 }
 
 package enum ConflictRules {
-    /// Decides a conflict.
+    /// Returns how to resolve a conflict.
     ///
-    /// `payload` is the row that the operation sent, nil for a delete. `wasRead`: the server's row was not in
-    /// a response to the operation, but was read because the outcome is unknown.
-    /// `isFirstAnswer`: the server recognizes repeated requests, and says that no attempt took effect.
-    /// `isSentElsewhere`: a copy of the store sent the operation in another form, so the server's row may
-    /// contain it, and newer edits. `isRestored`: the server was restored from a backup since the change was
-    /// made, and has an older state of the row than the change was based on, or none.
+    /// `payload` is the row that the operation sent, nil for a delete. If `wasRead`, the server's row comes
+    /// from a follow-up read, not from a response to the operation. If `isFirstAnswer`, the server recognizes
+    /// repeated requests and reports that no attempt took effect. If `isSentElsewhere`, a copy of the store
+    /// sent the operation in another form, so the server's row may contain it, and newer edits. If
+    /// `isRestored`, the server was restored from a backup after the change was made, and has an older state of
+    /// the row than the base version, or none.
     package static func outcome(
         _ operation: QueuedOperation,
         payload: Row?,
@@ -68,13 +71,13 @@ package enum ConflictRules {
         {
             return .rebase(row)
         }
-        // Whatever responded instead of the server, no policy has anything to decide.
+        // The response did not come from the server, so no policy applies.
         if wasRead, !isSentElsewhere, isUntouched(operation, by: server) {
             return .tryAnew(anew(operation))
         }
-        // An insert whose id belongs to a tombstone brings that row back. With an unknown outcome
-        // only if the tombstone holds something else: it may be of this very insert, deleted since.
-        // One that was edited since an attempt is more than what the tombstone holds.
+        // An insert whose id belongs to a tombstone undeletes that row. If the outcome is unknown, this applies
+        // only if the tombstone has other values, because it may result from this insert, deleted since. An
+        // insert that was edited after an attempt has more changes than the tombstone.
         if isInsertDeletedSince(operation, payload, server) {
             return .alreadyApplied(server)
         }
@@ -108,7 +111,7 @@ package enum ConflictRules {
         }
     }
 
-    /// Decides about an operation whose row a restored server has in an older state, or not at all.
+    /// Returns how to resolve an operation whose row a restored server has in an older state, or not at all.
     ///
     /// No other writer has changed the row since, so there is nothing to merge with and no newer state to accept.
     private static func onRestored(
@@ -125,11 +128,12 @@ package enum ConflictRules {
         }
     }
 
-    /// Returns whether a tombstone comes from this very insert, which arrived and was deleted since: sent by a
-    /// copy of the store, or by an attempt whose response was lost.
+    /// Returns whether a tombstone results from this insert, which arrived and was deleted since.
     ///
-    /// It holds the values that were sent, and is later than every commit that the device knew when the app
-    /// inserted the row: otherwise the app may have inserted it again on purpose.
+    /// A copy of the store, or an attempt whose response was lost, sent the insert.
+    ///
+    /// The tombstone has the values that were sent, and is later than every commit that the device knew when
+    /// the app inserted the row. Otherwise the app may have inserted the row again on purpose.
     private static func isInsertDeletedSince(
         _ operation: QueuedOperation,
         _ payload: Row?,
@@ -145,8 +149,8 @@ package enum ConflictRules {
 
     /// Merges the changes of an operation with those of another writer.
     ///
-    /// A delete has nothing to merge. Neither has a row that was deleted and inserted again, or an edit of a
-    /// state that is not stored, because its changes are not known.
+    /// Nothing is merged for a delete, for a row that was deleted and inserted again, or for an edit whose base
+    /// row is not stored, because its changes are not known.
     private static func merged(
         _ operation: QueuedOperation,
         _ server: Row,
@@ -181,12 +185,12 @@ package enum ConflictRules {
 
     /// Whether no attempt took effect.
     ///
-    /// If one did, a value of the base in the server's row may be a change that was reverted since.
+    /// If one did, a base value in the server's row may be a change that was reverted since.
     private static func isCertain(_ operation: QueuedOperation, isFirstAnswer: Bool) -> Bool {
         !operation.outcomeUnknown || isFirstAnswer && operation.unknownSent == nil
     }
 
-    /// Whether a tombstone may be of a row that was sent.
+    /// Whether a tombstone may belong to a row that was sent.
     private static func isOf(_ sent: [Row?], _ tombstone: Row?) -> Bool {
         guard let tombstone else { return true }
         return sent.contains { $0.map { RowMerge.holds(tombstone, $0) } ?? false }
@@ -209,7 +213,7 @@ package enum ConflictRules {
         }
     }
 
-    /// The same operation with a new request: it is known that no attempt took effect.
+    /// Returns the same operation with a new request, because no attempt took effect.
     private static func anew(_ operation: QueuedOperation) -> QueuedOperation {
         var again = operation
         again.startAnew()
@@ -217,7 +221,7 @@ package enum ConflictRules {
         return again
     }
 
-    /// Whether the server's row already has the result of the operation, so that there is nothing to resolve.
+    /// Whether the server's row already has the result of the operation.
     private static func isApplied(
         _ operation: QueuedOperation,
         payload: Row?,
@@ -230,7 +234,7 @@ package enum ConflictRules {
         }
     }
 
-    /// The operation as one that is sent on top of the server's row.
+    /// Returns the operation in the form that is sent on top of the server's row.
     package static func onTop(
         _ operation: QueuedOperation,
         _ server: ServerState

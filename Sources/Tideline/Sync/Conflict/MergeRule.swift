@@ -2,7 +2,7 @@
 
 public import TidelineCore
 
-/// A rule for a column that both sides changed, to different values.
+/// A rule for a column that both sides changed to different values.
 ///
 /// ```swift
 /// let policy = ConflictPolicy.merge([
@@ -16,8 +16,8 @@ public import TidelineCore
 /// ])
 /// ```
 ///
-/// If a rule does not apply, because the values are of another kind, the row is a conflict. The same holds
-/// if a closure returns a value that the column cannot hold: a number that is not finite, or another type.
+/// If a rule does not apply to the kind of the values, or a closure returns a value that the column cannot
+/// hold, the row remains in conflict.
 public struct MergeRule: Sendable, Hashable {
     private enum Kind: Sendable, Hashable {
         case max
@@ -34,17 +34,18 @@ public struct MergeRule: Sendable, Hashable {
     /// The greater of two numbers, dates, strings or booleans; any value is preferred to null.
     ///
     /// Members of an enumeration are ordered by position if the column is declared as one
-    /// (`RecordColumn(\.mood, "mood", .enumeration(["low", "high"]))`); an enum that only Swift knows is a
+    /// (`RecordColumn(\.mood, "mood", .enumeration(["low", "high"]))`); an enum that is not declared is a
     /// string, and ordered as such.
     public static let max = MergeRule(kind: .max)
 
     /// The lesser of two numbers, dates, strings or booleans, as for ``max``; any value is preferred to null.
     public static let min = MergeRule(kind: .min)
 
-    /// The elements of a JSON array, or else the lines of a string, that either side has, except those that
-    /// one of them removed.
+    /// The elements that either side has, except those that one side removed.
     ///
-    /// The server's come first, each in its order.
+    /// Elements are those of a JSON array, or the lines of a string.
+    ///
+    /// The server's elements come first. Each side's elements keep their order.
     public static let union = MergeRule(kind: .union)
 
     /// The server's value, followed by the part that this device appended: elements of a JSON array, or text.
@@ -52,20 +53,20 @@ public struct MergeRule: Sendable, Hashable {
     /// A string that does not start with the base is a conflict.
     public static let append = MergeRule(kind: .append)
 
-    /// The value of this device.
+    /// This device's value.
     public static let local = MergeRule(kind: .local)
 
     /// The server's value.
     public static let server = MergeRule(kind: .server)
 
-    /// The result of a closure; nil is a conflict.
+    /// The result of a closure; nil leaves the row in conflict.
     ///
-    /// The closure is called outside any transaction, and may be called again for the same row: it must only
-    /// decide. `base` is nil if both sides inserted the row.
+    /// The closure is called outside any transaction, and may be called again for the same row, so it must have
+    /// no side effects. `base` is nil if both sides inserted the row.
     ///
-    /// It is also called if both sides changed the column to the same value, because two devices that each
-    /// added 1 have added 2; nil keeps that value. This requires a server that recognizes repeated requests,
-    /// like Tideline's: with other servers equal values may come from one change that arrived twice, and stay.
+    /// If the server recognizes repeated requests, as Tideline's does, the closure is also called if both sides
+    /// changed the column to the same value, because two devices that each added 1 have added 2; nil keeps that
+    /// value. With other servers, equal values may come from one change that arrived twice, and are kept.
     public static func custom(
         _ decide:
             @escaping @Sendable (_ base: Value?, _ local: Value, _ server: Value) -> Value?
@@ -73,7 +74,7 @@ public struct MergeRule: Sendable, Hashable {
         MergeRule(kind: .custom(Decision(decide)))
     }
 
-    /// A closure, which is equal to itself only.
+    /// A closure that is equal only to itself.
     private final class Decision: Sendable, Hashable {
         let decide: @Sendable (Value?, Value, Value) -> Value?
 

@@ -16,7 +16,7 @@ enum MergedLists {
         return .string(hasEnd && !lists.union.isEmpty ? text + "\n" : text)
     }
 
-    /// Returns the other side's value, followed by the part that this one appended.
+    /// Returns the other side's value, followed by the part that this side appended.
     static func append(base: Value?, mine: Value, theirs: Value) -> Value? {
         if let lists = Lists(base, mine, theirs, elements) {
             return array(lists.appended, spelled: \.text)
@@ -44,7 +44,7 @@ enum MergedLists {
         }
     }
 
-    /// A newline at the end ends the last line, and starts no other.
+    /// Returns the lines of a string; a newline at the end does not start another line.
     private static func lines(_ value: Value) -> [[UInt8]]? {
         if value.isNull { return [] }
         guard let text = value.text else { return nil }
@@ -61,7 +61,7 @@ private struct Lists<Element: Hashable> {
     let mine: [Element]
     let theirs: [Element]
 
-    /// Nil if one of them is not such a list, or neither side is.
+    /// Nil if a value is not a list, or if neither side has one.
     init?(
         _ base: Value?,
         _ mine: Value,
@@ -82,7 +82,7 @@ private struct Lists<Element: Hashable> {
     }
 
     var appended: [Element] {
-        // Both inserted the row, and one value is the other with more at its end.
+        // Both inserted the row, and one value is the beginning of the other.
         if base.isEmpty, theirs.starts(with: mine) { return theirs }
         if mine.starts(with: base) { return theirs + mine.dropFirst(base.count) }
         let known = Set(base)

@@ -4,54 +4,55 @@
 import Foundation
 import TidelineCore
 
-/// A state of a row on the server, and the version by which this device's accepted push replaced it.
+/// A state of a row on the server, and the version with which this device's accepted push replaced it.
 ///
-/// The states of a row form a chain, oldest first: each was replaced by the next one. They count only if the
-/// last one leads to the version that the row has now.
+/// The states of a row form a chain, oldest first: each was replaced by the next one. They are valid only if
+/// the last one was replaced by the row's current version.
 struct OwnState: Sendable, Hashable {
     /// The key in the store; 0 before it is stored.
     var id: Int64 = 0
-    /// Version and time of the state; neither for a row that the app had inserted and not pushed.
+    /// The version and time of the state; neither for a row that the app inserted and that was not pushed.
     var state: RowState
-    /// The state that replaced it.
+    /// The state that replaced this one.
     var next = Successor.none
     /// The former values of the columns that changed when the state was replaced.
     var former = Row()
-    /// The columns, and members of JSON objects, that records of this state have set.
+    /// The columns, and members of JSON objects, that records read in this state have set.
     var columnsSet: Set<String> = []
 
     var isInserted: Bool { state == .inserted }
 
-    /// The state after another one.
+    /// The replacement of a state.
     enum Successor: Sendable, Hashable {
-        /// Nothing: the state is current, and an update has set columns of it.
+        /// Nothing: the state is current, and an update has set some of its columns.
         case none
-        /// An accepted push of this device, with this version.
+        /// An accepted push of this device, which resulted in this version.
         case version(String)
-        /// Another writer, or it is not known.
+        /// Another writer, or an unknown one.
         case otherWriter
     }
 }
 
 /// How the state in which a record was read relates to the stored row.
 enum RecordAge: Sendable, Hashable {
-    /// It is the stored row's state.
+    /// The record was read in the stored row's state.
     case current
-    /// Only accepted pushes of this device have replaced it; `row` is the row in that state.
+    /// Only accepted pushes of this device have replaced the state; `row` is the row in that state.
     ///
-    /// Or it is the server's current state, and an unsent update of an older record gave the stored row the older
-    /// state.
+    /// This also applies to the server's current state, if an unsent update of an older record gave the stored
+    /// row the older state.
     case own(OwnState, row: Row)
-    /// Another writer has replaced it, or it is not known; the version is empty if the record has none.
+    /// Another writer has replaced the state, or that is not known; the version is empty if the record has
+    /// none.
     case older(version: String)
 
-    /// Compares the state that a record names with the row and its own states.
+    /// Compares a record's state with the stored row and its own states.
     ///
-    /// A record without a state is one that the app inserted, if this device inserted the row; else it counts
-    /// as current.
+    /// A record without a state is the inserted one if this device inserted the row; otherwise it counts as
+    /// current.
     ///
     /// - Parameters:
-    ///   - record: The state that the record names; nil if it names none.
+    ///   - record: The state of the record; nil if it has none.
     ///   - stored: The stored row.
     ///   - base: The base of the row's first operation.
     ///   - own: The own states of the row, oldest first.
@@ -88,7 +89,7 @@ enum RecordAge: Sendable, Hashable {
 }
 
 extension Collection<OwnState> {
-    /// Returns whether only pushes of this device lie between the first state and a version.
+    /// Returns whether only pushes of this device led from the first state to a version.
     fileprivate func isChain(to version: String?) -> Bool {
         var place: String?
         for (offset, own) in enumerated() {
@@ -105,24 +106,26 @@ extension Collection<OwnState> {
 }
 
 extension [OwnState] {
-    /// The state of a row that the app inserted and that has not been accepted yet, if it is the last one.
+    /// The state of a row that the app inserted and that has not been accepted yet, if it is the last state.
     var pendingInsert: OwnState? { last.flatMap { $0.isInserted && $0.next == .none ? $0 : nil } }
 
-    /// Returns whether the last state is that of a version, or was replaced by it.
+    /// Returns whether the last state has a version, or was replaced by it.
     fileprivate func leads(to version: String?) -> Bool { suffix(1).isChain(to: version) }
 }
 
 // MARK: - Changes
 
 extension OwnState {
-    /// How many states of one row are kept; the oldest of all stays, as an editor may hold it long.
+    /// The maximum number of states of one row.
+    ///
+    /// The oldest one is kept, because an app's editor may show it for a long time.
     static let statesMax = 100
 
-    /// The state that an accepted operation replaced; nil if it is not known.
+    /// Creates the state that an accepted operation replaced; nil if it is not known.
     ///
-    /// `sent` is the row that was sent, and `after` the server's row now.
+    /// `sent` is the row that was sent, and `after` is the row that the server has now.
     init?(replacedBy operation: QueuedOperation, sent: Row?, after: Row) {
-        // Versions are all that links the states.
+        // Only versions link the states.
         guard let replacement = after.version else { return nil }
         next = .version(replacement)
         let version = operation.basisVersion ?? operation.basis.base?.version
@@ -134,7 +137,7 @@ extension OwnState {
         } else if let sent, operation.basis.base == nil,
             operation.kind == .insert ? version == nil : operation.revives
         {
-            // Also an insert that brings back a row that the server has as deleted.
+            // This includes an insert that undeletes a row of the server.
             state = .inserted
             former = RowMerge.changes(from: after, to: sent)
         } else {
@@ -184,16 +187,18 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// Notes that the app inserted a row after other operations with its id: from now on a record without a state
-    /// belongs to this row.
+    /// Records that the app inserted a row after other operations with the same id.
+    ///
+    /// From now on, a record without a state belongs to the inserted row.
     func noteInsert(of key: RowKey) throws {
         try forget(reader.ownStates(of: key), of: key, keepsInserted: false)
         try put(OwnState(state: .inserted), of: key)
     }
 
-    /// Keeps the state of an inserted row.
+    /// Stores the state of an inserted row.
     ///
-    /// An accepted push sent the row as `sent`, and the server has it as `after`; `states` are those that are kept.
+    /// `sent` is the row that the accepted push sent, `after` is the server's row, and `states` are the stored
+    /// states.
     func keepInsert(
         _ inserted: OwnState,
         replacedBy after: Row,
@@ -209,7 +214,7 @@ extension QueueTransaction {
         try put(kept, of: key)
     }
 
-    /// Keeps a state that an accepted push of this device replaced; `states` are those that are kept.
+    /// Stores a state that an accepted push of this device replaced; `states` are the stored states.
     func keep(_ new: OwnState, behind states: [OwnState], of key: RowKey) throws {
         var (new, earlier) = (new, states)
         if let last = states.last, last.next == .none, last.state.version == new.state.version {
@@ -236,7 +241,7 @@ extension QueueTransaction {
         try put(first, of: key)
     }
 
-    /// Notes the columns that a record has set in the stored row; `age` is that of the record.
+    /// Records the columns that a record has set in the stored row; `age` is that of the record.
     func note(
         _ columns: Set<String>,
         setBy age: RecordAge,
@@ -254,7 +259,7 @@ extension QueueTransaction {
             state.columnsSet.formUnion(columns)
             try put(state, of: key)
         case .current:
-            // Versions are all that links the states; a row without version and time is an insert.
+            // Only versions link the states; a row without version and time is an insert.
             guard stored.version != nil || !stored.isFromServer else { return }
             var current = OwnState(state: RowState(stored))
             if !states.leads(to: stored.version) {
@@ -275,8 +280,9 @@ extension QueueTransaction {
         try put(OwnState(state: .inserted, next: .otherWriter), of: key)
     }
 
-    /// Notes that an insert left the queue without being accepted: its records do not belong to a row that gets its
-    /// id later.
+    /// Records that an insert was removed from the queue without being accepted.
+    ///
+    /// Its records do not belong to a row that gets the same id later.
     func endInsert(_ operation: QueuedOperation) throws {
         guard operation.kind == .insert, operation.damage == nil else { return }
         let states = try reader.ownStates(of: operation.row)
@@ -291,14 +297,15 @@ extension QueueTransaction {
         }
     }
 
-    /// Removes the states of rows that a purge removes.
+    /// Removes the states of the rows that a purge removes.
     func forgetOwnStates(of ids: [String], in table: String) throws {
         for (key, states) in try reader.ownStates(of: ids.map { RowKey(table, $0) }) {
             try forget(states, of: key)
         }
     }
 
-    /// Removes the states of a table, also of rows that left the store before; `kept` are ids of rows that stay.
+    /// Removes the states of a table, including those of rows that are no longer stored; `kept` are the ids to
+    /// keep.
     func forgetOwnStates(in table: String, except kept: Set<ItemKey>) throws {
         var last: Int64 = 0
         while true {
@@ -316,7 +323,7 @@ extension QueueTransaction {
         }
     }
 
-    /// Removes states; `keepsInserted`: a record of the inserted row stays an older one.
+    /// Removes states; if `keepsInserted`, records of the inserted row still count as older ones.
     func forget(
         _ states: [OwnState],
         of key: RowKey,
@@ -354,7 +361,7 @@ extension QueueTransaction {
         try store.delete(ids: ids, in: SystemTables.ownStates)
     }
 
-    /// More than a transaction of a push adds.
+    /// A number of states greater than a push adds in one transaction.
     private static let ownStatesAtOnce = 2000
 }
 

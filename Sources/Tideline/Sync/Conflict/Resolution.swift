@@ -1,8 +1,8 @@
-// Resolution: an app handler's decision about a conflict.
+// Resolution: how an app's handler resolves a conflict.
 
 public import TidelineCore
 
-/// The decision about a row that changed on both sides.
+/// How a row that changed on both sides is resolved.
 ///
 /// ```swift
 /// let policy = ConflictPolicy.custom { conflict in
@@ -12,17 +12,17 @@ public import TidelineCore
 /// }
 /// ```
 public enum Resolution: Sendable, Hashable {
-    /// The local row, as it is, replaces the server's; a row that is deleted here is deleted there.
+    /// The local row replaces the server's; a row that was deleted locally is deleted on the server.
     case local
-    /// The server's row replaces the local one and all its edits; a row that is deleted there is
-    /// deleted here.
+    /// The server's row replaces the local one and all its edits; a row that was deleted on the server is
+    /// deleted locally.
     case server
-    /// This row replaces both; columns that it does not have keep the server's values.
+    /// This row replaces the local and the server's row; columns that it lacks keep the server's values.
     ///
     /// A record is written by `.write(try Row(record))`.
     case write(Row)
     /// The row is deleted on both sides.
     case delete
-    /// The operation is parked, with an error that has both rows.
+    /// Parks the operation, with an error that has both rows.
     case fail
 }

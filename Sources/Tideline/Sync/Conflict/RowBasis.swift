@@ -4,8 +4,8 @@ package import TidelineCore
 
 /// The server state of a row with pending operations.
 ///
-/// `base` is what the local edits started from. `latest` is newer: it arrived while operations were
-/// pending, and waits for their end.
+/// `base` is the base row of the local edits. `latest` is a newer row that arrived while operations were
+/// pending, and is used when they are complete.
 package struct RowBasis: Sendable, Hashable {
     package var base: Row?
     package var latest: ServerState?

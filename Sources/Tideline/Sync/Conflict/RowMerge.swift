@@ -1,13 +1,13 @@
-// RowMerge: differences between rows, and carrying local edits onto a newer server row.
+// RowMerge: differences between rows, and applying local edits to a newer server row.
 //
 // Pure. `id` and the system columns never count as edits.
 
 package import TidelineCore
 
 package enum RowMerge {
-    /// The columns of `row` that differ from `base`, without the system columns.
+    /// Returns the columns of `row` that differ from `base`, without the system columns.
     ///
-    /// A member that only `base` has is a difference with the value null.
+    /// A member that only `base` has is returned with the value null.
     package static func changes(from base: Row, to row: Row) -> Row {
         var result = Row()
         for (name, value) in row where !SystemColumn.names.contains(name) {
@@ -19,7 +19,7 @@ package enum RowMerge {
         return result
     }
 
-    /// Absent and null are the same.
+    /// Returns whether two values are the same; a missing value is the same as null.
     package static func same(_ one: Value?, _ two: Value?) -> Bool {
         switch (one ?? .null, two ?? .null) {
         case (.integer(let left), .number(let right)): Double(left) == right
@@ -29,10 +29,10 @@ package enum RowMerge {
         }
     }
 
-    /// Returns `row` with the edits that lead from `base` to `edited`.
+    /// Returns `row` with the differences between `base` and `edited` applied.
     ///
-    /// A JSON object changes member by member. `ofModel`: `base` is `row` as a model encodes it, and members
-    /// that the model does not know stay.
+    /// A JSON object is changed member by member. If `ofModel`, `base` is `row` as a model encodes it, and
+    /// members that the model does not know are kept.
     package static func applying(
         from base: Row,
         to edited: Row,
@@ -47,21 +47,21 @@ package enum RowMerge {
         return result
     }
 
-    /// `server` with the edits that lead from `sent` to `local` on top.
+    /// Returns `server` with the differences between `sent` and `local` applied.
     ///
     /// `sent` is the local row as it was when the operation in flight was frozen.
     package static func rebase(local: Row, from sent: Row, onto server: Row) -> Row {
         applying(from: sent, to: local, onto: server)
     }
 
-    /// The columns without `id` and the system columns, as a request sends them.
+    /// Returns the columns without `id` and the system columns, as a request sends them.
     package static func payload(_ row: Row) -> Row {
         var result = Row()
         for (name, value) in row where !SystemColumn.names.contains(name) { result[name] = value }
         return result
     }
 
-    /// Whether `server` holds every value that a request sent.
+    /// Returns whether `server` has every value that a request sent.
     package static func holds(_ server: Row, _ payload: Row) -> Bool {
         payload.allSatisfy { name, value in
             SystemColumn.names.contains(name) || same(server[name], value)
@@ -70,17 +70,17 @@ package enum RowMerge {
 
     /// The result of merging two changes of one row.
     package enum Joined: Sendable, Hashable {
-        /// The server's row with this device's changes; `isTheirs` if no change of this device is left.
+        /// The server's row with this device's changes; `isTheirs` if it contains no change of this device.
         case joined(Row, isTheirs: Bool)
-        /// Both sides changed these columns, to different values; `faults` says by column why it cannot hold
-        /// the value of its rule.
+        /// Both sides changed these columns to different values; `faults` says why a column cannot hold the
+        /// value of its rule.
         case contested([String], faults: [String: String])
     }
 
     /// Merges two changes of a row, column by column; `base` is nil if both inserted it.
     ///
-    /// A rule does not apply if its column cannot hold the value that it returns. `addsUp`: equal changes count
-    /// as two, and a closure may add them up.
+    /// A rule does not apply if its column cannot hold the value that it returns. If `addsUp`, equal changes
+    /// count as two, and a closure may add them up.
     package static func join(
         mine: Row,
         base: Row?,
@@ -124,7 +124,8 @@ package enum RowMerge {
         return .joined(row, isTheirs: isTheirs)
     }
 
-    /// Merges two changes of a JSON object by its members; nil if both changed the same one, or for other values.
+    /// Merges two changes of a JSON object by its members; nil if both changed the same member, or a value is
+    /// not an object.
     private static func members(base: Value?, mine: Value, theirs: Value) -> Value? {
         guard case .json(let base)? = base, case .json(let mine) = mine,
             case .json(let theirs) = theirs
@@ -132,7 +133,7 @@ package enum RowMerge {
         return JSON.merged(base: base, mine: mine, theirs: theirs).map(Value.json)
     }
 
-    /// The columns in which two rows differ on the wire, without the system columns.
+    /// Returns the columns in which two rows differ on the wire, without the system columns.
     package static func differing(_ one: Row, _ two: Row) -> [String] {
         columns(of: [one, two]).filter { !isSame(one[$0] ?? .null, two[$0] ?? .null) }
     }
@@ -143,7 +144,7 @@ package enum RowMerge {
         return rows.flatMap(\.names).filter { seen.insert($0).inserted }
     }
 
-    /// Whether two values are one on the wire: instants in milliseconds, documents by value.
+    /// Returns whether two values are equal on the wire: instants in milliseconds, documents by value.
     private static func isSame(_ one: Value, _ two: Value) -> Bool {
         switch (one, two) {
         case (.json(let left), .json(let right)): JSON.isSame(left.text, right.text)

@@ -13,7 +13,7 @@ struct RowState: Sendable, Hashable {
     var version: String?
     var updatedAt: Value?
 
-    /// The state of a row that the app inserted and did not push yet.
+    /// The state of a row that the app inserted and that was not pushed yet.
     static let inserted = RowState(version: nil, updatedAt: nil)
 
     private init(version: String?, updatedAt: Value?) {
@@ -26,7 +26,7 @@ struct RowState: Sendable, Hashable {
         self.init(version: stored.version, updatedAt: time.isNull ? Value?.none : time)
     }
 
-    /// Returns the state that a record names; nil if it names none.
+    /// Returns the state of a record; nil if it has none.
     init?(_ record: Row, _ identity: RecordIdentity) {
         switch identity {
         case .version:
@@ -40,7 +40,7 @@ struct RowState: Sendable, Hashable {
         }
     }
 
-    /// Returns whether a record that names this state was read in the other one.
+    /// Returns whether a record with this state was read in the other one.
     func matches(_ state: RowState) -> Bool {
         version.map { $0 == state.version } ?? (updatedAt == state.updatedAt)
     }

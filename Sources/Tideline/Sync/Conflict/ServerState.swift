@@ -6,12 +6,12 @@ package import TidelineCore
 /// The state of a row on the server: the row, or its deletion.
 package enum ServerState: Sendable, Hashable {
     case row(Row)
-    /// Deleted, with the tombstone's version if it is known.
+    /// The row is deleted; the tombstone's version is given if it is known.
     ///
-    /// `row` is the content of the tombstone, if a response showed it; it is not stored.
+    /// `row` is the content of the tombstone, if a response contained it; it is not stored.
     case deleted(version: String?, row: Row? = nil)
 
-    /// The state in a row as the server writes it: a tombstone has `deleted` set.
+    /// Creates the state from a row of a response, in which a tombstone has `deleted` set.
     package init(_ row: Row) {
         self =
             row[SystemColumn.deleted] == true ? .deleted(version: row.version, row: row) : .row(row)
@@ -42,15 +42,15 @@ package enum ServerState: Sendable, Hashable {
         return told
     }
 
-    /// Returns the later of the state in a response to an operation and the state that a pull brought while
-    /// the operation was in the queue.
+    /// Returns the later of two states: the one in a response to an operation, and one that was pulled while
+    /// the operation was queued.
     ///
-    /// The response may be the replayed answer to an earlier attempt, and the row may have changed since. This device
-    /// need not know of that attempt: an older copy of its file may have been put back. So the times decide. If they
-    /// are equal or unknown, the row in the response to a request with `If-Match` followed the named state, and any
-    /// other state that was pulled is later than both. For a delete, and without `If-Match`, the response to a request
-    /// that was sent once is the later state, and after a repeat the pull's state counts: if the response is later,
-    /// the next pull brings it.
+    /// The response may be the replayed answer to an earlier attempt, and the row may have changed since. This
+    /// device may not know of that attempt, if its file was replaced with an older copy. Therefore the times
+    /// are compared. If they are equal or unknown, and the request had `If-Match`, the row in the response
+    /// replaced the state that `If-Match` names, and any other pulled state is later than both. For a delete,
+    /// or without `If-Match`, the response is later if the request was sent once; after a repeat the pulled
+    /// state is used, and if the response is later, the next pull fetches it.
     package static func newest(
         after answer: ServerState,
         to operation: QueuedOperation

@@ -16,7 +16,7 @@ enum UpdateRules {
 
     /// Returns the new row and the version that the update is based on.
     ///
-    /// `normalized` returns a row as the record's type encodes it.
+    /// `normalized` encodes a row as the record's type does.
     static func plan(
         _ edited: Row,
         stored: Row,
@@ -29,13 +29,13 @@ enum UpdateRules {
         switch age {
         case .older(let version):
             apply(edited, to: &row, current) { _, _ in true }
-            // The stored row names the older state, and so do the records that are read of it.
+            // The stored row has the older state, and so do the records that are read from it.
             row.takeState(of: edited)
             return Plan(row: row, basisVersion: version)
         case .current:
             apply(edited, to: &row, current) { _, _ in true }
         case .own(let state, let former):
-            // A column in which the record only has the former value is out of date, and no edit.
+            // A column in which the record has only the former value is out of date, and not an edit.
             let known = normalized(former)
             let columnsSet = state.columnsSet
             apply(edited, to: &row, current) { name, value in
@@ -59,7 +59,8 @@ enum UpdateRules {
 
     /// Returns the JSON object that a record started from; nil for other values.
     ///
-    /// It has the values that were read, and in the members that records of this state have set, the current values.
+    /// It has the values that were read, except that members which records of this state have set have their
+    /// current values.
     private static func base(
         of column: String,
         _ known: Value?,

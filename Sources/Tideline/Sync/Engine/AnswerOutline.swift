@@ -8,14 +8,14 @@ import TidelineCore
 
 package struct AnswerOutline: Sendable, Hashable {
     package var status: Int
-    /// The media type, without parameters.
+    /// The media type of the response, without parameters.
     package var mediaType: String?
-    /// The origin that a redirect leads to; nil without a redirect, or if it leads to the same server.
+    /// The origin that a redirect leads to; nil if there is none, or if it is the server's own origin.
     package var redirect: String?
     /// The text of a problem body.
     package var problem: String?
 
-    /// Makes the outline of a response of which only the status is known.
+    /// Creates the outline of a response of which only the status is known.
     package init(status: Int) { self.status = status }
 
     package init(_ response: TransportResponse) {
@@ -91,7 +91,7 @@ extension SyncError {
             case 200..<300: .badResponse
             // A redirect is not a rejection.
             case ..<400: .serverError
-            // Only the server asks for a sign-in, or says what an account may do.
+            // Only the server asks the user to sign in, or decides what an account may do.
             case 401 where !isProven, 403 where !isProven: .serverError
             default: Code(answer: answer.status)
             }

@@ -15,13 +15,13 @@ struct RemoteService: Sendable {
     let installation: SharedInstallation
     /// Whether the server accepts compressed bodies.
     let coding: SharedCoding
-    /// Ends each request when the client is suspended.
+    /// The calls that are ended when the client is suspended.
     let calls: OutsideCalls
     /// The signs that a response is from the endpoint's server.
     let signs: SharedSigns
     /// The wait that the server asked for.
     let busy: SharedBusyPeriod
-    /// Which tables, columns and permissions the server has.
+    /// The tables, columns and permissions of the server.
     let schema: SharedSchema
     /// The value of `User-Agent`.
     let userAgent: String
@@ -31,7 +31,7 @@ struct RemoteService: Sendable {
     var heedsRetryAfter = true
     /// The tokens of the account that is signed in; nil if the app has no authentication.
     var tokens: TokenKeeper?
-    /// The log of each request; nil if the app has none.
+    /// The log; nil if the app has none.
     var log: (any SyncLog)?
 
     /// The dialect of the next request.
@@ -48,8 +48,10 @@ struct RemoteService: Sendable {
         /// Whether the body may be sent to the server as gzip.
         var isCompressible = false
 
-        /// Requests one page of a list, with `rows` rows if the server lets the client choose, and a delta
-        /// link after the list if the server has one.
+        /// Requests one page of a list.
+        ///
+        /// The page has `rows` rows if the server lets the client choose, and the list ends with a delta link
+        /// if the server supports them.
         static func page(_ url: URL, rows: Int, tracksChanges: Bool = false) -> Request {
             let wish = tracksChanges ? "odata.track-changes, " : ""
             return Request(
@@ -75,7 +77,8 @@ struct RemoteService: Sendable {
         while true {
             let dialect = dialect
             let (response, isToRepeat) = try await once(try make(dialect), dialect)
-            // Once for a generation that was remembered wrongly, once for a version that is rejected.
+            // Once for a generation that an earlier run determined wrongly, once for a version that is
+            // rejected.
             guard isToRepeat, attempt < 3 else {
                 return Answer(response: response, dialect: dialect)
             }
@@ -83,7 +86,7 @@ struct RemoteService: Sendable {
         }
     }
 
-    /// Sends a request as it is, and learns from the response.
+    /// Sends a request as it is, and evaluates the response for later requests.
     ///
     /// - Returns: The response, and whether the request has to be sent again in the other dialect.
     func once(
@@ -105,7 +108,7 @@ struct RemoteService: Sendable {
         fields["ZUMO-API-VERSION"] = dialect.protocolVersion
         fields["Accept"] = "application/json"
         if call.body != nil { fields["Content-Type"] = "application/json" }
-        // A cache in between may have stored a response although the server forbids it.
+        // A cache may have stored a response although the server forbids it.
         if call.method == "GET" { fields["Cache-Control"] = "no-cache" }
         let request = TransportRequest(
             method: call.method,
@@ -130,11 +133,12 @@ struct RemoteService: Sendable {
 
     /// Sends a request with the token of the account that is signed in.
     ///
-    /// If the server rejects the token, sends it one more time with a new one: the server did not execute the
-    /// rejected request.
+    /// If the server rejects the token, the request is sent again with a new token, because the server did not
+    /// execute it.
     ///
-    /// A 401 that is not proven to be the server's may come from a gateway that checks tokens. The client
-    /// requests one new token for it, and no other until another response arrives. It never asks for a sign-in.
+    /// A 401 that is not proven to be the server's may come from a gateway that checks tokens. The client then
+    /// requests one new token, and no other one until a different response arrives. It never asks the user to
+    /// sign in.
     func authorized<Response>(
         _ request: TransportRequest,
         _ dialect: ServerDialect,
@@ -162,7 +166,7 @@ struct RemoteService: Sendable {
         do {
             renewed = try await tokens.renewed(after: credentials)
         } catch let error as SyncError where !wantsSignIn && error.code == .unauthorized {
-            // A response from something between client and server is not a reason to ask for a sign-in.
+            // A proxy's response is not a reason to ask the user to sign in.
             signs.note(isRenewedInVain: true)
             return response
         }
@@ -178,7 +182,7 @@ struct RemoteService: Sendable {
         return second
     }
 
-    /// Logs where a request was sent, without its query and its contents.
+    /// Logs the destination of a request, without its query and its contents.
     private func note(_ request: TransportRequest, _ message: StaticString, _ outcome: String) {
         guard let log else { return }
         let metadata = [
@@ -213,8 +217,8 @@ struct RemoteService: Sendable {
 }
 
 extension TransportRequest {
-    /// Puts the token in the header field that the server's generation reads, or in both fields if the
-    /// generation is not known.
+    /// Adds the token in the header field of the server's generation, or in both fields if the generation is
+    /// not known.
     fileprivate func signed(
         _ credentials: Credentials,
         _ dialect: ServerDialect,
@@ -234,7 +238,7 @@ extension TransportRequest {
 extension TransportResponse {
     /// The row in the body: a JSON object with an `id`.
     ///
-    /// If it has no version, the ETag is its version.
+    /// If the object has no version, the ETag is used.
     func item(_ schema: TableSchema?) -> Row? {
         guard var row = RowText.row(body, schema), row["id"]?.text?.isEmpty == false else {
             return nil
@@ -255,13 +259,13 @@ extension TransportResponse {
         return nil
     }
 
-    /// The code with which a Tideline server says what is missing (unless it is a row), or why it did not
-    /// execute a request.
+    /// The code with which a Tideline server says what is missing (other than a row), or why it did not execute
+    /// a request.
     var code: String? {
         [400, 404, 415, 424].contains(status) ? RowText.row(body, nil)?["code"]?.text : nil
     }
 
-    /// The length to which an error text is cut: it is for people, and is stored with errors.
+    /// The maximum length of an error text, which is for people and is stored with errors.
     private static let problemMax = 1000
 
     /// The wait that `Retry-After` asks for; `serverTime` is used if the response has no `Date`.

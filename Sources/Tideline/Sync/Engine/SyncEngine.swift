@@ -1,19 +1,20 @@
 // SyncEngine: the opened client, with the state that its runners share, and access to its store.
 //
-// State machines make the decisions; a runner for each performs the effects.
+// State machines contain the logic; for each of them, a runner performs its effects.
 
 import Foundation
 import Synchronization
 import TidelineCore
 
-/// The state that the runners of a client share, and transactions of its store.
+/// The state that the runners of a client share, and the transactions of its store.
 final class SyncEngine: Sendable {
     let store: any LocalStore
     let catalog: TableCatalog
     let policies: [String: ConflictPolicy]
     let defaultPolicy: ConflictPolicy
     let lostRowPolicy: LostRowPolicy
-    /// The service, or why the endpoint may not be used; the error is thrown only when something is to be sent.
+    /// The service, or the reason why the endpoint may not be used; the error is thrown when something is to be
+    /// sent.
     let remote: Result<RemoteService, any Error>
     let calls: OutsideCalls
     /// The tokens of the account that is signed in; nil if the app has no authentication.
@@ -23,7 +24,8 @@ final class SyncEngine: Sendable {
     let events: SyncEvents
     let gate: SyncGate
     let projected: ProjectedRows
-    /// When the last pulls of the tables ended; the times of pulls that brought rows are stored too.
+    /// When the last pulls of the tables ended; the times of pulls that stored rows are also saved in the
+    /// store.
     let lastPulls = Mutex<[String: Date]>([:])
     let pushMemory = PushMemory()
     /// Notifies views that the account changed.
@@ -63,7 +65,7 @@ final class SyncEngine: Sendable {
 
     /// Runs `body` in one transaction with the queue, never on the caller's actor.
     ///
-    /// `isRepeatable`: whether everything that it writes can be requested again if a power failure undoes it.
+    /// `isRepeatable` is true if everything that it writes can be requested again after a loss of power.
     @concurrent
     func transaction<Result: Sendable>(
         isRepeatable: Bool = false,
@@ -88,7 +90,7 @@ final class SyncEngine: Sendable {
         }
     }
 
-    /// Reads store and queue in one state, never on the caller's actor.
+    /// Runs `body` on one snapshot of the store and the queue, never on the caller's actor.
     @concurrent
     func read<Result: Sendable>(
         _ body: @escaping @Sendable (QueueReader) throws -> Result
@@ -102,10 +104,11 @@ final class SyncEngine: Sendable {
         }
     }
 
-    /// Renames the operations, cursors and query numbers of tables whose names an earlier version of the
-    /// app wrote in another letter case.
+    /// Renames tables whose letter case differs from that in an earlier version of the app.
     ///
-    /// If the store tells two names apart by their letter case, nothing is renamed, and the operations wait; see
+    /// This covers operations, cursors and query numbers.
+    ///
+    /// If the store's names are case-sensitive, nothing is renamed, and the operations stay in the queue; see
     /// ``SyncContext/operationErrors()``. If the store fails, the next call of the app throws the error.
     func takeOverRenamedTables() async {
         let found = try? await read { reader in
@@ -140,17 +143,20 @@ final class SyncEngine: Sendable {
     /// Returns whether an operation that can be sent is in the queue.
     func hasSendable() async throws -> Bool { try await read { try $0.hasSendable() } }
 
-    /// Returns the account that is signed in; during a push or pull, the one when it started.
+    /// Returns the account that is signed in.
+    ///
+    /// During a push or pull, it is the one that was signed in at the start.
     func account() async -> AccountView { await tokens?.view() ?? .unused }
 
-    /// Runs a push or pull for the account that is signed in now, until its end: it sends nothing with
-    /// another account's token, and stores nothing for another account.
+    /// Runs a push or pull for the account that is signed in now.
+    ///
+    /// It sends nothing with another account's token, and stores nothing for another account.
     func pinned<Result>(_ body: () async throws -> Result) async throws -> Result {
         guard let tokens else { return try await body() }
         return try await tokens.pinned(body)
     }
 
-    /// Runs `body` when its turn comes among pushes, pulls and purges.
+    /// Runs `body` in turn with the other pushes, pulls and purges.
     ///
     /// - Throws: ``SyncError`` with code `cancelled` when the task is cancelled.
     func inTurn<Result>(
@@ -168,7 +174,7 @@ final class SyncEngine: Sendable {
         }
     }
 
-    /// Converts errors of the store to ``SyncError``; other errors stay as they are.
+    /// Converts errors of the store to ``SyncError``; other errors are rethrown.
     private func wrapped<Result>(_ body: () async throws -> Result) async throws -> Result {
         do {
             return try await body()

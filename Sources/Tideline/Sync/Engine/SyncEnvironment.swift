@@ -16,21 +16,20 @@ import TidelineCore
 public struct SyncEnvironment: Sendable {
     /// The wall clock; used for display and request headers, never for order or conflicts.
     public var now: @Sendable () -> Date
-    /// Makes an id for a new row: a lower-case UUID.
+    /// Returns an id for a new row: a lower-case UUID.
     public var makeID: @Sendable () -> String
-    /// Makes the id by which the server's operators distinguish devices; if nil, requests carry none.
+    /// Returns the id by which the server's operators distinguish devices; if nil, requests have none.
     ///
-    /// It is made once for each store and kept there. In ``live`` it is a random UUID, which says nothing
-    /// about device, app or person; an environment that is made from its parts has none.
+    /// It is created once for each store, and saved there. In ``live`` it is a random UUID, which contains no
+    /// information about the device, the app or the person. The initializer sets none.
     public var makeInstallationID: (@Sendable () -> String)?
-    /// Returns a random number in `0..<1`, to spread retries.
+    /// Returns a random number in `0..<1`, for the jitter of retries.
     public var fraction: @Sendable () -> Double
-    /// Waits; throws when the task is cancelled.
+    /// Waits; throws if the task is cancelled.
     public var sleep: @Sendable (Duration) async throws -> Void
-    /// True when a network becomes available, false when it is lost; each call returns a new stream.
+    /// Returns a stream that emits true when a network becomes available, and false when it is lost.
     package var networkPaths: @Sendable () -> AsyncStream<Bool> = { NetworkPaths.changes() }
-    /// Waits in real time until the limit of a call into the app is over, also in a test whose
-    /// ``sleep`` takes no time.
+    /// Waits in real time for the limit of a call into the app, even in a test whose ``sleep`` takes no time.
     package var timeLimit: @Sendable (Duration) async throws -> Void = {
         try await Task.sleep(for: $0)
     }
@@ -38,7 +37,7 @@ public struct SyncEnvironment: Sendable {
     /// The time since a fixed moment, independent of the wall clock; nil if the environment has no such clock.
     package var uptime: @Sendable () -> Duration? = { nil }
 
-    /// Makes an environment from its parts.
+    /// Creates an environment from its parts.
     public init(
         now: @escaping @Sendable () -> Date,
         makeID: @escaping @Sendable () -> String,

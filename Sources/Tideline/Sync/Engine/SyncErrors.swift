@@ -22,7 +22,7 @@ extension SyncError {
         )
     }
 
-    /// `columns` are not columns of the table that the rules are for, or of any table if `table` is nil.
+    /// The error for merge rules whose `columns` do not exist in the table, or in any table if `table` is nil.
     static func unknownMergeColumns(_ columns: [String], table: String? = nil) -> SyncError {
         let place =
             table.map { "of table '\($0)' name columns that it does not have" }
@@ -151,7 +151,7 @@ extension SyncError {
 
     /// The error text of an operation whose conflict handler threw an error.
     ///
-    /// That error may contain values of the row, so the text names only its type.
+    /// The handler's error may contain values of the row, so only its type is in the text.
     static func failedHandler(_ operation: QueuedOperation, _ error: any Error) -> String {
         let reason = (error as? SyncError)?.message ?? "it threw \(type(of: error))."
         return """
@@ -160,8 +160,8 @@ extension SyncError {
             """
     }
 
-    /// An addition to the error text of an operation, if merge rules returned values that their columns
-    /// cannot hold; nil if none did.
+    /// An addition to the error text, if merge rules returned values that their columns cannot hold; nil if
+    /// none did.
     static func failedRules(_ faults: [String: String]) -> String? {
         guard !faults.isEmpty else { return nil }
         let reasons = faults.sorted { $0.key < $1.key }.prefix(contestedMax).map {
@@ -170,7 +170,7 @@ extension SyncError {
         return "A merge rule failed: \(reasons.joined(separator: "; ")). Mend the rule."
     }
 
-    /// The error text of an operation that was parked because another one of its transaction was.
+    /// The error text of an operation that was parked because another operation of its transaction was parked.
     static func stoppedWithGroup(
         _ operation: QueuedOperation,
         because cause: QueuedOperation
@@ -183,7 +183,7 @@ extension SyncError {
         """
     }
 
-    /// The error text of an operation whose row was edited each time its handler had decided.
+    /// The error text of an operation whose row was edited during each call of its handler.
     static func restlessRow(_ operation: QueuedOperation) -> String {
         """
         Row '\(operation.itemID)' in table '\(operation.table)' was edited each time while the \
@@ -191,10 +191,11 @@ extension SyncError {
         """
     }
 
-    /// How many contested columns a message names.
+    /// The maximum number of contested columns that a message names.
     private static let contestedMax = 10
 
-    /// `operation` cannot be sent: it cannot be decoded, or its row is not in the store.
+    /// The error for an `operation` that cannot be sent, because it cannot be decoded or its row is not in the
+    /// store.
     static func unsendable(_ operation: QueuedOperation) -> SyncError {
         let what = name(of: operation)
         guard let damage = operation.damage else {
@@ -216,9 +217,9 @@ extension SyncError {
         )
     }
 
-    /// The error text of an operation that waits and has no stored error.
+    /// The error text of an operation that is not sent and has no stored error.
     ///
-    /// `isNamed`: whether the app declares its table.
+    /// `isNamed` is true if the app declares the operation's table.
     static func waiting(_ operation: QueuedOperation, isNamed: Bool) -> String {
         if operation.damage != nil { return unsendable(operation).message }
         let what = name(of: operation)
@@ -234,7 +235,7 @@ extension SyncError {
             """
     }
 
-    /// The words for an operation in a message, with its number.
+    /// Returns the description of an operation in a message, with its number.
     private static func name(of operation: QueuedOperation) -> String {
         let row = operation.itemID.isEmpty ? "a row" : "row '\(operation.itemID)'"
         let place = operation.table.isEmpty ? "" : " in table '\(operation.table)'"
@@ -257,7 +258,7 @@ extension SyncError {
         return error
     }
 
-    /// Returns whether an error of an app's own store says that its file cannot be used for a while.
+    /// Returns whether an error of an app's own store means that its file is temporarily unavailable.
     private static func isOfUnavailableFile(_ error: any Error) -> Bool {
         if let error = error as? SQLiteError { return error.isUnavailable }
         // By domain and number: on some platforms a cast to an error type of Foundation ignores the domain.
@@ -307,7 +308,7 @@ extension SyncError {
         )
     }
 
-    /// `answer` is the last response, if one arrived.
+    /// The error of a pull; `answer` is the last response, if one arrived.
     static func pullFailed(
         _ failure: PullMachine.Failure,
         table: String,
@@ -364,7 +365,7 @@ extension SyncError {
         }
     }
 
-    /// `answer` is the response that has no digest, or not the rows of a range that differs.
+    /// The error of a verification; `answer` is the response that lacks the digest, or the rows of a range.
     package static func verifyFailed(
         _ failure: PullMachine.Failure,
         table: String,

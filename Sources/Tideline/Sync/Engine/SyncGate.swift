@@ -18,10 +18,10 @@ final class SyncGate: Sendable {
         var idle: [Latch] = []
     }
 
-    /// The end of a push, for the pushes that joined it.
+    /// How a push ended, for the pushes that joined it.
     enum PushEnd: Sendable {
         case ended(Result<PushResult, any Error>)
-        /// The task of the push was cancelled; this does not affect the pushes that joined it.
+        /// The task of the push was cancelled, which does not affect the pushes that joined it.
         case abandoned
     }
 
@@ -30,10 +30,9 @@ final class SyncGate: Sendable {
     /// - Parameter pullsMax: How many pulls run at the same time.
     init(pullsMax: Int) { state = Mutex(State(turns: SyncTurns(pullsMax: pullsMax))) }
 
-    /// Runs `body` when its turn comes.
+    /// Runs `body` in turn with the other jobs.
     ///
-    /// - Throws: `CancellationError` when the task is cancelled while it waits; `body` was not called
-    ///   then.
+    /// - Throws: `CancellationError` if the task is cancelled while it waits; `body` is not called.
     func withTurn<Result>(
         _ job: SyncTurns.Job,
         _ body: () async throws -> Result
@@ -82,13 +81,13 @@ final class SyncGate: Sendable {
         for latch in idle { latch.set() }
     }
 
-    /// The number of pulls that run, or one: they share the size of a page.
+    /// The number of running pulls, at least one; they share the size of a page.
     var pullsRunning: Int { max(1, state.withLock { $0.turns.runningCount }) }
 
-    /// The number of shares of the memory for pages.
+    /// The number of parts into which the memory for pages is divided.
     ///
-    /// A single pull has all of it twice: for the pages being stored, and for those being read. Several pulls
-    /// together have it once.
+    /// A single pull uses the memory twice: for the pages being stored, and for those being read. Several pulls
+    /// share it once.
     var pageShares: Int { pullsRunning > 1 ? pullsRunning * 2 : 1 }
 
     /// A latch that is set as soon as no job runs or waits.
@@ -106,8 +105,8 @@ final class SyncGate: Sendable {
 
     /// Runs a push, or waits for the one that is running.
     ///
-    /// `hasMore` returns whether that push left operations that can be sent, because they were queued or
-    /// released while it ran. This push then sends them.
+    /// `hasMore` returns whether the running push left operations that can be sent, because they were queued or
+    /// released in the meantime. This push then sends them.
     func push(
         _ body: () async throws -> PushResult,
         hasMore: () async throws -> Bool

@@ -25,7 +25,7 @@ package struct SyncTurns: Sendable {
     /// - Parameter pullsMax: How many pulls run at the same time.
     package init(pullsMax: Int = .max) { self.pullsMax = pullsMax }
 
-    /// Adds a job to the end of the queue; it has to wait unless `starts`.
+    /// Adds a job to the end of the queue; the job has to wait unless `starts` is true.
     package mutating func ask(_ job: Job) -> (id: Int, starts: Bool) {
         lastID += 1
         let id = lastID
@@ -33,7 +33,7 @@ package struct SyncTurns: Sendable {
         return (id, admit().contains(id))
     }
 
-    /// Removes a job, whether it ran or waited; returns those that start now, in order.
+    /// Removes a running or waiting job; returns the jobs that start now, in order.
     package mutating func end(_ id: Int) -> [Int] {
         running[id] = nil
         waiting.removeAll { $0.id == id }

@@ -4,7 +4,7 @@
 import TidelineCore
 
 extension TableSchema {
-    /// The reason why no store can have these columns; nil if a store can.
+    /// The reason why no store can have these columns; nil if a store can have them.
     var columnFault: String? {
         var seen: Set<String> = []
         for column in columns {
@@ -38,12 +38,12 @@ struct TableCatalog: Sendable {
 
     private init() { (schemas, names) = ([:], [:]) }
 
-    /// The catalog of no table.
+    /// A catalog without tables.
     static let empty = TableCatalog()
 
-    /// Declared columns come first, then the columns of a model that were not declared.
+    /// Creates a catalog; declared columns come first, then the undeclared columns of the model.
     ///
-    /// If both name a column in different letter case, it has its name in the model.
+    /// If the letter case of a column differs, the model's name is used.
     init(declared: [TableSchema], models: [TableSchema]) throws {
         var schemas: [String: TableSchema] = [:]
         var names: [String: String] = [:]
@@ -81,7 +81,7 @@ struct TableCatalog: Sendable {
         schemas[table] ?? names[table.lowercased()].flatMap { schemas[$0] }
     }
 
-    /// The catalog with the record types of its tables.
+    /// Returns the catalog with the record types of its tables.
     func with(models types: [any SyncRecord.Type]) throws -> TableCatalog {
         var catalog = self
         for type in types {
@@ -100,12 +100,13 @@ struct TableCatalog: Sendable {
         return { row in (try? coder.decode(row)).flatMap { try? coder.encode($0) } }
     }
 
-    /// The values that a table's model has for columns without a value; nil if the table has no model.
+    /// Returns the values that a table's model has for columns without a value; nil if the table has no model.
     func placeholders(of table: String) -> Row? { models[table]?(["id": ""]) }
 
     /// Returns `row` with the values of `item`.
     ///
-    /// A JSON object keeps members that the table's model does not know, because an app makes `item` from a record.
+    /// A JSON object keeps members that the table's model does not know, because `item` may have been encoded
+    /// from a record.
     func row(_ row: Row, of table: String, with item: Row) -> Row {
         let hasDocument = item.contains { name, value in
             if case .json = value, case .json? = row[name] { true } else { false }
@@ -119,7 +120,6 @@ struct TableCatalog: Sendable {
         return result
     }
 
-    /// Returns whether the app declares the table of an operation, in exactly this letter case, which is how
-    /// the store knows it.
+    /// Returns whether the app declares an operation's table, in the letter case that the store uses.
     func names(tableOf operation: QueuedOperation) -> Bool { schemas[operation.table] != nil }
 }

@@ -8,7 +8,7 @@ import TidelineCore
 struct TableEndpoint: Sendable {
     private let root: String
     private let base: URL
-    /// The normalized text of server and path, to which cursors belong.
+    /// The normalized string of server and path, which identifies the endpoint of a cursor.
     let key: String
     /// The origin, for messages.
     let name: String
@@ -27,7 +27,7 @@ struct TableEndpoint: Sendable {
         name = EndpointRules.name(of: endpoint)
     }
 
-    /// `query` is an encoded query with its question mark, or empty.
+    /// Returns the URL of a table or a row; `query` is encoded and begins with its question mark, or is empty.
     func url(_ table: String, id: String? = nil, query: String = "") throws -> URL {
         guard let url = URL(string: root + Self.path(table, id: id, query: query)) else {
             throw SyncError.badLink()
@@ -35,7 +35,7 @@ struct TableEndpoint: Sendable {
         return url
     }
 
-    /// The path and query of a URL of the endpoint's origin, as a batch names them.
+    /// Returns the path and query of a URL of the endpoint's origin, as a request in a batch has them.
     func target(of url: URL) -> String {
         let text = url.absoluteString
         return Self.origin(text).map { String(text.dropFirst($0.count)) } ?? text
@@ -44,7 +44,7 @@ struct TableEndpoint: Sendable {
     /// Returns whether a URL has the endpoint's origin.
     func isOrigin(of url: URL) -> Bool { EndpointRules.sameOrigin(url, base) }
 
-    /// The path of the endpoint, without a slash at its end.
+    /// The path of the endpoint, without a trailing slash.
     var rootPath: String {
         Self.origin(root).map { String(root.dropFirst($0.count)) } ?? ""
     }
@@ -62,7 +62,7 @@ struct TableEndpoint: Sendable {
         return url
     }
 
-    /// `query` is encoded, without question mark.
+    /// Returns the URL of a digest; `query` is encoded and has no question mark.
     func url(digestOf table: String, query: String) throws -> URL {
         let text = root + "/tables/" + Self.encoded(table) + "/$digest"
         guard let url = URL(string: query.isEmpty ? text : text + "?" + query) else {

@@ -6,7 +6,7 @@ extension SyncEvent {
         SyncEvent(.verifyStarted(table: table))
     }
 
-    /// Rows of a range were compared; these are the counts so far.
+    /// Rows of a range were compared; the counts are totals so far.
     public static func rangeCompared(table: String, _ result: VerifyResult) -> SyncEvent {
         SyncEvent(.rangeCompared(table: table, result.rowCounts))
     }
@@ -21,7 +21,9 @@ extension SyncEvent {
         SyncEvent(.verifyFailed(table: table, code))
     }
 
-    /// A purge ended; without a table, the purge of an account.
+    /// A purge ended.
+    ///
+    /// An event without a table is for the purge of an account.
     public static func purgeFinished(table: String?, removed: Int) -> SyncEvent {
         SyncEvent(.purgeFinished(table: table, removed: removed))
     }
@@ -39,7 +41,7 @@ extension SyncEvent {
         SyncEvent(.rowsChanged(table: table, applied: applied))
     }
 
-    /// `initialize` is moving rows into the columns of another model; `applied` rows so far.
+    /// `initialize` is converting rows to a changed model; `applied` rows have been converted so far.
     public static func rowsMoved(table: String, applied: Int) -> SyncEvent {
         SyncEvent(.rowsMoved(table: table, applied: applied))
     }
@@ -64,7 +66,7 @@ extension SyncEvent {
 }
 
 extension VerifyResult {
-    /// The row counts that an event reports: `requests` and `lost` are left out.
+    /// The row counts that an event reports, without `requests` and `lost`.
     fileprivate var rowCounts: VerifyResult {
         VerifyResult(missing: missing, different: different, surplus: surplus, repaired: repaired)
     }

@@ -2,7 +2,7 @@
 
 /// An event of a push, a pull, a verification, a purge or a check.
 ///
-/// Later versions may add kinds: ignore those that you do not know.
+/// Later versions may add kinds; ignore unknown ones.
 ///
 /// ```swift
 /// for await event in client.syncContext.events {
@@ -49,33 +49,36 @@ public struct SyncEvent: Sendable, Hashable {
 
         /// A push began; `pending` operations are in the queue.
         public static let pushStarted = Self(.pushStarted)
-        /// The server accepted an operation: `operation` of the row `itemID` in `table`.
+        /// The server accepted an operation on the row `itemID` of `table`.
         public static let operationCompleted = Self(.operationCompleted)
         /// An operation is parked, because the server rejected it, or because it cannot be sent.
         public static let operationParked = Self(.operationParked)
-        /// A push ended; `completed` operations were accepted, and `parked` ones wait for the app.
+        /// A push ended; `completed` operations were accepted, and `parked` operations need the app.
         public static let pushFinished = Self(.pushFinished)
         /// A pull of `table` began.
         public static let pullStarted = Self(.pullStarted)
-        /// A page was stored: it brought `applied` rows and removed `removed` rows.
+        /// A page was stored; it changed `applied` rows and removed `removed` rows.
         public static let pageApplied = Self(.pageApplied)
         /// A pull of `table` ended.
         public static let pullFinished = Self(.pullFinished)
-        /// A pull that had started ended with an error of this `code`; the pages that were stored stay.
+        /// A pull that had started ended with an error of this `code`; the pages that were stored are kept.
         public static let pullFailed = Self(.pullFailed)
-        /// The server was restored from a backup, or its database was replaced: `lost` rows of all tables are on
-        /// this device, and are missing on the server or there only in an older state.
+        /// The server was restored from a backup, or its database was replaced.
+        ///
+        /// `lost` rows on this device are missing on the server, or are there only in an older state.
         public static let restoredServer = Self(.restoredServer)
         /// A verification of `table` began.
         public static let verifyStarted = Self(.verifyStarted)
-        /// Rows of a range that differs were compared: `missing`, `different` and `surplus` rows were
-        /// found so far, and `repaired` rows are as on the server again.
+        /// Rows of a range that differs were compared.
+        ///
+        /// So far, `missing`, `different` and `surplus` rows were found, and `repaired` rows were fetched
+        /// again.
         public static let rangeCompared = Self(.rangeCompared)
         /// A verification of `table` ended; its counts are those of its ``VerifyResult``.
         public static let verifyFinished = Self(.verifyFinished)
         /// A verification that had started ended with an error of this `code`.
         public static let verifyFailed = Self(.verifyFailed)
-        /// A purge ended: `removed` rows of `table` were removed from the device; without a table, those of
+        /// A purge ended: `removed` rows of `table` were removed from the device, or without a table, those of
         /// an account.
         public static let purgeFinished = Self(.purgeFinished)
         /// A purge, or the purge of an account, is running: `removed` rows of `table` so far.
@@ -87,10 +90,9 @@ public struct SyncEvent: Sendable, Hashable {
         ///
         /// Reported every 500 rows, before any of the changes takes effect.
         public static let rowsChanged = Self(.rowsChanged)
-        /// `initialize` is moving the rows of `table` into the columns of another model: `applied` rows so
-        /// far.
+        /// `initialize` is converting the rows of `table` to a changed model: `applied` rows so far.
         ///
-        /// Reported every 500 rows, before the move takes effect.
+        /// Reported every 500 rows, before the change takes effect.
         public static let rowsMoved = Self(.rowsMoved)
         /// A check of the store began.
         public static let checkStarted = Self(.checkStarted)
@@ -194,25 +196,25 @@ extension SyncEvent {
     /// The kind of the operation: insert, update or delete.
     public var operation: OperationKind? { operationInfo?.kind }
 
-    /// How many operations were in the queue.
+    /// The number of operations in the queue.
     public var pending: Int? {
         if case .pushStarted(let pending) = payload { pending } else { nil }
     }
 
-    /// How many operations the server accepted.
+    /// The number of operations that the server accepted.
     public var completed: Int? {
         if case .pushFinished(let completed, _) = payload { completed } else { nil }
     }
 
-    /// How many operations wait for the app.
+    /// The number of operations that need the app.
     public var parked: Int? {
         if case .pushFinished(_, let parked) = payload { parked } else { nil }
     }
 
-    /// How many rows a page, a pull or a change brought.
+    /// The number of rows that a page, a pull or a change stored.
     public var applied: Int? { rowCounts.applied }
 
-    /// How many rows were removed.
+    /// The number of rows that were removed.
     public var removed: Int? { rowCounts.removed }
 
     private var rowCounts: (applied: Int?, removed: Int?) {
@@ -229,29 +231,29 @@ extension SyncEvent {
         }
     }
 
-    /// How many rows of the server are not on the device.
+    /// The number of rows on the server that are missing on the device.
     public var missing: Int? { comparison?.missing }
 
-    /// How many rows on the device differ from the server's.
+    /// The number of rows on the device that differ from the server's.
     public var different: Int? { comparison?.different }
 
-    /// How many rows are on the device and not on the server.
+    /// The number of rows on the device that are missing on the server.
     public var surplus: Int? { comparison?.surplus }
 
-    /// How many rows were repaired.
+    /// The number of rows that were repaired.
     public var repaired: Int? { comparison?.repaired }
 
-    /// How many problems a store has.
+    /// The number of problems of a store.
     public var problems: Int? {
         if case .checkFinished(let problems) = payload { problems } else { nil }
     }
 
-    /// How many rows a restored server lost.
+    /// The number of rows that a restored server has lost.
     public var lost: Int? {
         if case .restoredServer(let lost) = payload { lost } else { nil }
     }
 
-    /// The code of the error that ended it.
+    /// The code of the error that ended the operation.
     public var code: SyncError.Code? {
         if case .pullFailed(_, let code) = payload { return code }
         if case .verifyFailed(_, let code) = payload { return code }
@@ -300,7 +302,7 @@ extension SyncEvent {
         return SyncEvent(.operationParked(operation))
     }
 
-    /// A push ended; `parked` counts the operations that wait for the app.
+    /// A push ended; `parked` is the number of operations that need the app.
     public static func pushFinished(completed: Int, parked: Int) -> SyncEvent {
         SyncEvent(.pushFinished(completed: completed, parked: parked))
     }
@@ -320,12 +322,12 @@ extension SyncEvent {
         SyncEvent(.pullFinished(table: table, applied: applied, removed: removed))
     }
 
-    /// The server was restored from a backup and lost `lost` rows that are on this device.
+    /// The server was restored from a backup and has lost `lost` rows that are on this device.
     public static func restoredServer(lost: Int) -> SyncEvent {
         SyncEvent(.restoredServer(lost: lost))
     }
 
-    /// A pull that had started ended with an error; the pages that were stored stay.
+    /// A pull that had started ended with an error; the pages that were stored are kept.
     public static func pullFailed(table: String, code: SyncError.Code) -> SyncEvent {
         SyncEvent(.pullFailed(table: table, code))
     }

@@ -2,7 +2,9 @@
 
 import Synchronization
 
-/// A hub that sends every event to every listener; a listener that is too slow loses the oldest ones.
+/// A hub that sends every event to every listener.
+///
+/// A slow listener misses the oldest events.
 final class SyncEvents: Sendable {
     private struct State {
         var next = 0
@@ -14,7 +16,7 @@ final class SyncEvents: Sendable {
 
     init(log: (any SyncLog)? = nil) { self.log = log }
 
-    /// The most events that are kept for one listener.
+    /// The maximum number of events that are buffered for one listener.
     private static let bufferMax = 1000
 
     func stream() -> AsyncStream<SyncEvent> {
@@ -30,7 +32,7 @@ final class SyncEvents: Sendable {
         }
     }
 
-    /// Logs an entry that does not belong to an event.
+    /// Logs an entry without an event.
     func note(_ entry: SyncLogEntry) { log?.write(entry) }
 
     func send(_ event: SyncEvent) {

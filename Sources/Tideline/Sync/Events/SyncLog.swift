@@ -3,21 +3,21 @@
 // A message is a fixed sentence; variable parts are in its metadata. Neither ever contains the contents
 // of a row, a token or a query.
 
-/// The level of a log entry: the levels of swift-log, with the same names.
+/// The level of a log entry, with the names that swift-log uses.
 public enum SyncLogLevel: String, Sendable, Hashable, CaseIterable, Comparable {
     /// Each request, page and accepted operation.
     case trace
     /// Pushes and pulls as they start and end.
     case debug
-    /// Temporary conditions that need no action of the app, such as an unreachable server.
+    /// The start and end of pushes and pulls.
     case info
-    /// Events that an app may want to show.
+    /// Temporary conditions that the app can ignore, such as an unreachable server.
     case notice
-    /// Conditions that need the app: a rejected operation, a rejected pull.
+    /// Events that an app may want to show to the user.
     case warning
-    /// Not used by the client at present.
+    /// Currently not used by the client.
     case error
-    /// Not used by the client at present.
+    /// Currently not used by the client.
     case critical
 
     /// Orders the levels from `trace` to `critical`.
@@ -28,7 +28,8 @@ public enum SyncLogLevel: String, Sendable, Hashable, CaseIterable, Comparable {
     private var weight: Int { Self.allCases.firstIndex(of: self) ?? 0 }
 }
 
-/// Writes down what a client does; see ``SyncClient/init(endpoint:generation:transport:authentication:limits:log:appName:appVersion:allowsInsecureEndpoint:environment:)``.
+/// A log of what a client does; see
+/// ``SyncClient/init(endpoint:generation:transport:authentication:limits:log:appName:appVersion:allowsInsecureEndpoint:environment:)``.
 ///
 /// For [swift-log](https://github.com/apple/swift-log), this adapter is enough:
 ///
@@ -45,11 +46,13 @@ public enum SyncLogLevel: String, Sendable, Hashable, CaseIterable, Comparable {
 /// }
 /// ```
 public protocol SyncLog: Sendable {
-    /// Writes an entry; called on any thread, often several at a time, and should not block.
+    /// Writes an entry.
+    ///
+    /// It is called on any thread, possibly on several at the same time, and should not block.
     func log(level: SyncLogLevel, message: StaticString, metadata: [String: String])
 }
 
-/// An entry before it is written.
+/// A log entry that is not yet written.
 package struct SyncLogEntry: Sendable {
     package var level: SyncLogLevel
     package var message: StaticString

@@ -1,4 +1,4 @@
-// RowExplanation+Facts: from what a store knows of a row to why the row is as it is.
+// RowExplanation+Facts: derives the reasons for a row's state from the facts in the store.
 //
 // Pure: facts in, reasons out. No contents of rows enter a message.
 
@@ -6,7 +6,7 @@ import Foundation
 import TidelineCore
 
 extension RowExplanation {
-    /// Explains a row by the facts about it.
+    /// Explains a row by its facts.
     package init(_ facts: RowFacts) {
         self.init(table: facts.table, itemID: facts.itemID, reasons: [])
         tellPlace(facts)
@@ -168,7 +168,7 @@ extension RowExplanation {
         guard !holders.isEmpty else {
             if facts.lost != nil || facts.isOfFormerEpoch { return }
             switch facts.heldBits {
-            // What was made here stays until it is sent.
+            // A change that was made here is kept until it is sent.
             case nil where isPending: break
             case nil:
                 add(.unheld, "No query has reported it. It stays until one does, or until a purge.")
@@ -191,7 +191,7 @@ extension RowExplanation {
 
     private mutating func tellPulls(_ facts: RowFacts) {
         guard facts.lastPull != nil || !facts.queries.isEmpty else {
-            // A row that waits to be sent lacks nothing.
+            // A row that is pending lacks nothing.
             if facts.operations.isEmpty {
                 add(.neverPulled, "Table '\(facts.table)' was never pulled. Pull it.")
             }

@@ -1,6 +1,6 @@
-// RowExplanation: why a row is on the device as it is, in words and as codes.
+// RowExplanation: why a row is on the device in its state, as sentences and codes.
 
-/// Why a row is on this device as it is, is missing, is old, or was not sent.
+/// An explanation of why a row is on this device in its state, is missing, is old, or was not sent.
 ///
 /// ```swift
 /// let why = try await client.syncContext.explain(table: "TodoItem", id: milk.id)
@@ -17,7 +17,7 @@ public struct RowExplanation: Sendable, Hashable, CustomStringConvertible {
     public struct Reason: Sendable, Hashable, CustomStringConvertible {
         /// The kind of fact.
         public var code: Code
-        /// The fact in a sentence or two, and how to fix it if something is wrong.
+        /// The fact in one or two sentences, and how to fix it if something is wrong.
         public var message: String
 
         /// The message.
@@ -36,43 +36,43 @@ public struct RowExplanation: Sendable, Hashable, CustomStringConvertible {
         public static let absent = Self("absent")
         /// An operation was never sent.
         public static let unsent = Self("unsent")
-        /// An operation was sent and has no outcome yet; it is sent again unchanged.
+        /// An operation was sent and its outcome is not yet known; it is sent again unchanged.
         public static let attempted = Self("attempted")
         /// An attempt may have taken effect on the server although its outcome was never received.
         public static let outcomeUnknown = Self("outcomeUnknown")
-        /// The server rejected an operation, which waits for the app.
+        /// The server rejected an operation, which now needs the app.
         public static let parked = Self("parked")
-        /// An entry of the queue cannot be read.
+        /// An operation in the queue cannot be read.
         public static let damaged = Self("damaged")
-        /// An operation waits for the one before it.
+        /// An operation waits for the previous one of the row.
         public static let behind = Self("behind")
-        /// Which version of the server the local change is based on.
+        /// The version of the server's row that the local change is based on.
         public static let basis = Self("basis")
-        /// A newer state of the server is known, and waits for the operations to end.
+        /// A newer state of the server is known, and is used when the operations are complete.
         public static let newerOnServer = Self("newerOnServer")
-        /// The row is as the server sent it under a version.
+        /// The row is unchanged since the server sent it with a version.
         public static let serverVersion = Self("serverVersion")
-        /// The row may have other values than those that the server sent under its version.
+        /// The values of the row may differ from those that the server sent with its version.
         public static let changedHere = Self("changedHere")
         /// The server never sent the row, and no operation is pending.
         public static let localOnly = Self("localOnly")
-        /// A restored server lost the row, or has it in an older state only.
+        /// A restored server has lost the row, or has only an older state of it.
         public static let lost = Self("lost")
-        /// The row was pulled before the server was restored, and was not requested since.
+        /// The row was pulled before the server was restored, and has not been requested since.
         public static let formerEpoch = Self("formerEpoch")
-        /// Which queries hold the row.
+        /// The queries that contain the row.
         public static let held = Self("held")
-        /// No query holds the row.
+        /// No query contains the row.
         public static let unheld = Self("unheld")
         /// The table was never pulled.
         public static let neverPulled = Self("neverPulled")
-        /// A query was not read to its end.
+        /// A query has not been read to its end yet.
         public static let reading = Self("reading")
         /// A query was pulled from another server.
         public static let otherEndpoint = Self("otherEndpoint")
-        /// No pull brought the row.
+        /// No pull has returned the row.
         public static let notPulled = Self("notPulled")
-        /// When the table was last pulled: what changed since is not here.
+        /// The time of the table's last pull; later changes are not on this device.
         public static let lastPull = Self("lastPull")
 
         /// The name of the code.
@@ -89,7 +89,7 @@ public struct RowExplanation: Sendable, Hashable, CustomStringConvertible {
     /// Whether the row is on this device.
     public var isHere: Bool { has(.here) }
 
-    /// Whether a reason of this code is among them.
+    /// Returns whether a reason has this code.
     public func has(_ code: Code) -> Bool { reasons.contains { $0.code == code } }
 
     /// The reasons, one on each line.

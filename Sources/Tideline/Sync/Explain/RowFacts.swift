@@ -1,15 +1,15 @@
-// RowFacts: what a store knows of one row, from one read: what an explanation is made of.
+// RowFacts: the facts about one row from one read of the store, for an explanation.
 
 package import Foundation
 import Synchronization
 package import TidelineCore
 
 package struct RowFacts: Sendable {
-    /// How far the pulls of a query id have come.
+    /// The progress of the pulls of a query id.
     package struct Query: Sendable {
         package var id: String
         package var hold: QueryHold?
-        /// Whether there is a place to go on from.
+        /// Whether the query has a cursor to continue from.
         package var hasCursor = true
         package var isOfThisEndpoint = true
 
@@ -18,10 +18,10 @@ package struct RowFacts: Sendable {
             self.hold = hold
         }
 
-        /// Whether some of its rows have not been pulled yet.
+        /// Whether some rows of the query have not been pulled yet.
         var isUnfinished: Bool { !hasCursor || hold?.isReading != false }
 
-        /// The bits of the masks of its rows.
+        /// The bits in the masks of the query's rows.
         var bits: Int64 { hold.map { $0.bit | ($0.formerBits ?? 0) } ?? 0 }
     }
 
@@ -36,7 +36,7 @@ package struct RowFacts: Sendable {
         }
     }
 
-    /// The restored server's state of a row that it lost.
+    /// The state of a lost row on the restored server.
     package enum Lost: Sendable {
         case nothing
         case deletion
@@ -47,18 +47,18 @@ package struct RowFacts: Sendable {
     package var itemID: String
     /// The local row.
     package var row: Row?
-    /// Whether its values may differ from those that the server sent with its version.
+    /// Whether the row's values may differ from those that the server sent with its version.
     package var isUncertain = false
     /// The membership mask; nil if no query has reported the row.
     package var heldBits: Int64?
-    /// Its operations, in order.
+    /// The operations on the row, in order.
     package var operations: [QueuedOperation] = []
     package var rejection: Rejection?
-    /// The restored server's state of the row, if the server lost it.
+    /// The state of the row on the restored server, if the server has lost it.
     package var lost: Lost?
-    /// Whether it was pulled before the server was restored, and was not requested since.
+    /// Whether the row was pulled before the server was restored, and has not been requested since.
     package var isOfFormerEpoch = false
-    /// The queries of the table that have an id, by id.
+    /// The queries of the table that have an id.
     package var queries: [Query] = []
     package var lastPull: Date?
 
@@ -70,7 +70,7 @@ package struct RowFacts: Sendable {
 }
 
 extension QueueReader {
-    /// What is known of a row here; `endpoint` is the key of the server that is spoken to.
+    /// Returns what the device knows about a row; `endpoint` is the key of the current server.
     func facts(_ table: String, _ itemID: String, endpoint: String?) throws -> RowFacts {
         var facts = RowFacts(table: table, itemID: itemID)
         facts.row = try store.row(id: .string(itemID), in: table)
@@ -130,11 +130,11 @@ extension QueueReader {
 }
 
 extension RowExplanation {
-    /// Reads why a row is here as it is; see ``SyncContext/explain(table:id:)``.
+    /// Explains the state of a row; see ``SyncContext/explain(table:id:)``.
     init(_ id: String, in table: String, _ engine: SyncEngine) async throws {
         let endpoint = try? engine.remote.get().endpoint.key
         var facts = try await engine.read { try $0.facts(table, id, endpoint: endpoint) }
-        // Pulls that brought nothing are not written down.
+        // The time of a pull without changes is not stored.
         facts.lastPull = engine.lastPulls.withLock { $0[table] } ?? facts.lastPull
         self.init(facts)
     }

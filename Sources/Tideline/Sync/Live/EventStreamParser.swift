@@ -1,4 +1,4 @@
-// EventStreamParser: `text/event-stream` as events (HTML standard, section 9.2), fed in any pieces.
+// EventStreamParser: parses `text/event-stream` (HTML standard, section 9.2) from parts of any size.
 
 package struct ServerSentEvent: Sendable, Hashable {
     package var name: String
@@ -23,7 +23,7 @@ package struct EventStreamParser: Sendable {
     /// Whether a line exceeded the limit, so that the stream is abandoned.
     package private(set) var isTooLong = false
 
-    /// The longest line that is kept, in bytes.
+    /// The maximum length of a line, in bytes.
     private static let lineMax = 64 << 10
 
     package init() {}

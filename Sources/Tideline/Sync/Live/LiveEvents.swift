@@ -1,14 +1,15 @@
-// LiveEvents: the server's word that a table changed, from `GET /$events`.
+// LiveEvents: the server's notifications that a table changed, from `GET /$events`.
 
 import Foundation
 import Synchronization
 import TidelineCore
 
-/// Listens to the server's events.
+/// A reader of the server's event stream.
 struct LiveEvents: Sendable {
     enum Failure: Error {
-        /// The transport has no streams, or the server never sent one: changes are pulled on schedule, and the
-        /// events are requested again on later occasions.
+        /// The transport has no streams, or the server never sent one.
+        ///
+        /// Changes are pulled on schedule, and the events are requested again later.
         case unsupported
         /// The server lacks one of the tables, or has no events.
         case notFound
@@ -16,17 +17,18 @@ struct LiveEvents: Sendable {
         case broken
     }
 
-    /// The number of tables that one stream of a server reports; further tables are pulled on schedule.
+    /// The number of tables for which a server reports changes in one stream; further tables are pulled on
+    /// schedule.
     static let tablesMax = 64
 
     let remote: RemoteService
     let tables: [String]
-    /// The id of the last event, so that the server reports the events since.
+    /// The id of the last event, so that the server reports the later events.
     let place: LivePlace
 
-    /// Calls `opened` once the stream is open, then `changed` for each table that it names.
+    /// Calls `opened` once the stream is open, and `changed` for each table that an event names.
     ///
-    /// - Throws: An error whenever the stream ends, for any reason.
+    /// - Throws: An error when the stream ends, for any reason.
     func listen(
         opened: @escaping @Sendable () -> Void,
         changed: @escaping @Sendable (String) -> Void
@@ -48,7 +50,7 @@ struct LiveEvents: Sendable {
                 throw Failure.broken
             }
             group.addTask {
-                // A connection that died without a word is found by its silence.
+                // A connection that broke without notice is detected by its silence.
                 while silence.wasBroken() {
                     try await remote.environment.sleep(remote.limits.liveSilenceMax)
                 }
@@ -71,12 +73,12 @@ struct LiveEvents: Sendable {
         case 200 where type.hasPrefix("text/event-stream"):
             remote.signs.learn(.events)
             return stream
-        // A server that gave events before has not forgotten how: something else answered.
+        // A server that has sent events before still supports them, so the response came from something else.
         case _ where remote.signs.known.contains(.events): throw Failure.broken
-        // A redirect is never a server's answer about its events.
+        // A server never answers a request for events with a redirect.
         case 300..<400, 401, 403, 407, 408, 429, 500, 502...: throw Failure.broken
         case 404: throw Failure.notFound
-        // A server without events: a page, a list, or what it says to paths that it lacks.
+        // A server without events responds with a page, a list, or its usual response to unknown paths.
         default: throw Failure.unsupported
         }
     }
@@ -86,7 +88,7 @@ struct LiveEvents: Sendable {
     }
 }
 
-/// Whether something came since the last look.
+/// A flag that shows whether data arrived since the last check.
 private final class Silence: Sendable {
     private let isBroken = Mutex(true)
 
@@ -111,7 +113,7 @@ final class LivePlace: Sendable {
 }
 
 extension RemoteService {
-    /// Opens the server's events of tables.
+    /// Opens the event stream for tables, after the last event that was received.
     func events(of tables: [String], after id: String?) async throws -> TransportStream {
         var headers: HTTPFields = ["Accept": "text/event-stream", "Cache-Control": "no-store"]
         headers["ZUMO-API-VERSION"] = dialect.protocolVersion

@@ -53,7 +53,7 @@ extension TableSchema {
 }
 
 extension LocalStoreWriter {
-    /// Gives an existing row another mask.
+    /// Sets the membership mask of an existing row.
     func setMask(_ bits: Int64, of row: Row, in table: String) throws {
         try set(HeldMask.name, to: .integer(bits), ofRow: row["id"] ?? .null, in: table)
     }
@@ -136,14 +136,16 @@ final class HeldRows: LocalStoreWriter {
         )
     }
 
-    /// Stores rows that are not in the store yet, without checking that.
+    /// Stores rows that are known to be new, without a check.
     func putNew(_ rows: [Row], in table: String) throws {
         let bits = try newBits(table)
         var masks = MaskWriter()
         try inner.put(rows.map { masks.row($0, bits: bits == 0 ? nil : bits) }, in: table)
     }
 
-    /// Appends a row; only system tables have keys that the store makes, and those have no masks.
+    /// Appends a row.
+    ///
+    /// Only system tables have keys that the store creates, and these have no masks.
     func append(_ row: Row, in table: String) throws -> Int64 {
         try inner.append(row, in: table)
     }
@@ -160,7 +162,7 @@ final class HeldRows: LocalStoreWriter {
         return read
     }
 
-    /// Returns the mask of a new row of this device: the queries of the account will report it.
+    /// Returns the mask of a row that was inserted on this device, which the account's queries will return.
     func newBits(_ table: String) throws -> Int64 {
         try taken(table) & ~foreignBits(table)
     }

@@ -1,7 +1,7 @@
 // PageApply: stores a page in the transaction of its cursor: rows, removals, and query membership.
 //
-// A row with pending operations stays unchanged. The server's row is stored separately, so that the
-// cursor can advance and the row is not forgotten. A row leaves when no query holds it.
+// A row with pending operations is not changed. The server's row is stored separately, so that the cursor can
+// advance and the row is not forgotten. A row is removed when no query contains it.
 
 import TidelineCore
 
@@ -10,15 +10,15 @@ struct PageApply {
     let table: String
     /// The bit of the query.
     let bit: Int64
-    /// The bits of former reads while everything is read from the beginning; else nil.
+    /// The bits of former reads during a complete read; otherwise nil.
     let formerBits: Int64?
     /// The bits of all other queries of the table.
     private let otherBits: Int64
     private let store: any LocalStoreWriter
     private let pending: Set<ItemKey>
-    /// The rows that a restored server lost.
+    /// The rows that a restored server has lost.
     private let lost: Set<ItemKey>
-    /// The rows of a former epoch; nil if there are none.
+    /// The rows from before the server was restored; nil if there are none.
     private let former: FormerRows?
     private var hasFormer: Bool { former != nil }
 
@@ -34,13 +34,13 @@ struct PageApply {
         former = try queue.reader.former(table)
     }
 
-    /// How many rows were stored and how many were removed.
+    /// The numbers of stored and removed rows.
     struct Counts: Sendable, Hashable {
         var applied = 0
         var removed = 0
-        /// How many rows had no usable id.
+        /// The number of rows without a usable id.
         var withoutID = 0
-        /// How many rows the server has only in an older state since it was restored.
+        /// The number of rows of which the restored server has only an older state.
         var lost = 0
         /// Whether anything was written, including writes that are not counted.
         var isWritten = false
@@ -54,10 +54,11 @@ struct PageApply {
         }
     }
 
-    /// Stores the rows of a page, in order; `since` is as below.
+    /// Stores the rows of a page, in order; see the other method for `since`.
     func apply(_ page: PulledPage, since: Timestamp?) throws -> Counts {
         guard let cells = page.cells else { return try apply(page.rows, since: since) }
-        // The device knows nothing of the rows, or it does not matter: they are stored unchanged.
+        // The device has no stored facts about these rows, or they do not matter: the rows are stored
+        // unchanged.
         guard formerBits != nil, since == nil, otherBits == 0, pending.isEmpty, lost.isEmpty,
             !hasFormer
         else {
@@ -72,9 +73,9 @@ struct PageApply {
 
     /// Stores rows, in order.
     ///
-    /// `since` is the time from which the page was requested. Rows of exactly that time were stored by
-    /// the previous pull, and count only if they differ. Rows that are already here are not written
-    /// again. Rows without a usable id are left out, and counted.
+    /// `since` is the time from which the page was requested. Rows of exactly that time were stored by the
+    /// previous pull, and are counted only if they differ. Rows that are already stored are not written again.
+    /// Rows without a usable id are skipped and counted.
     func apply(_ rows: [Row], since: Timestamp?) throws -> Counts {
         var counts = Counts()
         var puts: [Row] = []
@@ -97,7 +98,7 @@ struct PageApply {
                 try meetLost(row, removal, text, &counts)
                 continue
             }
-            // Puts and deletes are done in runs, so that the later of two rows with one id stays.
+            // Puts and deletes are done in runs, so that the later of two rows with the same id is stored.
             if removal == .changed {
                 try store(&puts, &counts)
                 try remove(&deletes, &counts)
@@ -137,7 +138,7 @@ struct PageApply {
         return counts
     }
 
-    /// Replaces the stored rows, in any state.
+    /// Replaces the stored rows, whatever their state.
     func replace(_ rows: [Row]) throws {
         var deleted = RowMember(SystemColumn.deleted)
         let held = try rows.map { row in
@@ -149,7 +150,7 @@ struct PageApply {
         try store.put(held, in: table)
     }
 
-    /// Clears bits in the masks of rows; rows without any bit leave.
+    /// Clears bits in the masks of rows, and removes the rows that have no bit left.
     func release(_ ids: [String], bits: Int64) throws {
         var counts = Counts()
         for id in ids { try release(.string(id), bits, &counts) }
@@ -173,13 +174,13 @@ struct PageApply {
 
     private func isRecordedLost(_ id: String) throws -> Bool {
         if !lost.isEmpty, lost.contains(ItemKey(id)) { return true }
-        // While rows of a former epoch are here, any page may have found more lost rows.
+        // While there are rows from before a restore, any page may have found more lost rows.
         return try hasFormer && queue.reader.lost(table, id) != nil
     }
 
-    /// Returns whether the restored server has lost a row of a former epoch.
+    /// Returns whether the restored server has lost a row that was pulled before the restore.
     ///
-    /// If so, the row stays unchanged, and the server's row is stored in its record.
+    /// If so, the row is not changed, and the server's row is stored with the record of the loss.
     private func isLost(_ row: Row, _ id: Value, _ counts: inout Counts) throws -> Bool {
         guard let stored = try store.row(id: id, in: table), let own = HeldMask.bits(stored),
             own & HeldMask.former != 0, former?.restore.hasLost(stored, server: row) == true
@@ -199,7 +200,9 @@ struct PageApply {
         return true
     }
 
-    /// Handles a row that is recorded as lost: if the server has another state, it stays lost until the app decides.
+    /// Handles a row that is recorded as lost.
+    ///
+    /// If the server has another state of it, the row remains lost until the app decides.
     private func meetLost(
         _ row: Row,
         _ removal: Removal?,
@@ -235,7 +238,9 @@ struct PageApply {
         try store.setMask(mask, of: stored, in: table)
     }
 
-    /// Clears bits in a row's mask; without any bit the row leaves, unless it has pending operations or is lost.
+    /// Clears bits in a row's mask.
+    ///
+    /// A row without any bit is removed, unless it has pending operations or is lost.
     private func release(_ id: Value, _ bits: Int64, _ counts: inout Counts) throws {
         guard let row = try store.row(id: id, in: table) else { return }
         let mask = HeldMask.bits(row) ?? 0
@@ -260,15 +265,16 @@ struct PageApply {
         counts.isWritten = true
         if removal == .changed { return try release(key, bit, &counts) }
         if let stored = try store.row(id: key, in: table), removal == nil {
-            // The server has shown the row in this epoch, so what replaces the operation later is a state of this epoch.
+            // The server has returned the row since the restore, so the state that later replaces the operation
+            // is a new one.
             let mask = HeldMask.bits(stored) ?? 0
             let shown = (mask | bit) & ~HeldMask.former
             if shown != mask { try store.setMask(shown, of: stored, in: table) }
         }
         let server = removal == .deleted ? .deleted(version: nil) : ServerState(row)
         var basis = try queue.reader.basis(table, id) ?? RowBasis()
-        // It replaces any earlier known state: no push runs during a pull, so a page is always the newest.
-        // After a restore its time may be earlier, or it may even be the base row.
+        // This state replaces any earlier one, because no push runs during a pull and a page is always the
+        // newest state. After a restore its time may be earlier, or it may even be the base row.
         let isBase = basis.base?.version.map { $0 == server.version } ?? false
         let latest = isBase ? nil : server
         guard latest != basis.latest else { return }
@@ -278,7 +284,7 @@ struct PageApply {
 
     // MARK: - The end of a read
 
-    /// Ends a read from the beginning: removes the rows that it did not return and that no other query holds.
+    /// Ends a complete read: removes the rows that it did not return and that no other query contains.
     func endReading() throws -> Counts {
         var counts = Counts()
         guard let formerBits else { return counts }
@@ -302,9 +308,9 @@ struct PageApply {
         return counts
     }
 
-    /// Gives a row that only this device has the bit of this query.
+    /// Sets the bit of this query for a row that only this device has.
     ///
-    /// The read could not return the row. Once the server has accepted it, the query reports it.
+    /// The read could not return the row. Once the server has accepted the row, the query returns it.
     private func hold(_ id: Value, insteadOf bits: Int64, _ counts: inout Counts) throws {
         guard let row = try store.row(id: id, in: table) else { return }
         let mask = HeldMask.bits(row) ?? 0
@@ -314,7 +320,7 @@ struct PageApply {
         try store.setMask(held, of: row, in: table)
     }
 
-    /// Removes rows that no query holds since the response to a push.
+    /// Removes rows that no query contains after a response to a push.
     func removeUnheld() throws -> Counts {
         var counts = Counts()
         guard try queue.reader.hasUnheld(table) else { return counts }
@@ -324,10 +330,9 @@ struct PageApply {
         return counts
     }
 
-    /// Ends a read without a query id of everything that matches a filter: rows that it did not return leave.
+    /// Ends a read without a query id; removes the rows that match the filter and were not returned.
     ///
-    /// Without a filter this applies to every row that the account may see, whichever of its queries
-    /// holds it.
+    /// Without a filter, this applies to every row that the account may see, whatever queries contain it.
     func endReading(_ filter: Filter?, seen: PulledIDs) throws -> Counts {
         var counts = Counts()
         let foreignBits = try queue.held.foreignBits(table)
@@ -338,7 +343,7 @@ struct PageApply {
         return counts
     }
 
-    /// Calls `body` with the ids of a filter, which it reads in portions: `body` may remove the rows.
+    /// Calls `body` with the ids that match a filter, in portions, so that `body` may remove the rows.
     private func eachID(_ filter: Filter?, _ body: (Value) throws -> Void) throws {
         var last: Value?
         while true {
@@ -365,7 +370,7 @@ struct PageApply {
         .compare(comparison, QueryExpression(.field(HeldMask.name)), QueryExpression(.value(value)))
     }
 
-    /// Returns a condition for a set bit: the mask divided by it is odd.
+    /// Returns a condition that tests a bit: the mask divided by the bit is odd.
     private static func holds(_ bit: Int64) -> QueryExpression {
         let mask = QueryExpression(.field(HeldMask.name))
         let quotient = QueryExpression(
@@ -377,11 +382,11 @@ struct PageApply {
     }
 }
 
-/// The reason why a page of changes reports a row as removed from the list.
+/// The reason why a page of changes reports a row as removed.
 enum Removal: Hashable {
-    /// It is deleted on the server.
+    /// The row is deleted on the server.
     case deleted
-    /// It does not match the filter or the caller's visibility filter.
+    /// The row no longer matches the query's filter or the caller's visibility filter.
     case changed
 
     /// The JSON member of a removed row.
@@ -409,7 +414,7 @@ struct PulledIDs: Sendable {
 
     /// Returns whether the read returned a row.
     ///
-    /// By a hash collision this may be true for a row that it did not return, once in many millions of reads; the
+    /// A hash collision, once in many millions of reads, makes this true for a row that was not returned; the
     /// next read removes that row.
     func contains(_ id: String) -> Bool { hashes.contains(Self.hash(id.utf8)) }
 

@@ -5,30 +5,30 @@
 
 /// The cursor of a query id: where its next pull resumes.
 ///
-/// It is valid only for the filter, the endpoint and the epoch that it was made with. At another
-/// server, or after the restore of a backup, the device may never have seen some earlier changes.
+/// It is valid only for the filter, the endpoint and the epoch that it was created with. On another server, or
+/// after a restore, there may be earlier changes that the device has never received.
 package struct PullCursor: Sendable, Hashable {
     /// The starting point of the next request.
     package enum Position: Sendable, Hashable {
-        /// Everything.
+        /// The beginning: all rows are requested.
         case start
-        /// Rows from this `updatedAt` on, as server text.
+        /// Rows with this `updatedAt` or a later one, as the server wrote it.
         case time(String)
-        /// The request of this link: more of the list, or the changes since.
+        /// The request of a next link or a delta link.
         case link(String)
     }
 
     package var position: Position
     /// The epoch of the server's database; nil if the server sends none.
     package var epoch: String?
-    /// The query, as it is sent.
+    /// The query as it is sent to the server.
     package var fingerprint: String
     /// The server and the path before `/tables`, normalized.
     package var endpoint: String
 
     /// A part of the cursor, by the `keyType` of its row.
     ///
-    /// The constants below are the other numbers in use.
+    /// The constants below are the other values of `keyType`.
     package enum Part: Int, Sendable, CaseIterable {
         case time = 0
         case fingerprint = 1
@@ -37,25 +37,26 @@ package struct PullCursor: Sendable, Hashable {
         case link = 7
     }
 
-    /// The `keyType` of the time of a table's last pull, which is for display.
+    /// The `keyType` of the time of a table's last pull, which is only displayed.
     package static let lastPullType = 3
 
-    /// The `keyType` of the page size that the link to an endpoint can carry.
+    /// The `keyType` of the page size that suits the network connection to an endpoint.
     package static let pageRowsType = 6
 
-    /// The `keyType` of the generation of server at an endpoint, which belongs to no table.
+    /// The `keyType` of the generation of the server at an endpoint; its row belongs to no table.
     package static let generationType = 12
 
     /// The `keyType` of the epoch of a table's rows at an endpoint.
     package static let tableEpochType = 13
 
-    /// The `keyType` of the flag that rows of a former epoch may be present.
+    /// The `keyType` of the flag that rows from before a restore of the server may be present.
     package static let formerRowsType = 14
 
     /// The `keyType` of the latest commit of a table that the device knows.
     package static let knownUntilType = 15
 
-    /// The `keyType` of the identifier that distinguishes a store's file from a copy; it belongs to no table.
+    /// The `keyType` of the identifier that distinguishes a store's file from a copy; its row belongs to no
+    /// table.
     package static let fileIdentityType = 16
 
     /// The `keyType` of the account that sent the rows of a table before the table was pulled.
@@ -84,11 +85,11 @@ package struct PullCursor: Sendable, Hashable {
 
 /// The bit of a query in the membership masks of rows.
 ///
-/// A query that is read from the beginning gets another bit. A row that it does not return keeps only
-/// the former bits, which are cleared at the end of the read. The read can therefore stop anywhere.
+/// A complete read of a query uses another bit. A row that the read does not return has only the former bits,
+/// which are cleared at the end. The read can therefore be interrupted at any time.
 package struct QueryHold: Sendable, Hashable {
     package var number: Int
-    /// The bits of former reads while everything is read from the beginning, 0 for a first read; else nil.
+    /// The bits of former reads during a complete read, 0 for the first read; otherwise nil.
     package var formerBits: Int64?
 
     package var bit: Int64 { 1 << Int64(number) }
@@ -99,16 +100,18 @@ package struct QueryHold: Sendable, Hashable {
         self.formerBits = formerBits
     }
 
-    /// The number of all queries that have no id.
+    /// The number that all queries without an id share.
     package static let withoutID = 0
 
-    /// The number that queries share if all others are taken; rows that only they hold stay until a purge.
+    /// The number that queries share if all others are in use.
+    ///
+    /// Rows that only these queries contain are stored until a purge.
     package static let shared = 61
 
-    /// Returns the numbers of a query that is read from the beginning.
+    /// Returns the numbers for a complete read of a query.
     ///
     /// - Parameters:
-    ///   - former: Its number before.
+    ///   - former: The query's previous number.
     ///   - taken: The bits that are in use.
     /// - Returns: A free number, and the bits to clear at the end of the read.
     package static func reading(after former: QueryHold?, taken: Int64) -> QueryHold {

@@ -1,4 +1,4 @@
-// PullMachine: the state machine of a pull, which decides what follows each page.
+// PullMachine: the state machine of a pull, which chooses the next request after each page.
 //
 // Pure. The order of calls:
 //
@@ -25,7 +25,7 @@ package struct PullMachine: Sendable {
         case network
         case unauthorized
         case rejected(status: Int)
-        /// The response is not proven to be the server's.
+        /// The response is not proven to come from the server.
         case unproven(status: Int)
         case badPage
         case tooManyPages
@@ -36,9 +36,11 @@ package struct PullMachine: Sendable {
     }
 
     package enum Action: Sendable, Hashable {
-        /// Request rows from this time on; nil: all rows, and a link to the changes after them.
+        /// Request rows from this time on.
+        ///
+        /// Nil requests all rows, with a link to the later changes.
         case request(from: String?)
-        /// Request the page of this link.
+        /// Request the page at this link.
         case follow(String)
         case wait(Duration)
         /// Store the page and, in the same transaction, the cursor.
@@ -62,14 +64,14 @@ package struct PullMachine: Sendable {
     private var startsOver: Bool
     private var hasBegunAnew = false
     private var state = State.idle
-    /// How many requests were sent.
+    /// The number of requests that were sent.
     package private(set) var requests = 0
     private var pages = 0
-    /// The number of rows that the next request asks for.
+    /// The number of rows in the next request.
     ///
-    /// Large pages cost the store less per row, small ones lose less on a slow network, so the time
-    /// of each page decides the size of the next. A page that did not arrive whole is requested
-    /// again with fewer rows.
+    /// Large pages are cheaper to store per row, and small pages lose less on a slow network. The time that a
+    /// page takes determines the size of the next one. A page that did not arrive completely is requested again
+    /// with fewer rows.
     package private(set) var pageRows: Int
 
     package init(
@@ -101,7 +103,7 @@ package struct PullMachine: Sendable {
         return request
     }
 
-    /// Handles a page that was read whole, `time` after its request.
+    /// Handles a page that was read completely, `time` after its request.
     package mutating func received(_ page: PageSummary, after time: Duration = .zero) -> Action {
         guard case .asking(let request, _) = state else {
             preconditionFailure("received(_:) with nothing asked")
@@ -133,7 +135,7 @@ package struct PullMachine: Sendable {
         return followTime(page)
     }
 
-    /// Returns whether the same request would be repeated without end.
+    /// Returns whether the same request would be repeated forever.
     private func leadsToItself(_ page: PageSummary, _ request: Action) -> Bool {
         guard case .follow(let link) = request else { return false }
         // An empty page ends a list, even if it has a link.
@@ -193,8 +195,8 @@ package struct PullMachine: Sendable {
 
     /// Handles a response that is not a page.
     ///
-    /// `isProven`: whether it certainly comes from the server. Any other response moves no cursor,
-    /// and the request is sent a second time, because a proxy's response is often temporary.
+    /// `isProven` is true if the response certainly comes from the server. After any other response the cursor
+    /// is not changed, and the request is sent a second time, because a proxy's response is often temporary.
     package mutating func refused(
         status: Int,
         retryAfter: Duration?,
@@ -234,7 +236,7 @@ package struct PullMachine: Sendable {
         }
     }
 
-    /// Handles a page that did not arrive: it is requested again, with fewer rows, if that may help.
+    /// Handles a page that did not arrive; requests it again, with fewer rows if that may help.
     package mutating func failed(_ reason: LostPage) -> Action {
         guard case .asking(let request, let attempt) = state else {
             preconditionFailure("failed(_:) with nothing asked")
@@ -248,7 +250,7 @@ package struct PullMachine: Sendable {
             // Each attempt has a quarter of the rows of the previous one, so there are few.
             return rows > 1 ? ask(request, attempt) : finish(.network)
         case .slow where rows <= limits.pageRowsSmall:
-            // So few rows cannot be the cause: the server is silent.
+            // A page of so few rows is not too large: the server does not respond.
             return finish(.network)
         case .slow, .cut:
             guard attempt < limits.attemptsMax else { return finish(.network) }
@@ -257,7 +259,7 @@ package struct PullMachine: Sendable {
         }
     }
 
-    /// The page size to start the next pull with; nil for the usual one.
+    /// The page size for the start of the next pull; nil for the usual one.
     package var pageRowsKept: Int? { pageRows < limits.pageRowsFirst ? pageRows : nil }
 
     package mutating func waited() -> Action {

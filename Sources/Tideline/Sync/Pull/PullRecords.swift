@@ -4,10 +4,9 @@ import Foundation
 import TidelineCore
 
 extension QueueReader {
-    /// Returns the cursor of a pull, if it was made with the same filter at the same endpoint, and the
-    /// number of its query.
+    /// Returns the cursor of a pull and the number of its query, if the filter and the endpoint are the same.
     ///
-    /// A cursor without a number was made before rows had membership masks: the query restarts.
+    /// A cursor without a number comes from a version without membership masks; the query restarts.
     func cursor(
         _ table: String,
         _ queryID: String,
@@ -31,7 +30,7 @@ extension QueueReader {
         )
     }
 
-    /// Returns the query of a query id, as it is sent.
+    /// Returns the query of a query id, as it is sent to the server.
     func fingerprint(_ table: String, _ queryID: String) throws -> String? {
         try config(table, account.key(queryID), PullCursor.Part.fingerprint.rawValue)
     }
@@ -45,12 +44,12 @@ extension QueueReader {
         return QueryHold(number: number, formerBits: former)
     }
 
-    /// Returns whether rows that no query holds may be present.
+    /// Returns whether there may be rows that no query contains.
     func hasUnheld(_ table: String) throws -> Bool {
         try config(table, "", QueryHold.unheldType) != nil
     }
 
-    /// Returns whether every cursor of a table belongs to a query that has read everything since rows have
+    /// Returns whether all queries of a table with a cursor have been read completely since rows have
     /// membership masks.
     func knowsAllHolders(of table: String) throws -> Bool {
         let query = TableQuery(filter: .equal("table", .string(table)))
@@ -70,7 +69,8 @@ extension QueueReader {
         try config(table, "", PullCursor.lastPullType).flatMap { Timestamp($0)?.date }
     }
 
-    /// Returns the page size that a slow link can carry; nil if it is not known to be slow.
+    /// Returns the page size that suits a slow network connection; nil if the connection is not known to be
+    /// slow.
     func pageRows(_ table: String, endpoint: String) throws -> Int? {
         try config(table, endpoint, PullCursor.pageRowsType).flatMap { Int($0) }
     }
@@ -105,14 +105,14 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// Removes a row that left every query while its operation was pending.
+    /// Removes a row that was removed from every query while its operation was pending.
     func removeUnheld(_ id: String, _ table: String) throws {
         guard let row = try held.inner.row(id: .string(id), in: table), HeldMask.bits(row) == 0
         else { return }
         try store.delete(ids: [.string(id)], in: table)
     }
 
-    /// Stores a cursor, and writes only the parts that differ.
+    /// Stores the parts of a cursor that differ from the stored ones.
     ///
     /// - Returns: Whether any part was written.
     @discardableResult
@@ -132,12 +132,12 @@ extension QueueTransaction {
         _ = try set(former, table, queryID, QueryHold.formerType)
     }
 
-    /// Stores when the last pull of a table ended; for display.
+    /// Stores when the last pull of a table ended, which is only displayed.
     func setLastPull(_ date: Date, _ table: String) throws {
         _ = try set(Timestamp(date).text, table, "", PullCursor.lastPullType)
     }
 
-    /// Stores the page size that a link can carry; nil removes it.
+    /// Stores the page size that suits the network connection; nil removes it.
     func setPageRows(_ rows: Int?, _ table: String, endpoint: String) throws {
         _ = try set(rows.map { String($0) }, table, endpoint, PullCursor.pageRowsType)
     }
@@ -147,12 +147,14 @@ extension QueueTransaction {
         _ = try set(dialect.rawValue, "", endpoint, PullCursor.generationType)
     }
 
-    /// Stores whether rows that no query holds may be present.
+    /// Stores whether there may be rows that no query contains.
     func setHasUnheld(_ hasUnheld: Bool, _ table: String) throws {
         _ = try set(hasUnheld ? "1" : nil, table, "", QueryHold.unheldType)
     }
 
-    /// Removes every cursor of a table; the numbers of the queries stay until they have been read again.
+    /// Removes every cursor of a table.
+    ///
+    /// The numbers of the queries are kept until the queries have been read again.
     func resetCursors(_ table: String) throws {
         let query = TableQuery(filter: .equal("table", .string(table)))
         let types = Set(PullCursor.Part.allCases.map { Int64($0.rawValue) })
@@ -165,8 +167,8 @@ extension QueueTransaction {
 
     /// Renames the configuration of tables whose names differ from the app's in letter case.
     ///
-    /// Cursors are kept only if the table has rows with a mask. A table without them is read from the
-    /// beginning, because the store may keep the rows of the other name apart.
+    /// Cursors are kept only if the table has rows with a mask. A table without such rows is read from the
+    /// beginning, because the store may have the rows under the other name.
     func takeOverRenamedRecords() throws {
         try takeOverRenamedLostRows()
         let positions = Set(PullCursor.Part.allCases.map { Int64($0.rawValue) })

@@ -5,7 +5,8 @@ import TidelineCore
 
 /// The query strings of a pull.
 enum PullRequest {
-    /// Returns the text that a cursor belongs to: with another filter under the same query id the query restarts.
+    /// Returns the string that identifies a cursor's query; the query restarts if the filter of a query id
+    /// changes.
     static func fingerprint(_ query: TableQuery, schema: TableSchema?) throws -> String {
         try query.wireText(schema, .datasync)
     }
@@ -20,12 +21,12 @@ enum PullRequest {
             .wireText(schema, .datasync)
     }
 
-    /// Returns the query of a page, before it is written in a dialect.
+    /// Returns the query of a page, independent of the dialect.
     static func pulled(_ query: TableQuery, from: String?, isIncremental: Bool) -> TableQuery {
         var request = query
         request.includesTotalCount = false
         guard isIncremental else {
-            // A window would count deleted rows.
+            // A limit or an offset would count deleted rows.
             request.includesDeleted = query.limit == nil && query.offset == 0
             return request
         }
@@ -43,7 +44,7 @@ extension QueryExpression {
 }
 
 extension TableQuery {
-    /// Restricts the query to rows that fulfill the condition too.
+    /// Restricts the query to rows that also match the condition.
     mutating func narrow(_ condition: QueryExpression) {
         filter = Filter(
             filter.map { QueryExpression(.all([$0.expression, condition])) } ?? condition
@@ -52,7 +53,7 @@ extension TableQuery {
 }
 
 extension TableQuery {
-    /// Rejects a window that has no meaning for any store or server.
+    /// Rejects a limit or an offset that is invalid for every store and server.
     func checkWindow() throws(SyncError) {
         if let limit, limit < 0 {
             throw .unsupportedQuery(

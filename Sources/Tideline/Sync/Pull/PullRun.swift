@@ -1,8 +1,8 @@
 // PullRun: the runner of PullMachine. It requests pages, and stores those that are ready.
 //
-// While pages are stored, the next ones are requested and read. All pages that are ready when the store
-// is ready go into one transaction: with fewer commits, the pages of an index are written less often. On
-// a slow link, each page is stored as it arrives.
+// While pages are stored, the next ones are requested and read. All pages that are ready when the store is
+// ready go into one transaction: with fewer commits, the pages of an index are written less often. On a slow
+// connection, each page is stored as it arrives.
 
 import Foundation
 import Synchronization
@@ -74,7 +74,7 @@ struct PullRun {
         action = answer.map { $0.told(to: &machine) } ?? machine.failed(.unreachable)
     }
 
-    /// Takes a page from the machine, which continues with the next request.
+    /// Takes a page from the machine, which then continues with the next request.
     private mutating func take(_ step: PageStep) -> PullSteps.ReadyPage {
         let page = answer?.page ?? PulledPage.empty
         answer?.page = nil
@@ -105,7 +105,7 @@ struct PullRun {
         do {
             more = try await gather(until: isStored)
         } catch {
-            // The pages before the failure are stored nevertheless.
+            // The pages before the failure are stored anyway.
             failure = error
         }
         for counts in try await stored {
@@ -125,7 +125,7 @@ struct PullRun {
         return more
     }
 
-    /// Reads pages until the store is ready for more, or there are enough.
+    /// Reads pages until the store is ready for more, or enough pages were read.
     private mutating func gather(until isStored: StoreTurn) async throws -> [PullSteps.ReadyPage] {
         var pages: [PullSteps.ReadyPage] = []
         var (rows, bytes) = (0, 0)

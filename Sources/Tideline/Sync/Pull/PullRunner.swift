@@ -5,18 +5,18 @@ import TidelineCore
 
 /// The result of a pull.
 public struct PullResult: Sendable, Hashable {
-    /// How many rows were stored.
+    /// The number of rows that were stored.
     public var applied = 0
-    /// How many rows were removed, because they are deleted on the server.
+    /// The number of rows that were removed, because they are deleted on the server.
     public var removed = 0
-    /// How many requests it took.
+    /// The number of requests that were sent.
     public var requests = 0
-    /// How many rows of the server have no id, or one that is not text: they cannot be stored here.
+    /// The number of rows without an id, or with an id that is not a string, which cannot be stored.
     public var rowsWithoutID = 0
-    /// How many rows this pull found that the server lost when it was restored.
+    /// The number of rows that this pull found to be lost by a restored server.
     public var lost = 0
 
-    /// Makes a result for a test of an app.
+    /// Creates a result, for an app's tests.
     public init(
         applied: Int = 0,
         removed: Int = 0,
@@ -32,14 +32,14 @@ public struct PullResult: Sendable, Hashable {
     }
 }
 
-/// A runner of pulls: it takes the turn of a table, and pulls its query.
+/// A runner of pulls, which acquires the turn of a table and pulls its query.
 struct PullRunner {
     let engine: SyncEngine
 
     /// Pulls a query.
     ///
-    /// `pushesFirst`: the queue is sent before. `isPatient`: nothing is sent during a wait that the server asked
-    /// for; a pull that the app itself starts does not wait.
+    /// If `pushesFirst`, the queue is sent first. If `isPatient`, nothing is sent during a wait that the server
+    /// asked for; a pull that the app starts does not wait.
     func pull(
         _ query: TableQuery,
         queryID: String?,
@@ -69,7 +69,7 @@ struct PullRunner {
         }
     }
 
-    /// Pulls after a push; `left` is its error if it left only rows that are not accepted.
+    /// Pulls after a push; `left` is the push's error, if all remaining operations were rejected.
     private func pull(
         _ query: TableQuery,
         _ queryID: String?,
@@ -83,7 +83,7 @@ struct PullRunner {
                 try await pullInTurn(query, queryID, table, isPatient: isPatient)
             }
         } catch let error as SyncError {
-            // If the server fails the pull too, the cause is not a few rows.
+            // If the server also fails the pull, the cause is not limited to a few rows.
             let isFailing = error.code == .offline || error.statusCode.map { $0 >= 500 } ?? false
             if isFailing, let left { throw left }
             throw error
@@ -120,7 +120,7 @@ struct PullRunner {
             do {
                 result = try await run(try steps())
             } catch is OtherGeneration {
-                // One more time only: a server that changes its generation twice is not consistent.
+                // Only one more time: a server that changes its generation twice is not consistent.
                 do { result = try await run(try steps()) } catch is OtherGeneration {
                     throw SyncError.pullFailed(
                         .changingServer,

@@ -12,11 +12,11 @@ struct PullAnswer: Sendable {
     var summary: PageSummary?
     /// The outline of a response that does not contain a page.
     var outline: AnswerOutline?
-    /// Whether the response is a page or is proven to be the server's.
+    /// Whether the response is a page, or is proven to come from the server.
     var isProven = true
     /// The reason why no response arrived.
     var lost: TransportError?
-    /// From the request to the last byte.
+    /// The time from the request to the last byte.
     var time: Duration = .zero
 
     func told(to machine: inout PullMachine) -> PullMachine.Action {
@@ -40,8 +40,7 @@ extension LostPage {
     }
 }
 
-/// The server has another generation than the one that the pull started with: its cursor and its
-/// pages are not valid there.
+/// The server has another generation than when the pull started, so that cursor and pages are not valid.
 struct OtherGeneration: Error {}
 
 /// The effects of one pull.
@@ -53,15 +52,15 @@ struct PullSteps: Sendable {
     let queryID: String?
     let fingerprint: String
     let table: String
-    /// Whether the pull stops during a wait that the server asked for.
+    /// Whether the pull ends if the server asks for a wait.
     var isPatient = false
 
     /// The starting point of a pull.
     struct Start: Sendable {
         var cursor: PullCursor?
-        /// The page size to start with.
+        /// The size of the first page.
         var pageRows: Int?
-        /// Whether everything is read, and not only the changes.
+        /// Whether everything is read, and not only changes.
         var isReading = true
     }
 
@@ -81,7 +80,7 @@ struct PullSteps: Sendable {
         }
     }
 
-    /// Stores the page size that the link can carry.
+    /// Stores the page size that suits the network connection.
     func keep(_ rows: Int?, before: Int?) async throws {
         guard rows != before else { return }
         try await engine.transaction { [table, endpoint = endpointKey] in
@@ -103,8 +102,8 @@ struct PullSteps: Sendable {
 
     /// Requests a page and reads it; returns nil if there is nothing to request.
     ///
-    /// `isReading`: whether the rows are likely to be stored as they arrive; `epoch`: that of the cursor
-    /// or of the previous pages.
+    /// `isReading` is true if the rows can probably be stored as they arrive; `epoch` is that of the cursor or
+    /// of the previous pages.
     func ask(
         _ action: PullMachine.Action,
         rows: Int,
@@ -221,18 +220,19 @@ struct PullSteps: Sendable {
     /// A page that is ready to be stored.
     struct ReadyPage: Sendable {
         var page: PulledPage
-        /// The time from which the page was requested.
+        /// The time from which rows were requested.
         var since: Timestamp?
         var step: PageStep
         var epoch: String?
-        /// The latest commit on the page.
+        /// The latest commit timestamp on the page.
         var latest: String?
     }
 
-    /// Stores pages, their cursors and, with the last page, the removal of rows that a read from the
-    /// beginning did not return.
+    /// Stores pages and their cursors.
     ///
-    /// All of it is one transaction. Only the last page waits for the disk: the others can be pulled
+    /// With the last page of a complete read, it removes the rows that the read did not return.
+    ///
+    /// Everything is one transaction. Only the last page waits for the disk, because the others can be pulled
     /// again.
     ///
     /// - Returns: The counts of each page.
@@ -310,7 +310,7 @@ struct PullSteps: Sendable {
 }
 
 extension QueueTransaction {
-    /// Returns the number of a query from its next page on.
+    /// Returns the number of a query for its next pages.
     fileprivate func hold(
         _ table: String,
         _ queryID: String,

@@ -2,7 +2,7 @@
 
 import TidelineCore
 
-/// A runner of purges: it removes local rows.
+/// A runner of purges, which remove local rows.
 struct PurgeRunner {
     let engine: SyncEngine
 
@@ -33,7 +33,7 @@ struct PurgeRunner {
                         guard part.count == SyncEvent.rowsAtOnce else { break }
                         engine.events.send(.rowsRemoved(table: table, removed: removed))
                     }
-                    // The purged rows are older than the cursors, so no pull would bring them back.
+                    // The purged rows are older than the cursors, so no pull would fetch them again.
                     try queue.resetCursors(table)
                     if filter == nil { try queue.forgetOwnStates(in: table, except: others) }
                     for operation in dropped { try queue.endInsert(operation) }
@@ -47,8 +47,8 @@ struct PurgeRunner {
         engine.events.send(.purgeFinished(table: table, removed: removed))
     }
 
-    /// Removes the data of an account: its operations, its cursors, and the rows that no other account's
-    /// query holds.
+    /// Removes the data of an account: its operations, its cursors, and the rows that no other account's query
+    /// contains.
     func purge(account: String, force: Bool) async throws {
         let removed = try await engine.inTurn(.purge, "purge") {
             try await TransactionWatch.during("purge") { watch in
@@ -87,7 +87,7 @@ struct PurgeRunner {
 
     /// Truncates the write-ahead log, so that no file contains the purged rows.
     ///
-    /// If another connection uses the log, such as the thread of the WAL checkpoint, this waits without blocking it.
+    /// If another connection is using the log, such as that of the checkpoint thread, this waits for it.
     func checkpoint() async {
         for _ in 0..<Self.emptyingTries {
             if await engine.store.checkpoint() { return }
@@ -95,12 +95,12 @@ struct PurgeRunner {
         }
     }
 
-    /// These are tries within one second; after that, each later commit tries.
+    /// The number of tries within one second; after that, each later commit tries.
     private static let emptyingTries = 20
 }
 
 extension QueueTransaction {
-    /// Returns the lost rows among those with these ids.
+    /// Returns the ids that belong to lost rows.
     fileprivate func lostRows(among ids: [String], of table: String) throws -> [LostRecord] {
         let records = try reader.lostRecords(table)
         guard !records.isEmpty else { return [] }
@@ -108,10 +108,11 @@ extension QueueTransaction {
         return records.filter { ids.contains(ItemKey($0.itemID)) }
     }
 
-    /// Returns the ids of the rows that a purge removes, the operations that it drops with them, and the ids of the
-    /// rows that stay because they have operations of another account.
+    /// Returns what a purge removes: the ids of rows, and their operations.
     ///
-    /// Rows that another account has changed stay, with its operations.
+    /// The third result is the ids of rows that are kept because they have operations of another account.
+    ///
+    /// Rows that another account has changed are kept, with its operations.
     fileprivate func purged(
         _ filter: Filter?,
         _ table: String

@@ -1,9 +1,9 @@
 // QueryHolders: the effect of a response to a push on the membership mask of its row.
 //
-// A row that was written on this device has the bits of all queries until they report it. If a response
-// shows the server's earlier row (a conflict that the server won, an edit that was discarded), no query
-// will report it. The bits of the queries whose filters the row does not match are therefore cleared
-// immediately. Rows without any bit leave at the end of the next pull.
+// A row that was written on this device has the bits of all queries until they report it. If a response shows
+// the server's earlier row (a conflict that the server won, an edit that was discarded), no query will report
+// it. The bits of the queries whose filters the row does not match are therefore cleared immediately. Rows
+// without any bit are removed at the end of the next pull.
 
 import TidelineCore
 
@@ -15,7 +15,7 @@ struct HoldingQuery {
 }
 
 extension QueueReader {
-    /// Returns the queries of a table that hold rows, as far as their filters can be read on the device.
+    /// Returns the queries of a table that may contain rows, as far as their filters can be read on the device.
     func holdingQueries(_ table: String) throws -> [HoldingQuery] {
         var (numbers, filters) = ([String: Int](), [String: String]())
         let query = TableQuery(filter: .equal("table", .string(table)))
@@ -42,7 +42,7 @@ extension QueueTransaction {
         guard try held.taken(table) != 0, let stored = try held.inner.row(id: id, in: table),
             let mask = HeldMask.bits(stored)
         else { return }
-        // No query held the row any longer while it had operations.
+        // While the row had operations, it was removed from the last query.
         if mask == 0 { return try setHasUnheld(true, table) }
         var rest = mask
         for query in try held.holdingQueries(table, reader) where rest & query.bit != 0 {
@@ -53,7 +53,7 @@ extension QueueTransaction {
         if rest == 0 { try setHasUnheld(true, table) }
     }
 
-    /// Returns whether the row matches; also true for a filter that the device cannot evaluate.
+    /// Returns whether the row matches, or the device cannot evaluate the filter.
     private func matches(_ row: Row, _ filter: Filter, _ table: String) -> Bool {
         guard let schema = catalog.schema(table) else { return true }
         var query = TableQuery(filter: filter)

@@ -1,6 +1,6 @@
 // Backoff: how long push and pull wait between attempts.
 
-/// How long to wait between attempts.
+/// The delays between attempts.
 package enum Backoff {
     package static func delay(
         after attempt: Int,
@@ -11,14 +11,14 @@ package enum Backoff {
         return min(max(own, asked ?? .zero), limits.retryDelayMax)
     }
 
-    /// Whether the server asks for a longer wait than a push or pull lasts, so that it ends.
+    /// Whether the server asks for a longer wait than a push or pull allows, so that it ends.
     package static func isTooLong(_ asked: Duration?, _ limits: SyncLimits) -> Bool {
         asked.map { $0 > limits.retryDelayMax } ?? false
     }
 
-    /// Adds up to a quarter, so that devices that failed together do not return together.
+    /// Adds up to a quarter as jitter, so that devices that failed together do not retry together.
     ///
-    /// Never shorter: the server may have asked for the delay.
+    /// The delay is never shortened, because the server may have asked for it.
     package static func spread(_ delay: Duration, _ fraction: Double) -> Duration {
         delay * (1 + fraction / 4)
     }

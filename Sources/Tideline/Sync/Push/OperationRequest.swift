@@ -1,14 +1,15 @@
 // OperationRequest: the frozen request of an operation.
 //
-// Pure. `POST` inserts, `PATCH` sends the columns that differ from the base, `PUT` revives a tombstone,
-// `DELETE` deletes; every one but an insert carries If-Match (docs/SYNC.md).
+// Pure. `POST` inserts, `PATCH` sends the columns that differ from the base, `PUT` undeletes a row, `DELETE`
+// deletes; all except inserts have If-Match (docs/SYNC.md).
 
 package import Foundation
 package import TidelineCore
 
 package enum OperationRequest {
-    /// The headers that name a request, so that a repeat of it takes effect once (OASIS Repeatable
-    /// Requests 1.0), and its precondition.
+    /// The headers with the id of a request and its precondition.
+    ///
+    /// The id lets a repeated request take effect once (OASIS Repeatable Requests 1.0).
     package static func headers(_ frozen: QueuedOperation.Frozen) -> HTTPFields {
         var headers = HTTPFields()
         headers["If-Match"] = frozen.ifMatch
@@ -19,8 +20,8 @@ package enum OperationRequest {
 
     /// The body as it is sent.
     ///
-    /// The original servers take no batches, and compare a `version` in the body if the header field
-    /// was dropped on the way (a PATCH with both goes by the header).
+    /// The original servers do not accept batches, and compare a `version` in the body if a proxy dropped the
+    /// header field. For a PATCH with both, they use the header field.
     package static func body(
         _ frozen: QueuedOperation.Frozen,
         _ dialect: ServerDialect
@@ -84,8 +85,9 @@ package enum OperationRequest {
         return frozen
     }
 
-    /// Every member with the id, except null in columns that cannot be null: the server gives those
-    /// their default, and would reject the null.
+    /// Returns every member with the id, except null in columns that cannot be null.
+    ///
+    /// The server gives these their defaults, and would reject a null.
     private static func whole(
         _ local: Row,
         _ operation: QueuedOperation,
@@ -98,10 +100,13 @@ package enum OperationRequest {
         return body
     }
 
-    /// Every column that the app knows of, and of the others those that it changed: a whole row on
-    /// top of a newer one must not bring back old values of columns that the app has never seen.
+    /// Returns every column that the app knows, and of the others those that it changed.
     ///
-    /// So it is with the members of a JSON object: those that the app changed go on top of the newest ones.
+    /// A complete row that is sent on top of a newer one must not restore old values of columns that the app
+    /// does not know.
+    ///
+    /// The same applies to the members of a JSON object: those that the app changed are applied to the newest
+    /// ones.
     private static func known(_ local: Row, _ basis: RowBasis?, _ schema: TableSchema?) -> Row {
         let hasColumns = schema?.columns.isEmpty == false
         let base = basis?.base
@@ -120,13 +125,13 @@ package enum OperationRequest {
         value.isNull && schema?.column(named: name)?.isNullable == false
     }
 
-    /// The members that a frozen request sent, without the system columns.
+    /// Returns the members that a frozen request sent, without the system columns.
     package static func payload(_ operation: QueuedOperation, schema: TableSchema?) -> Row? {
         guard operation.kind != .delete, let body = operation.frozen?.body else { return nil }
         return RowText.row(Data(body.utf8), schema).map(RowMerge.payload)
     }
 
-    /// An entity tag (RFC 9110 section 8.8.3); quotes inside are escaped as the originals do.
+    /// Returns an entity tag (RFC 9110 section 8.8.3); quotes inside are escaped as the original SDKs do.
     package static func quoted(_ version: String) -> String {
         "\"" + version.replacingOccurrences(of: "\"", with: "\\\"") + "\""
     }

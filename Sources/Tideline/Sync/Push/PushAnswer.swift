@@ -4,50 +4,51 @@
 
 package import TidelineCore
 
-/// A response of the server to one operation, with the parts that push uses.
+/// The parts of a server's response to one operation that a push uses.
 package struct PushAnswer: Sendable, Hashable {
     package var status: Int
-    /// The row in the body, when the body is a JSON object with an id.
+    /// The row in the body, if the body is a JSON object with an id.
     package var item: Row?
-    /// What `Retry-After` asks for.
+    /// The wait that `Retry-After` asks for.
     package var retryAfter: Duration?
     /// The text of a problem body.
     package var message: String?
-    /// Whether the table is missing, or not at this path: the response says nothing about the row.
+    /// Whether the table does not exist, or not at this path, so that the response does not concern the row.
     package var lacksTable: Bool
-    /// Whether the response itself says that the row is missing, or was deleted.
+    /// Whether the response says that the row does not exist or was deleted.
     package var lacksRow: Bool
-    /// Whether the body contains no row: the page of a captive portal, or a text.
+    /// Whether the body does not contain a row: it is the page of a captive portal, or other text.
     package var hasForeignBody: Bool
-    /// Whether the server has seen the request before and no longer knows its outcome.
+    /// Whether the server received the request before and no longer knows its outcome.
     package var wasRejectedAsRepeat: Bool
-    /// Whether another request used its id before: a copy of the store sent the operation in another
-    /// form.
+    /// Whether another request used the same id before: a copy of the store sent the operation in another form.
     package var isOfOtherRequest = false
-    /// Whether the server knows repeats, and this is its response to the request of this id: an operation that it
-    /// rejects was never executed.
+    /// Whether the server recognizes repeats, and this is its response to the request with this id.
+    ///
+    /// An operation that such a response rejects was never executed.
     package var wasAcceptedAsRequest = false
-    /// Whether the server resolved a conflict by itself: it may have dropped the operation.
+    /// Whether the server resolved a conflict, in which case it may have dropped the operation.
     package var isResolved = false
-    /// Whether the row was read later, because the response had none.
+    /// Whether the row was read separately, because the response had none.
     package var wasReadLater = false
     /// Whether the row in the response to a success may have values of another writer.
     package var mayHoldOthers: Bool { isResolved || wasReadLater }
-    /// Whether it proves to be the server's (AnswerProof): a row with its version, a problem body, or
-    /// a header field that only servers of tables send.
+    /// Whether the response is proven to come from the server (AnswerProof).
+    ///
+    /// The proof is a row with its version, a problem body, or a header field that only servers of tables send.
     package var isProven = true
-    /// Whether it was not executed because another one of its group was rejected.
+    /// Whether the operation was not executed because another one of its group was rejected.
     package var isGroupFailed = false
-    /// Whether the server rejected the form of the request and not its contents: something in between has
-    /// dropped a header field.
+    /// Whether the server rejected the form of the request and not its contents, because a proxy dropped a
+    /// header field.
     package var rejectsForm = false
-    /// Whether it is a page of rows.
+    /// Whether the body is a page of rows.
     package var isPage: Bool
     /// The outline of the response, for a message.
     package var outline: AnswerOutline?
     /// The dialect of the request.
     package var dialect = ServerDialect.datasync
-    /// The schema of the server that sent it (`Tideline-Schema`).
+    /// The schema of the server that sent the response (`Tideline-Schema`).
     package var schema: String?
     /// Whether the request only revived a tombstone, without new values.
     package var isUndeleteOnly = false
@@ -76,7 +77,7 @@ package struct PushAnswer: Sendable, Hashable {
         self.outline = outline
     }
 
-    /// Whether the server says that it failed to process the request, and does not ask for a wait.
+    /// Whether the server reports that it failed to process the request, and does not ask for a wait.
     var isFailureOfTheServer: Bool {
         isProven && status >= 500 && status != 503 && retryAfter == nil
     }
@@ -86,8 +87,8 @@ package struct PushAnswer: Sendable, Hashable {
         status == 410 && isProven || item != nil || lacksRow || isPage
     }
 
-    /// Whether something between client and server rejected this request and may accept others, such as a firewall
-    /// that rejects certain text.
+    /// Whether a proxy or firewall rejected this request and may accept others, for example because it rejects
+    /// certain text.
     ///
     /// A busy or broken server has other statuses, and also rejects the next request.
     package var isRefusedInBetween: Bool {
@@ -98,7 +99,8 @@ package struct PushAnswer: Sendable, Hashable {
         }
     }
 
-    /// Returns the meaning of a response; `namesRequests`: the server sends `Repeatability-Result` for each write.
+    /// Returns the meaning of a response; `namesRequests` is true if the server sends `Repeatability-Result`
+    /// for each write.
     package func outcome(
         of operation: QueuedOperation,
         namesRequests: Bool = false
@@ -109,7 +111,7 @@ package struct PushAnswer: Sendable, Hashable {
             // A success without a row in its body may come from a captive portal: the outcome is unknown.
             if hasForeignBody { return .retry }
             if kind == .delete {
-                // An empty success may come from something in between.
+                // An empty success may come from a proxy.
                 let isWord = namesRequests ? wasAcceptedAsRequest : isProven
                 if item == nil, !isWord { return .look(.gone) }
                 return .accepted(.deleted(version: item?.version))
@@ -130,7 +132,7 @@ package struct PushAnswer: Sendable, Hashable {
             // A classic server uses the same text for a row and for a table, and a 404 may come from a
             // gateway that does not know the path.
             if dialect == .datasync, !isOfTheRow { return .look(.gone) }
-            // The row of an insert cannot be gone: the table is missing.
+            // The row of an insert cannot be missing, so the table is missing.
             if kind == .insert { return .rejected }
             if dialect == .classic { return .look(.gone) }
             if kind == .delete { return .accepted(.deleted(version: nil)) }
@@ -156,10 +158,10 @@ package struct PushAnswer: Sendable, Hashable {
 }
 
 extension PushAnswer {
-    /// Returns whether a rejection has the whole row, in a state that the operation was not based on.
+    /// Returns whether a rejection has the complete row, in a state that the operation was not based on.
     ///
-    /// A row without a version is the one that was sent, and not the server's. One that lacks columns must
-    /// not replace the local row, and one of the expected version is not a reason to reject.
+    /// A row without a version is the row that was sent, not the server's. A row that lacks columns must not
+    /// replace the local row, and a row with the expected version is no reason for a rejection.
     private func tellsOther(_ item: Row, than operation: QueuedOperation) -> Bool {
         guard let version = item.version else { return false }
         return OperationRequest.quoted(version) != operation.frozen?.ifMatch
@@ -169,13 +171,13 @@ extension PushAnswer {
 
 /// A follow-up read for an operation whose response does not show the outcome.
 package enum PushLook: Sendable, Hashable {
-    /// The row, which the server says it has written.
+    /// Reads the row that the server reported as written.
     case written
-    /// The row: it shows whether the operation arrived.
+    /// Reads the row, to find out whether the operation arrived.
     case row
-    /// The row, in a list of its table: a response said that the row or its table is missing.
+    /// Reads the row in a list of its table, because a response said that the row or the table is missing.
     case gone
-    /// The row, because the response of a conflict did not show its state.
+    /// Reads the row, because a response to a conflict did not contain its state.
     case unclear
 
     /// Returns the meaning of the response to this read.
@@ -187,9 +189,9 @@ package enum PushLook: Sendable, Hashable {
                 return .retry
             }
             let isOld = item.version.map(OperationRequest.quoted) == operation.frozen?.ifMatch
-            // The row is there as expected: the response did not come from the table.
+            // The row is as expected, so the response did not come from the table.
             if self == .gone, isOld, item[SystemColumn.deleted] != true { return .retry }
-            // Without versions a row that was inserted is the one that is there.
+            // Without versions, an inserted row is the one that exists.
             let isWritten = !isOld || item.version == nil && operation.kind == .insert
             return self == .written && isWritten
                 ? .accepted(state) : .conflict(state, wasRead: true)
@@ -212,7 +214,7 @@ package enum PushLook: Sendable, Hashable {
 }
 
 extension Row {
-    /// Whether a row in a response is complete, so that it may replace the local one.
+    /// Returns whether a row in a response is complete, so that it may replace the local row.
     ///
     /// It has every column that has a value on the device.
     fileprivate func isWhole(for operation: QueuedOperation) -> Bool {
@@ -224,12 +226,12 @@ extension Row {
 /// The reply to one operation.
 package enum PushReply: Sendable, Hashable {
     case answer(PushAnswer)
-    /// The responses to the operations before it filled the batch: it was certainly not executed.
+    /// The responses to earlier operations filled the batch, so that this one was certainly not executed.
     case notReached(PushAnswer)
-    /// The batch ended at an operation before it that failed: it was certainly not executed.
+    /// The batch ended at an earlier operation that failed, so that this one was certainly not executed.
     case skipped
-    /// Another operation of its group was rejected, and that one's response counts: this one was certainly
-    /// not executed.
+    /// Another operation of the group was rejected, and its response applies; this one was certainly not
+    /// executed.
     case withGroup
     /// No response arrived.
     case lost
@@ -237,7 +239,7 @@ package enum PushReply: Sendable, Hashable {
     var isNotReached: Bool { if case .notReached = self { true } else { false } }
 }
 
-/// An operation that the server has decided about; the decision is to be stored.
+/// An operation with the outcome that is to be stored.
 package struct PushSettling: Sendable, Hashable {
     package var operation: QueuedOperation
     package var decision: ServerDecision

@@ -4,9 +4,9 @@ import Foundation
 import TidelineCore
 
 enum PushBatch {
-    /// Returns the body of `POST /$batch`; it contains the bytes of each operation as they were frozen.
+    /// Returns the body of `POST /$batch`, with the frozen bytes of each operation.
     ///
-    /// `root` is the path of the endpoint, without a slash at its end.
+    /// `root` is the path of the endpoint, without a trailing slash.
     static func body(_ operations: [QueuedOperation], root: String) -> [UInt8] {
         let size = operations.reduce(64) { $0 + ($1.frozen?.body?.utf8.count ?? 0) + 320 }
         var writer = JSONWriter(capacity: size)
@@ -52,7 +52,7 @@ enum PushBatch {
         return writer.bytes
     }
 
-    /// Writes a request of a batch; the server executes those of one `group` as one.
+    /// Writes a request of a batch; the server executes the requests of one `group` atomically.
     private static func write(
         _ operation: QueuedOperation,
         id: Int,
@@ -174,7 +174,7 @@ enum PushBatch {
         return fields
     }
 
-    /// Returns a value unchanged; a text as its bytes.
+    /// Returns a value unchanged, or a string as its bytes.
     private static func raw(_ reader: inout JSONReader) throws -> [UInt8] {
         let start = reader.position
         let token = try reader.value()

@@ -5,16 +5,16 @@ import TidelineCore
 
 /// The result of a push that emptied the queue.
 public struct PushResult: Sendable, Hashable {
-    /// How many operations the server accepted.
+    /// The number of operations that the server accepted.
     public var completed: Int
 
-    /// Makes a result for a test of an app.
+    /// Creates a result, for an app's tests.
     public init(completed: Int = 0) { self.completed = completed }
 }
 
 /// The error of a push that left operations in the queue.
 ///
-/// Nothing is lost: accepted operations stay accepted, and all others are in the queue.
+/// No change is lost: operations that the server accepted are complete, and all others are in the queue.
 ///
 /// ```swift
 /// do {
@@ -24,7 +24,7 @@ public struct PushResult: Sendable, Hashable {
 /// }
 /// ```
 public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
-    /// Why a push ended.
+    /// The reason why a push ended.
     public struct Status: Sendable, Hashable, CustomStringConvertible {
         enum Kind: String, Sendable {
             case networkFailure
@@ -36,40 +36,41 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
         let kind: Kind
         private init(_ kind: Kind) { self.kind = kind }
 
-        /// The server was not reached, did not respond in time, or responded with 408, 429 or 5xx, or
-        /// something else responded; `cause` says which.
+        /// The server was not reached, did not respond in time, or responded with 408, 429 or 5xx.
+        ///
+        /// It can also mean that something other than the server responded; `cause` has the details.
         public static let networkFailure = Self(.networkFailure)
-        /// The server asks for a sign-in (401).
+        /// The user has to sign in (401).
         public static let unauthorized = Self(.unauthorized)
         /// The store on the device failed.
         public static let storeFailure = Self(.storeFailure)
         /// The task was cancelled.
         public static let cancelled = Self(.cancelled)
-        /// The server rejected operations, or some cannot be sent; they wait for the app and are
-        /// in `errors`.
+        /// The server rejected operations, or some cannot be sent; they need the app and are in `errors`.
         public static let operationErrors = Self(.operationErrors)
 
         /// The name of the status.
         public var description: String { kind.rawValue }
     }
 
-    /// Why the push ended.
+    /// The reason why the push ended.
     public var status: Status
-    /// The operations that wait for the app, those of earlier pushes too, in the order of the queue.
+    /// The operations that need the app, including those of earlier pushes, in the order of the queue.
     public var errors: [TableOperationError]
-    /// How many operations the server accepted before.
+    /// The number of operations that the server accepted before the push ended.
     public var completed: Int
     /// The underlying error, if there is one.
     public var cause: (any Error)?
-    /// The rows whose operations were not accepted and are sent again: the server failed to process them,
-    /// or something between client and server rejected them.
+    /// The rows whose operations were not accepted and will be sent again.
+    ///
+    /// The server failed to process them, or a proxy or firewall rejected them.
     public internal(set) var failingRows: [FailingRow] = []
     /// The end of the wait that the server asked for (`Retry-After`); nil if it asked for none.
     ///
     /// A push before that time sends nothing and ends with `networkFailure`.
     public internal(set) var busyUntil: Date?
 
-    /// Makes an error for a test of an app.
+    /// Creates an error, for an app's tests.
     public init(
         status: Status,
         errors: [TableOperationError] = [],
@@ -84,7 +85,7 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
 
     /// The status, the number of errors, and the remedy.
     ///
-    /// The row that is named first is one that the server rejected, not one that only shares its transaction.
+    /// The first row is one that the server rejected, not one that only shares its transaction.
     public var description: String {
         switch status.kind {
         case .operationErrors:
@@ -110,7 +111,7 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The first messages only, because a queue of a hundred thousand operations must not fill a log.
+    /// The first messages only, because an error for a hundred thousand operations must not fill a log.
     private var firstMessages: String {
         let shown = errors.rejectedFirst.prefix(Self.messagesMax).map {
             String($0.message.prefix(300))
@@ -122,7 +123,7 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
 
     private static var messagesMax: Int { 3 }
 
-    /// The reason that the network, or the server's response, gives.
+    /// The reason, from the network error or the server's response.
     private var reason: String {
         switch cause {
         case let error as SyncError: error.message
@@ -132,11 +133,12 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
     }
 }
 
-/// A row whose operation is not accepted, while other work continues: the server responds with 5xx, or a
-/// firewall or proxy rejects its contents.
+/// A row whose operation is not accepted while other operations are.
 ///
-/// The operation stays in the queue and is sent again. If it is the server that fails, the operation is
-/// parked after ``SyncLimits/failedPushesMax`` pushes, with a ``TableOperationError``.
+/// The server responds with 5xx, or a firewall or proxy rejects the contents.
+///
+/// The operation stays in the queue and is sent again. If the server fails, the operation is parked after
+/// ``SyncLimits/failedPushesMax`` pushes, with a ``TableOperationError``.
 public struct FailingRow: Sendable, Hashable {
     /// The table's name.
     public var table: String
@@ -145,7 +147,7 @@ public struct FailingRow: Sendable, Hashable {
     /// The status of the last response.
     public var statusCode: Int
 
-    /// Makes a row for a test of an app.
+    /// Creates a row, for an app's tests.
     public init(table: String, itemID: String, statusCode: Int) {
         self.table = table
         self.itemID = itemID
@@ -154,19 +156,20 @@ public struct FailingRow: Sendable, Hashable {
 }
 
 extension [TableOperationError] {
-    /// The same errors; those of operations that only share a transaction with a rejected one come last.
+    /// The same errors, with those of operations that only share a transaction with a rejected one last.
     var rejectedFirst: [TableOperationError] {
         filter { !$0.isOfGroup } + filter(\.isOfGroup)
     }
 }
 
 extension TableOperationError {
-    /// Whether the operation was not executed only because another one of its transaction was rejected (424).
+    /// Whether the operation was not executed only because another operation of its transaction was rejected
+    /// (424).
     fileprivate var isOfGroup: Bool { statusCode == 424 && groupID != nil }
 }
 
 extension SyncError {
-    /// The reason why a sync was not completed; nil if it was, apart from rejected operations.
+    /// The reason why a sync was not completed; nil if it was completed, apart from rejected operations.
     init?(endOfSync error: any Error) {
         switch error {
         case let error as SyncError: self = error

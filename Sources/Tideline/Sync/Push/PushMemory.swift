@@ -1,14 +1,15 @@
-// PushMemory: the facts that a push leaves to the next one, in memory only.
+// PushMemory: the facts that a push passes to the next one, in memory only.
 
 import Synchronization
 
-/// The facts that a push leaves to the next one; if they are lost, a push takes longer, and its result is the same.
+/// The facts that a push passes to the next one.
+///
+/// Without them, a push takes longer, with the same result.
 final class PushMemory: Sendable {
-    /// The batch sizes that the last push found to work.
+    /// The batch sizes that succeeded in the last push.
     let budget = Mutex<PushBudget?>(nil)
     /// Operations that the server failed to process in the last push, until it processes another request.
     let failing = Mutex<[(operation: QueuedOperation, answer: PushAnswer)]>([])
-    /// Operations that something between client and server rejected in the last push; this affects only
-    /// their order.
+    /// Operations that a proxy or firewall rejected in the last push, which affects only their order.
     let refusedInBetween = Mutex<[QueuedOperation]>([])
 }

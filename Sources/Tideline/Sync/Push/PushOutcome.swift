@@ -19,12 +19,12 @@ package enum PushOutcome: Sendable, Hashable {
     package static let rejected = Self.decided(.rejected)
 }
 
-/// The decision of a server about an operation.
+/// The outcome of an operation on the server.
 package enum ServerDecision: Sendable, Hashable {
     case accepted(ServerState)
-    /// The server has another state than the operation was based on.
+    /// The server's state differs from the one that the operation was based on.
     ///
-    /// `wasRead`: a follow-up read brought the state, because the reply did not show it.
+    /// `wasRead` is true if the state comes from a follow-up read, because the reply did not contain it.
     case conflict(ServerState, wasRead: Bool)
     /// The server undeleted the row with its old values; the operation is sent on top of it.
     case undeleted(ServerState)

@@ -5,8 +5,8 @@ import TidelineCore
 extension PushPreparation {
     /// Freezes a group.
     ///
-    /// If one of its operations waits, all do; if one is parked or cannot be decoded, all are parked.
-    /// The group is checked again whenever its operations have changed.
+    /// If one of its operations has to wait, the group waits; if one is parked or cannot be decoded, all are
+    /// parked. The group is checked again whenever its operations have changed.
     func take(
         _ members: [QueuedOperation],
         of group: String,
@@ -53,8 +53,8 @@ extension PushPreparation {
                 let earlier = try operation(before: member, first: first)
             else { continue }
             if earlier.group == group {
-                // Groups became one, for instance when the app decided about a row of all of them. The next
-                // operation of the row joins what these two become.
+                // Groups were merged, for example when the app resolved a row of all of them. The next
+                // operation of the row joins the merged group.
                 if earlier.id == first.id {
                     _ = try Settlement(queue: queue).collapse(unsure(earlier, work), member)
                     return nil
@@ -71,7 +71,7 @@ extension PushPreparation {
             }
         }
         if isWaiting {
-            // Earlier operations of the rows go first: after them the group is checked again.
+            // Earlier operations of the rows are sent first; the group is checked again afterwards.
             let circle = try circle(of: group, from: others)
             if circle.isEmpty {
                 work.result.isWaiting = true
@@ -86,10 +86,10 @@ extension PushPreparation {
         return try freeze(members, &work)
     }
 
-    /// Returns the operation that must be sent before another one of its row; nil if there is none.
+    /// Returns the operation of a row that must be sent before another one; nil if there is none.
     ///
-    /// This is the first operation of the row. If that one belongs to the same group, it is the operation directly
-    /// before, which may belong to another group.
+    /// This is the first operation of the row, or, if that belongs to the same group, the directly preceding
+    /// operation, which may belong to another group.
     private func operation(
         before member: QueuedOperation,
         first: QueuedOperation
@@ -103,8 +103,9 @@ extension PushPreparation {
         queue.catalog.names(tableOf: operation) && queue.account.maySend(operation)
     }
 
-    /// Returns the operation, taken back from being sent: whether an attempt arrived stays unknown
-    /// if no response showed it.
+    /// Returns the operation in its state before the freeze.
+    ///
+    /// If no response showed the outcome of an attempt, the outcome remains unknown.
     private func unsure(_ operation: QueuedOperation, _ work: Work) -> QueuedOperation {
         guard operation.isAttempted, !work.slice.refused.contains(operation.id) else {
             return operation
@@ -114,9 +115,10 @@ extension PushPreparation {
         return unsure
     }
 
-    /// Returns the groups that a group waits for and that wait for it: none of them would ever be sent.
+    /// Returns the groups that a group waits for and that wait for it: a cycle, of which no group could be
+    /// sent.
     ///
-    /// `others`: the groups with an operation that precedes one of the group in its row.
+    /// `others` are the groups with an operation that precedes one of the group in its row.
     private func circle(of group: String, from others: Set<String>) throws -> Set<String> {
         var waits: [String: Set<String>] = [group: others]
         var open = Array(others)
@@ -171,7 +173,7 @@ extension PushPreparation {
 
     /// Parks the operations of a group together with the one that was rejected.
     ///
-    /// If one of them was edited since, the group is released: then all are sent again.
+    /// If one of them was edited since, the group is released, and all operations are sent again.
     private func park(
         _ members: [QueuedOperation],
         because cause: QueuedOperation,

@@ -4,14 +4,15 @@
 
 import TidelineCore
 
-/// Freezes the operations of a slice.
+/// Prepares a slice of the queue by freezing its operations.
 struct PushPreparation {
     let queue: QueueTransaction
     let environment: SyncEnvironment
 
     var store: any LocalStoreWriter { queue.store }
 
-    /// How many operations the first read of the queue returns; each further one returns twice as many.
+    /// The number of operations that the first read of the queue returns; each further read returns twice as
+    /// many.
     private static let firstPageRows = 32
 
     enum Step {
@@ -27,9 +28,10 @@ struct PushPreparation {
         /// The rows and the ids of the operations that were taken.
         var rows: Set<RowKey> = []
         var ids: Set<Int64> = []
-        /// Whether a group has the slice for itself.
+        /// Whether the slice contains only one group.
         var isClosed = false
-        /// Whether a group was examined since the queue was read: other operations may have been removed or changed.
+        /// Whether a group was examined since the queue was read, which may have removed or changed other
+        /// operations.
         var hasMetGroup = false
         /// Whether the queue has any groups; nil until it was checked.
         var hasGroups: Bool?
@@ -53,7 +55,7 @@ struct PushPreparation {
         }
     }
 
-    /// Prepares a slice; if `mayBeSent` throws because nothing can be sent, nothing is frozen.
+    /// Prepares a slice; if `mayBeSent` throws, nothing is frozen.
     func prepare(_ slice: PushSlice, mayBeSent: () throws -> Void) throws -> PreparedSlice {
         var work = Work(slice)
         for (index, id) in slice.first.enumerated() {
@@ -94,7 +96,7 @@ struct PushPreparation {
         return try checked(work.result, mayBeSent)
     }
 
-    /// Returns the current state of the operation; nil if nothing is left to be done with it.
+    /// Returns the current state of the operation; nil if there is nothing left to do.
     private func current(_ entry: QueuedOperation, _ work: Work) throws -> QueuedOperation? {
         guard work.hasMetGroup else { return entry }
         guard !work.ids.contains(entry.id), let operation = try queue.reader.operation(entry.id),
@@ -145,16 +147,16 @@ struct PushPreparation {
         return .taken
     }
 
-    /// Returns whether nothing keeps the operation from being sent.
+    /// Returns whether the operation can be sent now.
     ///
-    /// Operations of a table that the app no longer declares wait until it declares it again, and so do
-    /// those of another account.
+    /// Operations of a table that the app does not declare wait until it does, and those of another account
+    /// wait until it is signed in.
     func mayGo(_ operation: QueuedOperation, _ work: Work) -> Bool {
         !work.slice.blocked.contains(operation.row) && queue.catalog.names(tableOf: operation)
             && queue.account.maySend(operation)
     }
 
-    /// Returns whether an operation of a waiting group precedes it in its row.
+    /// Returns whether an operation of a waiting group precedes the operation in its row.
     private func isBehindGroup(
         _ operation: QueuedOperation,
         _ work: inout Work
@@ -192,8 +194,8 @@ struct PushPreparation {
             if operation.sendsWholeRow, let version = local?.version {
                 operation.basisVersion = version
             } else {
-                // As far as is known, the server never had the row. Without a base version, a change of
-                // it must not overwrite another writer's row.
+                // As far as is known, the server never had the row. A change without a base version must not
+                // overwrite another writer's row.
                 operation.kind = .insert
             }
         }
@@ -222,7 +224,7 @@ struct PushPreparation {
         return operation
     }
 
-    /// Parks an operation that cannot be decoded; later operations of its row wait, too.
+    /// Parks an operation that cannot be decoded; later operations of its row wait for it.
     func parkDamaged(_ operation: QueuedOperation, _ work: inout Work) throws {
         work.slice.blocked.insert(operation.row)
         try park(operation, &work.result)

@@ -3,7 +3,7 @@
 import Synchronization
 import TidelineCore
 
-/// A runner of the push machine: it sends operations, and stores the outcomes.
+/// A runner of the push machine, which sends operations and stores the outcomes.
 struct PushRunner {
     let engine: SyncEngine
 
@@ -14,7 +14,7 @@ struct PushRunner {
         } catch let error as SyncError where error.code == .suspended {
             throw PushError(status: .cancelled, cause: error)
         } catch let error as CancellationError {
-            // While it waited for its turn: the push itself ends with an error of its own.
+            // This happened while it waited for its turn; the push itself ends with its own error.
             throw PushError(
                 status: .cancelled,
                 errors: try await engine.operationErrors.all(),
@@ -24,9 +24,9 @@ struct PushRunner {
         }
     }
 
-    /// Pushes, or waits for the push that runs.
+    /// Runs a push, or waits for the one that is running.
     ///
-    /// - Throws: `CancellationError` when the task is cancelled while it waits.
+    /// - Throws: `CancellationError` if the task is cancelled while it waits.
     private func sharedPush() async throws -> PushResult {
         try engine.calls.check()
         return try await engine.gate.push {
@@ -38,12 +38,12 @@ struct PushRunner {
         }
     }
 
-    /// Pushes before a pull; parked operations do not stop it: their rows are left as they are.
+    /// Pushes before a pull; parked operations do not stop it, and their rows are not changed.
     ///
     /// While no account is signed in, no operation is pushed, and the server decides which rows are read.
     ///
-    /// - Returns: The error of a push that left only rows that the server fails to process: they do
-    ///   not keep the pull back.
+    /// - Returns: The error of a push that left only rows that the server fails to process; such rows do not
+    ///   prevent the pull.
     func pushBeforePull() async throws -> PushError? {
         if await engine.account() == .signedOut { return nil }
         do {
@@ -59,9 +59,9 @@ struct PushRunner {
         }
     }
 
-    /// Runs the machine; it is the push's turn.
+    /// Runs the machine during the push's turn.
     ///
-    /// `isSecond` means that it follows a push whose responses showed that the server may accept operations that it
+    /// If `isSecond`, this follows a push whose responses showed that the server may accept operations that it
     /// rejected before.
     private func pushInTurn(isSecond: Bool = false) async throws -> PushResult {
         try engine.calls.check()
@@ -91,7 +91,7 @@ struct PushRunner {
             budget.begin(afterAttempts: begin.attempts)
             machine = PushMachine(limits: engine.limits, budget: budget)
             engine.events.send(.pushStarted(pending: begin.own))
-            // A push that started reports its end, whatever happens in between.
+            // A push that started always reports its end.
             defer {
                 engine.events.send(.pushFinished(completed: machine.completed, parked: parked))
             }
@@ -99,7 +99,8 @@ struct PushRunner {
             note(end.stop, machine)
             await engine.serverFacts.keep(machine.budget, before: budget)
             try await engine.serverFacts.store()
-            // With other writes done in the same push, a wait that was asked for does not speak for the server.
+            // If other writes of the same push were accepted, a request to wait does not concern the whole
+            // server.
             let isWorking = end.stop == .network && (end.cause == nil || machine.completed > 0)
             engine.pushMemory.failing.withLock {
                 $0 = isWorking ? machine.failuresOfRows : []
@@ -123,7 +124,7 @@ struct PushRunner {
         }
     }
 
-    /// Pushes the operations that the responses to a push released; that push completed `completed` operations.
+    /// Pushes the operations that a push released; that push completed `completed` operations.
     private func pushAgain(after completed: Int) async throws -> PushResult {
         do {
             var result = try await pushInTurn(isSecond: true)
@@ -146,11 +147,11 @@ struct PushRunner {
         )
     }
 
-    /// Why a push ended, and the error below, if there is one.
+    /// The reason why a push ended, and the underlying error, if there is one.
     private typealias End = (stop: PushMachine.Stop?, cause: (any Error)?)
 
     private func run(_ machine: inout PushMachine, _ begin: PushBegin) async throws -> End {
-        // What is new goes first: one that is rejected in each push does not delay the others.
+        // New operations are sent first, so that one that is rejected in each push does not delay the others.
         let behind = engine.pushMemory.refusedInBetween.withLock { $0 }
         defer { engine.pushMemory.refusedInBetween.withLock { $0 = machine.lastOfNextPush } }
         var action = machine.start(lastID: begin.lastID, blocked: begin.blocked, behind: behind)
@@ -192,7 +193,7 @@ struct PushRunner {
             switch try await service(for: operations).send(batch: operations, engine.catalog) {
             case .replies(let replies): return machine.answered(replies)
             case .refused(let answer):
-                // A response from something in between must not split a transaction.
+                // A proxy's response must not split a transaction.
                 var isOriginal = false
                 if machine.mustKnowServer(after: answer) {
                     isOriginal = try await engine.remote.get().isOriginal(operations[0].table)
@@ -247,7 +248,7 @@ struct PushRunner {
         return prepared
     }
 
-    /// Sends operations of different rows, each in a request of its own.
+    /// Sends operations on different rows, each in its own request.
     private func send(_ operations: [QueuedOperation]) async throws -> [PushReply] {
         let catalog = engine.catalog
         if operations.count == 1 {
@@ -263,7 +264,7 @@ struct PushRunner {
                         let answer = try await remote.send(operation, schema)
                         return PlacedReply(index: index, reply: .answer(answer))
                     } catch is TransportError {
-                        // The responses to the others are not lost with this one.
+                        // The other responses must not be lost because of this one.
                         return PlacedReply(index: index, reply: .lost)
                     }
                 }
@@ -274,27 +275,27 @@ struct PushRunner {
         }
     }
 
-    /// Returns the service for the request of one operation.
+    /// Returns the service for a request of one operation.
     ///
-    /// If the server failed an operation in earlier pushes while it processed other requests, its `Retry-After`
-    /// does not apply to other requests.
+    /// If the server failed to process the operation in earlier pushes, but processed other requests,
+    /// `Retry-After` in the response does not apply to other requests.
     func service(for operations: [QueuedOperation]) throws -> RemoteService {
         var service = try engine.remote.get()
         service.heedsRetryAfter = operations.contains { $0.failedPushes == 0 }
         return service
     }
 
-    /// The reply to one of several requests.
+    /// The reply to one of several concurrent requests, with the request's index.
     private struct PlacedReply: Sendable {
         var index: Int
         var reply: PushReply
     }
 
-    // MARK: - Settling
+    // MARK: - Applying outcomes
 
-    /// Plans the changes for each response, then makes all of them in one transaction.
+    /// Plans the changes for each outcome, then makes all of them in one transaction.
     ///
-    /// - Returns: The result of each, and the operations of other groups that waited for them.
+    /// - Returns: The result of each operation, and the operations of other groups that waited for it.
     private func settle(
         _ settlings: [PushSettling]
     ) async throws -> (results: [PushSettled], unblocked: [Int64]) {
@@ -385,15 +386,15 @@ struct PushRunner {
         throw error
     }
 
-    /// - Throws: ``SyncError`` with code `offline` if another answer than the push's own asked for a wait that is
-    ///   longer than a push waits.
+    /// - Throws: ``SyncError`` with code `offline` if another response asked for a wait that is longer than a
+    ///   push allows.
     private func checkLongWait() throws {
         if engine.serverWait.remaining > engine.limits.retryDelayMax {
             try engine.serverWait.check()
         }
     }
 
-    /// Returns the error for a response that is not the server's, or for a failure of the server.
+    /// Returns the error for a response that did not come from the server, or for a failure of the server.
     private func refusal(_ machine: PushMachine, _ stop: PushMachine.Stop?) -> SyncError? {
         if stop == .unauthorized {
             return .signInWanted("push", reason: machine.unauthorizedAnswer?.message)
@@ -413,13 +414,13 @@ struct PushRunner {
     }
 }
 
-/// The queue at the begin of a push.
+/// The state of the queue at the start of a push.
 private struct PushBegin: Sendable {
     var pending: Int
-    /// How many of them belong to the account that is signed in.
+    /// The number of operations of the account that is signed in.
     var own: Int
     var lastID: Int64
-    /// How often the first operation was sent before.
+    /// The number of times that the first operation was sent before.
     var attempts: Int
     /// Rows with an operation that cannot be decoded.
     var blocked: Set<RowKey>
@@ -434,7 +435,7 @@ private struct PushBegin: Sendable {
 }
 
 extension SyncEvents {
-    /// Sends the event that an operation was completed or parked.
+    /// Sends the event for a completed or parked operation.
     func send(_ result: PushSettled, of operation: QueuedOperation) {
         let (table, itemID, kind) = (operation.table, operation.itemID, operation.kind)
         switch result {

@@ -11,9 +11,9 @@ enum BatchReply: Sendable {
 }
 
 extension RemoteService {
-    /// Sends a frozen operation; the same bytes every time.
+    /// Sends the bytes of a frozen operation, which are the same in each attempt.
     ///
-    /// A classic server revives a tombstone unchanged; the new values are sent after that.
+    /// A classic server undeletes a row without changing it; the new values are sent afterwards.
     func send(_ operation: QueuedOperation, _ schema: TableSchema?) async throws -> PushAnswer {
         guard let frozen = operation.frozen else {
             preconditionFailure("only frozen ones are sent")
@@ -76,9 +76,9 @@ extension RemoteService {
         )
     }
 
-    /// Finds out whether the server is an original one, by a list of a table.
+    /// Finds out from a list of a table whether the server is an original one.
     ///
-    /// A Tideline server names itself in it, or gives a link to what changes.
+    /// A Tideline server identifies itself in the response, or sends a delta link.
     func isOriginal(_ table: String) async throws -> Bool {
         if signs.known.contains(.zumoVersion) { return true }
         guard signs.known.isDisjoint(with: [.tideline, .epoch, .batches]) else { return false }
@@ -108,10 +108,12 @@ extension RemoteService {
         return pushAnswer(answer.response, schema, id: id)
     }
 
-    /// Looks a row up, deleted or not, by a list: a single read of it would be 404 also where the
-    /// table is missing, and the original Node server shows no tombstone there.
+    /// Reads a row, deleted or not, with a request for a list.
     ///
-    /// - Returns: The response, in the form of one to a single read.
+    /// A read of the single row would also be 404 if the table is missing, and the original Node server does
+    /// not show tombstones there.
+    ///
+    /// - Returns: The response, in the form of the response to a read of a single row.
     private func row(
         _ id: String,
         among table: String,
@@ -156,12 +158,12 @@ extension TransportResponse {
         status == 503 && RowText.row(body, nil)?["code"] == "batchAnswersTooLarge"
     }
 
-    /// Whether the request was not executed because an earlier one of its batch failed.
+    /// Whether the request was not executed because an earlier request of its batch failed.
     ///
-    /// The server stops there if something in between has dropped `Prefer: continue-on-error`.
+    /// The server stops at that request if a proxy dropped `Prefer: continue-on-error`.
     var isSkipped: Bool { status == 424 && code == "notProcessed" }
 
-    /// `id` is the id of the row that was sent: a body with another row is not a response to it.
+    /// `id` is the id of the row that was sent; a body with another row is not a response to the request.
     func pushAnswer(
         _ schema: TableSchema?,
         id: String,
@@ -169,7 +171,7 @@ extension TransportResponse {
     ) -> PushAnswer {
         let item = item(schema).flatMap { ItemKey($0.id) == ItemKey(id) ? $0 : nil }
         let code = item == nil ? code : nil
-        // With a wrong path, no response is from a table; the same holds for another server's page.
+        // If the path is wrong, no response comes from a table; the same applies to another server's page.
         let isElsewhere = item != nil || code == "noSuchPath"
         var answer = PushAnswer(
             status: status,

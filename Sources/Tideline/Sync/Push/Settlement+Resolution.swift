@@ -1,6 +1,6 @@
-// Settlement+Resolution: stores an app's decision about a conflict, in one transaction.
+// Settlement+Resolution: stores an app's resolution of a conflict, in one transaction.
 //
-// The handler saw the row with all its edits, so its decision also applies to the next operation.
+// The handler got the row with all its edits, so its resolution also applies to the next operation.
 
 import TidelineCore
 
@@ -61,7 +61,7 @@ extension Settlement {
         if let server = view.server.row { try queue.confirmHolders(of: server, table) }
     }
 
-    /// Sends the operation again on top of the server's state; it absorbs the operations that follow it.
+    /// Sends the operation again on top of the server's state, merged with the operations that follow it.
     private func replace(_ view: ConflictView, with operation: QueuedOperation) throws {
         var again = ConflictRules.onTop(operation, view.server)
         again.edit = nil
@@ -72,7 +72,7 @@ extension Settlement {
         }
         again.basis = operation.basis
         if case .row(let row) = view.server, again.kind == .update {
-            // Only what differs from the server's row is sent.
+            // Only the differences from the server's row are sent.
             again.basis = RowBasis(base: row)
             again.basisVersion = nil
             again.sendsWholeRow = false

@@ -1,8 +1,8 @@
 // Settlement: applies a plan to row, queue, base row and errors, in one transaction.
 //
-// Everything here runs inside `LocalStore.write`; the decision was made before. The rule for a
-// row that was edited while its operation was in flight (guarantee 7): the new local row is the
-// server's row with the edits made since the first attempt on top.
+// All methods run inside `LocalStore.write`; the plan was made before. If a row was edited while its
+// operation was in flight (guarantee 7), the new local row is the server's row with the edits made
+// since the first attempt applied to it.
 
 import TidelineCore
 
@@ -11,9 +11,9 @@ struct Settlement {
 
     private var store: any LocalStoreWriter { queue.store }
 
-    /// Applies the decision about an operation that was sent.
+    /// Applies the outcome of an operation that was sent.
     ///
-    /// `operations` are the current ones of its row. If the app dropped the operation in the meantime,
+    /// `operations` are the current operations of the row. If the app dropped the operation in the meantime,
     /// nothing is done.
     func settle(
         _ sent: QueuedOperation,
@@ -63,10 +63,10 @@ struct Settlement {
 
     // MARK: - Accepted
 
-    /// Keeps the state that an accepted operation replaced.
+    /// Stores the state that an accepted operation replaced.
     ///
-    /// If another writer's row took the place of an inserted one, that is noted. `operations` are those of the row,
-    /// and `own` its own states.
+    /// If another writer's row replaced an inserted one, that is recorded. `operations` are the operations of
+    /// the row, and `own` are its own states.
     private func keepStates(
         of operation: QueuedOperation,
         _ plan: SettlementPlan,
@@ -85,7 +85,7 @@ struct Settlement {
             let sent = operation.frozen?.sentRow
             if try keepReplaced(by: operation, sent, after, operations, own) { return }
         case .rebase(let after):
-            // The operation that was sent before has arrived, and the row has all its values.
+            // The previous operation has taken effect, and the row has all its values.
             if try keepReplaced(by: operation, operation.unknownSent, after, operations, own) {
                 return
             }
@@ -99,7 +99,7 @@ struct Settlement {
         try queue.loseInserted(own, of: operation.row)
     }
 
-    /// Keeps the state that an accepted operation replaced by `after`.
+    /// Stores the state that `after` replaced when the operation was accepted.
     ///
     /// - Returns: False if the state is not known.
     private func keepReplaced(
@@ -113,7 +113,8 @@ struct Settlement {
             let local = try store.row(id: .string(operation.itemID), in: operation.table),
             !local.isFromServer
         {
-            // The new row may be that of a later operation: then this one replaced a row that the app has deleted.
+            // The new row may belong to a later operation; this one then replaced a row that the app has
+            // deleted.
             if !operations.contains(where: { $0.id > operation.id && $0.replacesRow }), let sent {
                 try queue.keepInsert(
                     inserted,
@@ -134,8 +135,8 @@ struct Settlement {
 
     /// Completes the operation; `server` is the server's state, if it is known.
     ///
-    /// `isOwn`: no other writer changed the row in between; it may be the replayed answer to an earlier attempt.
-    /// `isDone`: the operation took effect.
+    /// `isOwn` is true if no other writer changed the row before; the response may be the replayed answer to an
+    /// earlier attempt. `isDone` is true if the operation took effect.
     func finish(
         _ operation: QueuedOperation,
         _ later: QueuedOperation?,
@@ -167,8 +168,8 @@ struct Settlement {
 
     /// Bases the next operation of a row, and the local row, on the outcome of the previous one.
     ///
-    /// `isOwn` and `isDone` are as in ``finish(_:_:_:isOwn:isDone:)``; an operation that is not done gave way to the
-    /// server's row.
+    /// `isOwn` and `isDone` are as in ``finish(_:_:_:isOwn:isDone:)``; the server's row replaced an operation
+    /// that is not done.
     func moveUp(
         _ later: QueuedOperation,
         behind operation: QueuedOperation,
@@ -184,7 +185,7 @@ struct Settlement {
         waiting.basis = basis
         waiting.before = nil
         if case .deleted(let version, _) = server, later.kind != .insert {
-            // The next edit was made to a row that is gone. It keeps a base version: without
+            // The next edit was made to a row that no longer exists. It keeps a base version, because without
             // If-Match it could overwrite a row that another writer restored in the meantime.
             waiting.basisVersion =
                 version ?? operation.basis.base?.version ?? later.basisVersion
@@ -193,7 +194,7 @@ struct Settlement {
                 waiting.basis = RowBasis(base: base, latest: basis.latest ?? server)
                 waiting.sendsWholeRow = true
             }
-            // The local row still has what its group had changed, and brings it with it.
+            // The local row still contains the change of its group.
             if !isDone, later.kind == .update, !operation.isChained(to: later) {
                 waiting = try queue.joined(waiting, with: operation)
             }
@@ -201,10 +202,10 @@ struct Settlement {
         guard let row = server.row, later.kind != .delete,
             let local = try store.row(id: .string(operation.itemID), in: operation.table)
         else { return try queue.put(waiting) }
-        // A pull may have shown a later state than a stored answer, and the queries have it.
+        // A pull may have fetched a later state than a stored answer, and the queries contain it.
         let newest = basis.lastKnown?.row ?? row
         if later.kind == .insert {
-            // The delete before it was not executed: the new row replaces the remaining one.
+            // The delete before it was not executed, so the new row replaces the remaining one.
             waiting.kind = .update
             waiting.sendsWholeRow = true
         }
@@ -217,7 +218,7 @@ struct Settlement {
         guard try !later.replacesRow && !queue.reader.isReplaced(behind: waiting) else {
             return try queue.confirmHolders(of: newest, operation.table)
         }
-        // A delete has no row after it: then every value of the local one is an edit.
+        // A delete has no row afterwards, so every value of the local row is an edit.
         var sent =
             operation.frozen?.sentRow ?? operation.edit.flatMap { _ in
                 operation.result(local: local)
@@ -226,7 +227,7 @@ struct Settlement {
         if !isDone, later.kind == .update, !operation.isChained(to: later),
             let base = operation.basis.base
         {
-            // A value that the next edit only restored to the one before both is not an edit.
+            // A value with which the next edit only restored the value before both is not an edit.
             for (name, value) in RowMerge.payload(local) where RowMerge.same(base[name], value) {
                 if let change = sent[name], let now = row[name],
                     RowMerge.same(now, now.applying(from: base[name], to: change))
@@ -244,10 +245,11 @@ struct Settlement {
         try queue.confirmHolders(of: newest, operation.table)
     }
 
-    /// Keeps an inherited operation in the queue whose previous operation was replaced by the server's row.
+    /// Leaves an inherited operation unchanged in the queue after the server's row replaced the operation
+    /// before it.
     ///
-    /// The original may have sent it, and newer edits since. It stays based on the state that the app changed, so
-    /// that it causes a conflict as well. The local row loses the change of the previous operation.
+    /// The original store may have sent it, and newer edits since. Its base does not change, so that it causes
+    /// a conflict as well. The change of the previous operation is removed from the local row.
     private func stay(
         _ later: QueuedOperation,
         behind operation: QueuedOperation,
@@ -272,7 +274,7 @@ struct Settlement {
         try queue.rebaseFollowing(operation, from: sent, onto: base)
     }
 
-    /// Removes the row's operations: the local row becomes the server's.
+    /// Removes the row's operations; the server's row replaces the local one.
     func apply(_ server: ServerState, _ table: String, _ id: String) throws {
         switch server {
         case .row(let row):
@@ -284,12 +286,12 @@ struct Settlement {
 
     // MARK: - Sent again
 
-    /// Sends the operation again, changed, from the same position in the queue.
+    /// Sends the modified operation again, from the same position in the queue.
     ///
-    /// The outcome of its attempts is known, so the edit that follows it is merged into it.
-    /// `server`: the row's state from a response; nil if the response showed none.
+    /// The outcome of its attempts is known, so the edit that follows it is merged into it. `server` is the
+    /// row's state from a response; nil if the response contained none.
     ///
-    /// - Returns: Whether an operation is left to be sent.
+    /// - Returns: Whether there is still an operation to send.
     @discardableResult
     func sendAgain(
         _ changed: QueuedOperation,
@@ -331,8 +333,9 @@ struct Settlement {
         return true
     }
 
-    /// Keeps the change of an operation that another group follows in its row, however the operation
-    /// is sent from now on.
+    /// Stores the change of an operation if an operation of another group for the same row is queued after it.
+    ///
+    /// The change is then known even if the operation is sent in another form.
     private func keepEdit(
         of operation: QueuedOperation,
         in again: inout QueuedOperation
@@ -350,8 +353,8 @@ struct Settlement {
         }
     }
 
-    /// The operation is based on the server's row, and the local row becomes `joined` with the edits
-    /// made since `sent` on top.
+    /// Bases the operation on the server's row; the local row becomes `joined` with the edits made since `sent`
+    /// applied.
     private func rebase(
         _ operation: QueuedOperation,
         _ later: QueuedOperation?,
@@ -404,10 +407,10 @@ struct Settlement {
         return .released
     }
 
-    /// Removes a rejected insert whose row was deleted here since.
+    /// Removes a rejected insert whose row was deleted locally since.
     ///
-    /// The delete that follows it applies to the row that the server has with that id, if any: it may
-    /// be this insert, changed by another writer after its response was lost.
+    /// The delete that follows it applies to the server's row with the same id, if there is one. That row may
+    /// result from this insert, changed by another writer after the response was lost.
     private func drop(
         _ operation: QueuedOperation,
         _ later: QueuedOperation,
@@ -427,9 +430,9 @@ struct Settlement {
 
     // MARK: - Parked
 
-    /// The server rejected the operation: it waits, with a durable error.
+    /// Parks an operation that the server rejected, with a durable error.
     ///
-    /// An edit made while it was in flight releases it at once.
+    /// An edit made while the request was in flight releases the operation immediately.
     func park(
         _ rejected: QueuedOperation,
         _ later: QueuedOperation?,
@@ -439,11 +442,11 @@ struct Settlement {
         var operation = rejected
         if let server { operation.basis.latest = ServerState.later(operation.basis.latest, server) }
         if let later, operation.isChained(to: later) {
-            // The changes that other transactions made to the row wait for this one.
+            // The changes of other transactions to the row wait for this operation.
             let before = operation
             try keepEdit(of: before, in: &operation)
         } else if let later {
-            // Whatever came of the insert, the server told what it has now.
+            // Whatever happened to the insert, the response contains the current state of the server.
             let isKnown = server != nil && operation.kind == .insert && later.kind == .delete
             return isKnown
                 ? try drop(operation, later, operation.basis) : try collapse(operation, later)
@@ -467,7 +470,7 @@ struct Settlement {
 }
 
 extension JSONRowReader {
-    /// Local tables hold no tombstones, hence no `deleted`.
+    /// Returns the row without `deleted`, because local tables have no tombstones.
     static func withoutDeleted(_ row: Row) -> Row {
         guard row[SystemColumn.deleted] != nil else { return row }
         var result = row

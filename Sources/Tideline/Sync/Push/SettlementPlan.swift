@@ -1,23 +1,23 @@
-// SettlementPlan: the changes that the server's decision about an operation leads to, and their result.
+// SettlementPlan: the changes that an outcome leads to, and their result.
 
 import TidelineCore
 
-/// The changes that a decision of the server leads to.
+/// The changes that an outcome leads to.
 enum SettlementPlan: Sendable {
     /// The operation is complete, and the server has this state.
     ///
-    /// `isOwn`: no other writer changed the row in between. `isDone`: the operation took effect;
-    /// otherwise the server's row replaced it.
+    /// `isOwn` is true if no other writer changed the row before. `isDone` is true if the operation took
+    /// effect; otherwise the server's row replaced it.
     case accept(ServerState, isOwn: Bool, isDone: Bool)
-    /// The changed operation is sent again, based on the server's state.
+    /// The modified operation is sent again, based on the server's state.
     case sendAgain(QueuedOperation, ServerState)
-    /// The server received no part of the operation: it is retried with a new request.
+    /// No part of the operation took effect, so it is retried with a new request.
     case tryAnew(QueuedOperation)
-    /// An earlier version of the operation arrived, and this row is the result.
+    /// An earlier form of the operation arrived, and resulted in this row.
     case rebase(Row)
-    /// This merged row is sent on top of the server's.
+    /// The merged row is sent on top of the server's row.
     case merge(Row, onto: Row)
-    /// This state of the server is stored, and then the app's handler decides.
+    /// The server's state is stored, and then the app's handler is called.
     case ask(ServerState)
     /// The operation is parked until the app decides.
     case park(ServerState?, ParkText)
@@ -32,22 +32,22 @@ struct ParkText: Sendable {
     var conditions: ParkedConditions?
 }
 
-/// The result of a plan that was carried out.
+/// The result of applying a plan.
 package enum PushSettled: Sendable, Hashable {
-    /// The operation left the queue.
+    /// The operation was removed from the queue.
     case completed
     /// The operation has to be sent again.
     case again
-    /// Nothing of it arrived, although a response did: it is retried.
+    /// No part of the operation took effect, although a response arrived; it is retried.
     case untouched
-    /// It was rejected and waits for the app.
+    /// The operation was rejected and parked.
     case parked
-    /// It was rejected, and an edit made in the meantime is sent instead.
+    /// The operation was rejected, and an edit made in the meantime is sent instead.
     case released
-    /// It was rejected and removed: its row was deleted here in the meantime.
+    /// The operation was rejected and removed, because its row was deleted locally in the meantime.
     case dropped
-    /// The app's handler has to decide.
+    /// The app's handler has to be called.
     case asked
-    /// The app dropped it in the meantime.
+    /// The app removed the operation in the meantime.
     case gone
 }

@@ -1,14 +1,14 @@
-// SettlementRules: the plan for an operation that the server has decided about, before anything is stored.
+// SettlementRules: the plan for an operation with a known outcome, before anything is stored.
 
 import TidelineCore
 
-/// The rules that turn a decision of the server into changes of row, queue and errors.
+/// The rules that turn an outcome into changes of row, queue and errors.
 struct SettlementRules {
     let engine: SyncEngine
 
-    /// `restored`: the operations whose row was restored to an older state than their base.
+    /// `restored` are the operations whose row was restored to an older state than their base.
     ///
-    /// `conditions`: the conditions to store with a rejection; nil if no response is a rejection.
+    /// `conditions` are stored with a rejection; nil if no response is a rejection.
     func plan(
         _ settling: PushSettling,
         restored: Set<Int64> = [],
@@ -76,7 +76,7 @@ struct SettlementRules {
         }
     }
 
-    /// Whether a state has all values of the row that an operation sent.
+    /// Returns whether a state has all values of the row that an operation sent.
     private func holdsSent(_ operation: QueuedOperation, _ state: ServerState) -> Bool {
         holds(state, operation.frozen?.sentRow)
     }

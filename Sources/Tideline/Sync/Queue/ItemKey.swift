@@ -2,7 +2,7 @@
 
 import TidelineCore
 
-/// An id as a key: two ids are the same when their UTF-8 bytes are.
+/// An id as a key; two ids are equal if their UTF-8 bytes are.
 package struct ItemKey: Hashable, Sendable {
     fileprivate let id: String
 
@@ -15,7 +15,7 @@ package struct ItemKey: Hashable, Sendable {
     package func hash(into hasher: inout Hasher) { hasher.combine(id) }
 }
 
-/// A row of a table as a key.
+/// The key of a row: its table and its id.
 package struct RowKey: Hashable, Sendable {
     package let table: String
     private let item: ItemKey

@@ -1,20 +1,20 @@
 // KnownCommits: the latest commit of each table that the device knows of, from pages and from responses to
 // pushes.
 //
-// An insert keeps it. A tombstone with a later creation time cannot belong to a row that the app knew: it belongs to
-// this very insert, which another copy of the store has sent.
+// An insert keeps it. A tombstone with a later creation time cannot belong to a row that the app knew: it
+// results from this insert, which another copy of the store has sent.
 
 import TidelineCore
 
 extension QueueReader {
-    /// The latest commit of a table that the device knows, in milliseconds since 1970; 0 for none.
+    /// Returns the latest commit of a table that the device knows, in milliseconds since 1970; 0 for none.
     func knownUntil(_ table: String) throws -> Int64 {
         try config(table, "", PullCursor.knownUntilType).flatMap { Int64($0) } ?? 0
     }
 }
 
 extension QueueTransaction {
-    /// Stores a commit of the server, if it is the latest.
+    /// Stores the time of a server commit, if it is the latest.
     func note(commit: Timestamp?, of table: String) throws {
         guard let commit, commit.milliseconds > (try reader.knownUntil(table)) else { return }
         _ = try set(String(commit.milliseconds), table, "", PullCursor.knownUntilType)

@@ -10,21 +10,22 @@ struct LocalChanges {
 
     private var store: any LocalStoreWriter { queue.store }
 
-    /// The operations of a row, which are all of the account that changes it.
+    /// Returns the operations of a row, all of which belong to the account that changes it.
     private func operations(_ id: String) throws -> [QueuedOperation] {
         let operations = try queue.reader.operations(table, id)
         try queue.checkAccount(operations)
         guard operations.count > 1, let first = operations.first, first.state == .parked,
             first.damage == nil
         else { return operations }
-        // The change releases the parked operation, and those that wait for it become part of it.
+        // The change releases the parked operation, and the operations that wait for it are merged into it.
         return try queue.absorbFollowing(first).map { [$0] } ?? []
     }
 
-    /// Returns whether the last operation of a row must not absorb changes, because it belongs to another transaction.
+    /// Returns whether a change must not be merged into the last operation of a row, because that belongs to
+    /// another transaction.
     ///
-    /// Each transaction is sent by itself, so that neither grows past what a batch takes, and a
-    /// rejection of one is not a rejection of the other.
+    /// Each transaction is sent separately, so that neither exceeds the size of a batch, and a rejection of one
+    /// does not affect the other.
     private func isSealed(_ last: QueuedOperation?) -> Bool {
         guard let last, last.state == .pending, last.damage == nil, let group = queue.group else {
             return false
@@ -39,7 +40,7 @@ struct LocalChanges {
         _ last: QueuedOperation?
     ) -> QueueRules.Effect {
         var last = last
-        // As one that was sent: nothing collapses into it.
+        // It counts as sent: nothing is merged into it.
         if isSealed(last) { last?.state = .attempted }
         return QueueRules.effect(of: change, rowExists: stored != nil, last: last)
     }
@@ -58,7 +59,7 @@ struct LocalChanges {
             var operation = QueuedOperation(table: table, itemID: id, kind: kind)
             operation.knownUntil = try queue.reader.knownUntil(table)
             try append(operation, after: operations)
-            // If the delete before it meets a conflict, the insert becomes an update.
+            // If the delete before it has a conflict, the insert becomes an update.
             if !operations.isEmpty { try queue.noteInsert(of: RowKey(table, id)) }
         case .replaceDeleted:
             guard let last = operations.last else { break }
@@ -127,7 +128,8 @@ struct LocalChanges {
 
     /// Changes a row to the values of a record, and queues the update.
     ///
-    /// `normalized` is a row as the record type encodes it: a difference that only the encoding causes is not an edit.
+    /// `normalized` encodes a row as the record type does, because a difference that only the encoding causes
+    /// is not an edit.
     func update(
         _ edited: Row,
         identity: RecordIdentity,
@@ -150,9 +152,10 @@ struct LocalChanges {
         if state == nil, let declared, isMadeByHand(edited, declared, age) { age = .current }
         let plan = UpdateRules.plan(edited, stored: stored, age: age) { normalized($0) ?? $0 }
         let changed = try change(stored, to: plan.row, basisVersion: plan.basisVersion)
-        // An update of an insert that was never sent becomes part of it.
+        // An update is merged into an insert that was never sent.
         let mayHaveArrived = first?.frozen != nil || first?.outcomeUnknown == true
-        // After an update of an older record, the stored row names the older state, and so does a record of that row.
+        // After an update of an older record, the stored row has the older state, and so does a record of that
+        // row.
         let namesOlder = first?.basis.base.map { $0.version != stored.version } ?? false
         let isOfState = stored.isFromServer && !(age == .current && namesOlder)
         if !plan.columnsSet.isEmpty, isOfState || mayHaveArrived {
@@ -161,15 +164,15 @@ struct LocalChanges {
         return changed
     }
 
-    /// Whether a plain row without a state sets only the columns that it has.
+    /// Returns whether a plain row without a state sets only the columns that it has.
     ///
-    /// One with all columns may be the row that an insert returned, before another device changed it.
+    /// A row with all columns may be the one that an insert returned, before another device changed it.
     private func isMadeByHand(_ row: Row, _ declared: TableSchema, _ age: RecordAge) -> Bool {
         if case .older = age { return declared.columns.contains { row[$0.name] == nil } }
         return true
     }
 
-    /// Stores a changed row, when it is changed, and queues its update.
+    /// Stores a row if it differs from the stored one, and queues its update.
     func change(
         _ stored: Row,
         to row: Row,
@@ -213,7 +216,7 @@ struct LocalChanges {
 
     /// Removes a row and queues its delete; does nothing if the row does not exist.
     ///
-    /// `basisVersion` is the state that the app saw, if that is older than the stored one.
+    /// `basisVersion` is the version that the app read, if it is older than the stored one.
     func delete(_ id: String, basisVersion: (_ stored: Row) -> String? = { _ in nil }) throws {
         let stored = try store.row(id: .string(id), in: table)
         let operations = try operations(id)
@@ -245,7 +248,7 @@ struct LocalChanges {
         queue.watch?.changed(1, in: table)
     }
 
-    /// Deletes the row of a record, which may be of an older state.
+    /// Deletes the row of a record, which may have been read in an older state.
     func delete(_ record: Row, identity: RecordIdentity) throws {
         // A record of a type without version and time deletes the stored row.
         guard identity != .nothing else { return try delete(record.id) }
@@ -255,14 +258,14 @@ struct LocalChanges {
             let state = RowState(record, identity)
             switch RecordAge(of: state, stored: stored, base: base, own: own) {
             case .older(let version): return version
-            // Nothing of an unsent update of an older record is left to be sent.
+            // The row equals the base row, so the delete is based on the base row's version.
             case .own(_, let row) where base == row: return row.version
             case .own, .current: return nil
             }
         }
     }
 
-    /// The delete takes the place of the change before it.
+    /// Replaces the previous change with the delete.
     private func collapse(
         _ last: QueuedOperation,
         into kind: OperationKind,
@@ -276,7 +279,7 @@ struct LocalChanges {
         operation.sendsWholeRow = false
         operation.basisVersion = older ?? operation.basisVersion
         if last.kind == .insert, let latest = last.basis.latest {
-            // Whether the insert arrived is not known, but what the server has now is.
+            // It is not known whether the insert arrived, but the current state of the server is known.
             guard case .row(let row) = latest else {
                 try release(with: last)
                 return try queue.remove(last)
@@ -287,9 +290,9 @@ struct LocalChanges {
         try replace(last, with: operation)
     }
 
-    /// Removes an insert that never took effect; nothing of it is ever sent.
+    /// Removes an insert that never took effect, so that it is not sent.
     ///
-    /// If the client has seen the server's row with that id, the row replaces the local one. But if the server
+    /// If the client knows a server row with the same id, that row replaces the local one. If the server
     /// rejected the insert because of that row, the delete applies to it.
     private func removeInsert(_ operation: QueuedOperation, isOnly: Bool) throws {
         let id = operation.itemID
@@ -306,7 +309,7 @@ struct LocalChanges {
             delete.basis = RowBasis(base: row)
             try queue.append(delete)
         } else {
-            // In its place, so that the membership that queries reported stays known.
+            // It replaces the row in place, so that the membership that queries reported is kept.
             try store.put([JSONRowReader.withoutDeleted(row)], in: table)
             try queue.confirmHolders(of: row, table)
             try queue.removeUnheld(id, table)
@@ -326,8 +329,8 @@ struct LocalChanges {
                 try queue.put(last)
             }
         }
-        // After other operations the row is not the server's: an insert in flight has no base yet.
-        // Neither is a row that the server never gave a version or a time.
+        // After other operations, the row is not the server's: an insert in flight has no base yet. A row
+        // without a version or a time from the server is not the server's either.
         if let stored, stored.isFromServer, operations.isEmpty {
             if let lost = try queue.reader.lost(table, operation.itemID) {
                 operation = try queue.takeOver(lost, for: operation)
@@ -344,21 +347,21 @@ struct LocalChanges {
         try queue.removeErrors(of: operation.id)
     }
 
-    /// A change of a parked operation releases what was parked with it.
+    /// Releases the operations that were parked together with a changed one.
     private func release(with last: QueuedOperation) throws {
         if last.state == .parked { try queue.release(with: last) }
     }
 }
 
 extension Row {
-    /// Whether the server has ever sent this row: it has a version or a time then.
+    /// Whether the server has ever sent this row, which then has a version or a time.
     var isFromServer: Bool {
         version != nil || !(self[SystemColumn.updatedAt] ?? .null).isNull
     }
 
     var isEmptyRow: Bool { names.isEmpty }
 
-    /// Takes the version and the time of another row.
+    /// Copies the version and the time of another row.
     mutating func takeState(of other: Row) {
         for name in [SystemColumn.version, SystemColumn.updatedAt] { self[name] = other[name] }
     }

@@ -5,12 +5,12 @@ import TidelineCore
 /// A row with an id that is not stored yet.
 struct NewRow: Sendable {
     let row: Row
-    /// Whether the id was generated here, so that no row can have it.
+    /// Whether the id was generated on this device, so that no row can have it yet.
     let hasNewID: Bool
 
-    /// Makes an id for a row that has none, and checks any other; checks the values.
+    /// Generates an id if the row has none, and checks the id and the values otherwise.
     ///
-    /// `declared` are the columns of a row that no model has made.
+    /// `declared` are the columns of a row without a model.
     init(
         _ row: Row,
         table: String,
@@ -32,9 +32,9 @@ struct NewRow: Sendable {
     }
 }
 
-/// Rows as they are stored first: the id, and no other system column.
+/// A writer of new rows as they are first stored: with the id, and no other system column.
 ///
-/// Rows of one layout share their names.
+/// Rows of one layout share their column names.
 struct PayloadWriter {
     private var layout: RowLayout?
     private var places: [Int] = []

@@ -7,7 +7,7 @@ import Foundation
 package import TidelineCore
 
 extension QueuedOperation {
-    /// The entry as it is stored.
+    /// The operation as a row of the queue.
     package var storedRow: Row {
         if let damage {
             var row = damage.stored
@@ -50,11 +50,11 @@ extension QueuedOperation {
         "edit", "before", "failedPushes",
         "knownUntil", "inherited",
     ]
-    /// The columns of all operations, and of those that are not in the queue yet.
+    /// The columns of all operations, and the columns of operations that are not yet in the queue.
     private static let layout = RowLayout(columns + ["id"])
     private static let newLayout = RowLayout(columns)
 
-    /// The operation of a stored entry; `schema` gives the types of its rows.
+    /// Creates the operation of a stored row; `schema` gives the types of its values.
     package init(storedRow row: Row, schema: (String) -> TableSchema?) {
         var reader = OperationReader(row)
         let table = reader.text("table") ?? ""
@@ -121,7 +121,7 @@ extension QueuedOperation {
     }
 }
 
-/// Reads the columns of an entry and remembers what cannot be read.
+/// Reads the columns of a stored operation and records those that cannot be read.
 private struct OperationReader {
     private let stored: Row
     var schema: TableSchema?
@@ -135,7 +135,7 @@ private struct OperationReader {
         if case .integer(let value) = stored[name] { value } else { nil }
     }
 
-    /// A number that can be counted on from.
+    /// Returns a number that can be incremented.
     func count(_ name: String) -> Int {
         Int(clamping: min(max(integer(name) ?? 0, 0), Int64(Int32.max)))
     }
@@ -151,7 +151,7 @@ private struct OperationReader {
 }
 
 extension ServerState {
-    /// The state in its stored form; of a tombstone only the version is stored.
+    /// The state in its stored form; only the version of a tombstone is stored.
     var stored: Row {
         switch self {
         case .row(let row): return row

@@ -1,12 +1,12 @@
 // PendingOperation, OperationKind: an operation of the queue as the app sees it.
 
-/// The kind of an operation: its effect on the row.
+/// The kind of an operation.
 public enum OperationKind: Int, Sendable, Hashable, CaseIterable {
-    /// The row is new.
+    /// A new row was inserted.
     case insert = 0
-    /// The row changed.
+    /// The row was changed.
     case update = 1
-    /// The row is deleted.
+    /// The row was deleted.
     case delete = 2
 }
 
@@ -20,17 +20,18 @@ public struct PendingOperation: Sendable, Hashable, Identifiable {
     public var itemID: String
     /// The kind of the operation.
     public var kind: OperationKind
-    /// Whether it was sent at least once; from then on it is sent byte for byte the same.
+    /// Whether the operation was sent at least once; from then on the same bytes are sent.
     public var isAttempted: Bool
-    /// Whether the server rejected it, so that it waits for the app.
+    /// Whether the server rejected the operation, so that it needs the app.
     public var isParked: Bool
-    /// The account that made it; nil if no account was signed in.
+    /// The account of the operation; nil if no account was signed in.
     public var account: String?
-    /// The id of its atomic group: the operations that one ``SyncContext/transaction(_:)`` made, all or none
-    /// of which a server with batches accepts; nil for an operation without a group.
+    /// The id of the atomic group, the operations of one ``SyncContext/transaction(_:)``; nil if there is none.
+    ///
+    /// A server with batches accepts all operations of a group or none.
     public var groupID: String?
 
-    /// An operation, for a test of an app.
+    /// Creates an operation, for an app's tests.
     public init(
         id: Int64,
         table: String,

@@ -19,7 +19,7 @@ extension QueueReader {
         }
     }
 
-    /// Returns whether nothing keeps an operation, or another one of its group, from being sent.
+    /// Returns whether an operation and the rest of its group can be sent.
     private func canSend(_ operation: QueuedOperation, waiting: Set<RowKey>) throws -> Bool {
         func canSend(_ operation: QueuedOperation) -> Bool {
             catalog.names(tableOf: operation) && !waiting.contains(operation.row)

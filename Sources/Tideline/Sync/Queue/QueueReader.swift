@@ -22,13 +22,12 @@ struct QueueReader {
         return query
     }
 
-    /// All operations, in order.
+    /// Returns all operations, in order.
     func operations() throws -> [QueuedOperation] { try operations(byID(nil)) }
 
-    /// The first two operations of one row and the last one, in order.
+    /// Returns the first two operations of a row and the last one, in order.
     ///
-    /// A row that many transactions changed has as many operations. Those between are never needed
-    /// together with the others.
+    /// A row that many transactions changed has as many operations. Those in the middle are never needed here.
     func operations(_ table: String, _ itemID: String) throws -> [QueuedOperation] {
         var query = byID(Self.row(table, itemID))
         query.limit = 2
@@ -39,7 +38,7 @@ struct QueueReader {
         return first + (try operations(query).filter { $0.id > first[1].id })
     }
 
-    /// The operation directly before another one in its row.
+    /// Returns the operation directly before another one in its row.
     func operation(before operation: QueuedOperation) throws -> QueuedOperation? {
         let isBefore = Filter.less("id", .integer(operation.id))
         var query = byID(Self.row(operation.table, operation.itemID) && isBefore)
@@ -48,13 +47,14 @@ struct QueueReader {
         return try operations(query).first
     }
 
-    /// All operations of one row, in order.
+    /// Returns all operations of one row, in order.
     func allOperations(_ table: String, _ itemID: String) throws -> [QueuedOperation] {
         try operations(byID(Self.row(table, itemID)))
     }
 
-    /// Whether a later operation of the same row deletes the row or replaces it, so that no value of the
-    /// earlier operations remains.
+    /// Returns whether a later operation of the same row deletes or replaces the row.
+    ///
+    /// No value of the earlier operations then remains.
     func isReplaced(behind operation: QueuedOperation) throws -> Bool {
         let kinds = [OperationKind.delete, .insert].map { Value.integer(Int64($0.rawValue)) }
         let isNew: Filter = .isIn("kind", kinds)
@@ -70,7 +70,7 @@ struct QueueReader {
         .equal("itemId", .string(itemID)) && .equal("table", .string(table))
     }
 
-    /// The operations of the rows that some operations are for, in order.
+    /// Returns the operations of all rows that the given operations belong to, in order.
     func operations(ofRowsOf some: [QueuedOperation]) throws -> [RowKey: [QueuedOperation]] {
         var result: [RowKey: [QueuedOperation]] = [:]
         if some.count <= Self.rowsOneByOne {
@@ -94,24 +94,24 @@ struct QueueReader {
 
     private static let rowsAtOnce = 250
 
-    /// How many rows are read one by one, each with the ends of its operations only.
+    /// The number of rows that are read one by one, with only the first and last operations of each.
     private static let rowsOneByOne = 50
 
     func operation(_ id: Int64) throws -> QueuedOperation? {
         try store.row(id: .integer(id), in: SystemTables.operations).map(operation)
     }
 
-    /// The operations of a group, in order.
+    /// Returns the operations of a group, in order.
     func members(of group: String) throws -> [QueuedOperation] {
         try operations(byID(.equal("group", .string(group))))
     }
 
-    /// How many operations a group has.
+    /// Returns the number of operations of a group.
     func count(group: String) throws -> Int {
         try store.count(.equal("group", .string(group)), in: SystemTables.operations)
     }
 
-    /// Whether any operation is of a group.
+    /// Returns whether any operation belongs to a group.
     func hasGroups() throws -> Bool {
         var query = TableQuery(filter: .greater("group", ""))
         query.select = ["id"]
@@ -149,7 +149,7 @@ struct QueueReader {
         return rows
     }
 
-    /// The rows of the parked operations: whatever follows one in its row waits for it.
+    /// Returns the rows of the parked operations; later operations of such a row wait.
     func parkedRows() throws -> Set<RowKey> {
         var query = byID(.equal("state", .integer(QueuedOperation.State.parked.rawValue)))
         query.select = ["table", "itemId"]
@@ -163,7 +163,7 @@ struct QueueReader {
         )
     }
 
-    /// The parked operations, by their ids.
+    /// Returns the parked operations, by their ids.
     func parkedIDs() throws -> [Int64] {
         try operationIDs(.equal("state", .integer(QueuedOperation.State.parked.rawValue)))
     }
@@ -207,7 +207,7 @@ struct QueueReader {
         )
     }
 
-    /// The ids of the rows of a table that have operations.
+    /// Returns the ids of the rows of a table that have operations.
     func pendingIDs(_ table: String) throws -> Set<ItemKey> {
         guard try count(table: table) > 0 else { return [] }
         var query = TableQuery(filter: .equal("table", .string(table)))
@@ -219,7 +219,7 @@ struct QueueReader {
         )
     }
 
-    /// The ids of the rows of a table that the account inserted and that the server does not have.
+    /// Returns the ids of the rows of a table that the account inserted and that the server does not have.
     func unsentInserts(_ table: String) throws -> Set<ItemKey> {
         func query(_ kind: OperationKind) -> TableQuery {
             let isKind: Filter = .equal("kind", .integer(Int64(kind.rawValue)))
@@ -234,7 +234,7 @@ struct QueueReader {
         return Set(unsent.map { ItemKey($0.itemID) }).subtracting(deleted)
     }
 
-    /// The ids of the rows that a filter matches.
+    /// Returns the ids of the rows that a filter matches.
     func ids(_ filter: Filter?, in table: String) throws -> [String] {
         var query = TableQuery(filter: filter)
         query.select = [SystemColumn.id]

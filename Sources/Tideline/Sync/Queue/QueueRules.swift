@@ -13,19 +13,19 @@ package enum QueueRules {
 
     /// The effect on the queue.
     package enum Effect: Sendable, Hashable {
-        /// A new operation goes to the end of the queue.
+        /// A new operation is added at the end of the queue.
         case append(OperationKind)
-        /// `last` keeps its position and absorbs the change.
+        /// The change is merged into `last`, which keeps its position.
         case collapse(into: OperationKind)
-        /// `last` keeps its position and becomes a replacement of the deleted row.
+        /// `last` keeps its position and replaces the deleted row.
         case replaceDeleted
-        /// `last` is removed; nothing of the row is ever sent.
+        /// `last` is removed, and nothing is sent.
         case remove
-        /// Nothing changes.
+        /// The queue does not change.
         case nothing
         /// The row already exists.
         case alreadyExists
-        /// There is no such row.
+        /// The row does not exist.
         case notFound
     }
 
@@ -63,14 +63,14 @@ package enum QueueRules {
 
     /// Returns the result of merging a rejected operation with the one that follows it.
     ///
-    /// The pair becomes one as if the first had never been sent: the later edit releases it. Nil: the
-    /// server never had the row.
+    /// The two become one operation, as if the first had never been sent. Nil means that the server never had
+    /// the row.
     package static func merge(
         rejected: QueuedOperation,
         behind later: QueuedOperation
     ) -> QueuedOperation? {
         var result = rejected
-        // If the later one has a follower of its own, so has the result: it keeps both changes.
+        // If the later operation has a follower, the result has one too, so it stores both changes.
         var edit: Row?
         if let change = later.edit {
             result.seal(rejected.frozen?.sentRow)
@@ -92,7 +92,7 @@ package enum QueueRules {
             break
         }
         if let older = later.basisVersion {
-            // The later edit was made to an older version: it must be measured against that one.
+            // The later edit was made to an older version, so it is compared with that version.
             result.basisVersion = older
             result.sendsWholeRow = result.kind == .update
         }

@@ -1,30 +1,30 @@
 // QueueTransaction: changes of queue and errors within one transaction of the store.
 //
-// It only reads and writes rows; QueueRules, ConflictRules and the state machines make the decisions.
+// It only reads and writes rows; the logic is in QueueRules, ConflictRules and the state machines.
 
 import TidelineCore
 
 struct QueueTransaction {
-    /// The rows with their masks.
+    /// The writer with access to the masks of rows.
     let held: HeldRows
     let catalog: TableCatalog
-    /// The account that is signed in: new operations belong to it.
+    /// The account that is signed in; new operations belong to it.
     let account: AccountView
-    /// The atomic group of the operations that are queued here; they are pushed as one.
+    /// The atomic group of the operations that this transaction queues, which are pushed together.
     var group: String?
-    /// The size of the transaction's part of its group.
+    /// The size of the part of the group that this transaction queues.
     var size: GroupSize?
-    /// The watch over the task that waits for the transaction.
+    /// A check of whether the task that waits for the transaction was cancelled.
     var watch: TransactionWatch?
-    /// Makes the ids of requests.
+    /// Returns an id for a request.
     var makeID: @Sendable () -> String
 
-    /// The rows without them.
+    /// The writer of rows without their masks.
     var store: any LocalStoreWriter { held }
 
     var reader: QueueReader { QueueReader(store: store, catalog: catalog, account: account) }
 
-    /// Puts a new operation at the end of the queue.
+    /// Adds a new operation at the end of the queue.
     func append(_ operation: QueuedOperation) throws {
         var operation = operation
         operation.account = account.id
@@ -42,7 +42,7 @@ struct QueueTransaction {
 
     func remove(_ operation: QueuedOperation) throws {
         try store.delete(ids: [.integer(operation.id)], in: SystemTables.operations)
-        // One that was released with its group has its error still.
+        // An operation that was released with its group still has its error.
         if operation.state == .parked || operation.group != nil {
             try removeErrors(of: operation.id)
         }
@@ -56,9 +56,9 @@ struct QueueTransaction {
 
     // MARK: - Several operations of one row
 
-    /// Makes one operation of all that wait in a row, because the app decided about the row as it is.
+    /// Merges all operations of a row into one, because the app resolved the row in its current state.
     ///
-    /// - Returns: The first operation, as the only one; nil if nothing of the row is to be sent.
+    /// - Returns: The merged operation; nil if there is nothing to send.
     func absorbFollowing(_ first: QueuedOperation) throws -> QueuedOperation? {
         var result: QueuedOperation? = first
         for later in try reader.allOperations(first.table, first.itemID) where later.id > first.id {
@@ -67,7 +67,7 @@ struct QueueTransaction {
             if let earlier = result {
                 result = QueueRules.merge(rejected: earlier, behind: later)
             } else if later.kind != .delete {
-                // Nothing was left of those before it.
+                // There is nothing left of the earlier operations.
                 var only = later
                 (only.id, only.group, only.before) = (first.id, first.group, nil)
                 only.basis = first.basis
@@ -96,7 +96,7 @@ struct QueueTransaction {
         return result
     }
 
-    /// Removes the operations that follow one in its row.
+    /// Removes the later operations of a row.
     func removeFollowing(_ first: QueuedOperation) throws {
         for later in try reader.allOperations(first.table, first.itemID) where later.id > first.id {
             try endInsert(later)
@@ -105,10 +105,12 @@ struct QueueTransaction {
         }
     }
 
-    /// The rest of an operation's atomic group becomes part of another group, which has taken in its
-    /// change of a row: so that no reader sees a part of it.
+    /// Moves the rest of an operation's atomic group to another group, into which one of its changes was
+    /// merged.
     ///
-    /// A group that would be too large for a batch stays as it is.
+    /// No reader then sees a part of it.
+    ///
+    /// If the group would be too large for a batch, nothing is changed.
     private func join(_ later: QueuedOperation, to first: QueuedOperation) throws {
         guard first.isChained(to: later), let group = first.group, let other = later.group,
             try reader.count(group: group) + reader.count(group: other) <= Self.groupRowsMax
@@ -116,11 +118,12 @@ struct QueueTransaction {
         try rename(other, to: group)
     }
 
-    /// How many operations a batch of any server carries as one.
+    /// The maximum number of operations that a batch of any server executes atomically.
     private static let groupRowsMax = 1000
 
-    /// Carries what the operations of other groups that follow one in its row have changed onto a
-    /// new state of the row: `sent` is the row that the operation led to, `row` what it leads to now.
+    /// Applies the changes of later operations of other groups to a new state of the row.
+    ///
+    /// `sent` is the row after the operation before, and `row` is the row after it now.
     func rebaseFollowing(_ operation: QueuedOperation, from sent: Row, onto row: Row) throws {
         let (table, id) = (operation.table, operation.itemID)
         guard try !reader.isReplaced(behind: operation) else { return }
@@ -136,7 +139,8 @@ struct QueueTransaction {
 
     // MARK: - Groups
 
-    /// Merges the groups of an operation and of this transaction, whose change it absorbs.
+    /// Merges the group of an operation with that of this transaction, whose change was merged into the
+    /// operation.
     func joined(_ operation: QueuedOperation) throws -> QueuedOperation {
         guard let group else { return operation }
         size?.joinedEarlier()
@@ -146,7 +150,7 @@ struct QueueTransaction {
         return joined
     }
 
-    /// Merges the groups of two operations, after one has absorbed the other.
+    /// Merges the groups of two operations, after one was merged into the other.
     func joined(
         _ operation: QueuedOperation,
         with later: QueuedOperation
@@ -163,7 +167,7 @@ struct QueueTransaction {
         return operation
     }
 
-    /// Makes a group part of another one, except for an operation that the caller writes.
+    /// Moves the operations of a group to another one, except for an operation that the caller writes.
     func rename(_ former: String, to group: String, but id: Int64? = nil) throws {
         guard former != group else { return }
         for var member in try reader.members(of: former) where member.id != id {
@@ -172,9 +176,9 @@ struct QueueTransaction {
         }
     }
 
-    /// Releases the operations that were parked with one that the app has edited or resolved the error of.
+    /// Releases the operations that were parked with one that the app has edited or resolved.
     ///
-    /// Their errors stay until they are sent: the app may be going through all of them.
+    /// Their errors are kept until they are sent, because the app may be iterating over them.
     func release(with operation: QueuedOperation) throws {
         guard let group = operation.group else { return }
         for var member in try reader.members(of: group)
@@ -184,7 +188,7 @@ struct QueueTransaction {
         }
     }
 
-    /// Keeps what is known of a row on the server with its first operation.
+    /// Stores the known server state of a row with the row's first operation.
     func put(_ basis: RowBasis, _ table: String, _ itemID: String) throws {
         guard var first = try reader.operations(table, itemID).first else { return }
         first.basis = basis

@@ -4,22 +4,22 @@ package import TidelineCore
 
 package struct QueuedOperation: Sendable, Hashable {
     package enum State: Int64, Sendable {
-        /// Never sent; later edits collapse into it.
+        /// The operation was never sent; later edits are merged into it.
         case pending = 0
-        /// Frozen: sent at least once, with an unknown outcome.
+        /// The operation is frozen: it was sent at least once, with an unknown outcome.
         case attempted = 1
-        /// Rejected by the server; waits for the app or for an edit of its row.
+        /// The server rejected the operation, which waits for the app or for an edit of its row.
         case parked = 2
     }
 
-    /// The bytes of the first attempt, and the row as it was then.
+    /// The bytes of the first attempt, and the local row at that time.
     package struct Frozen: Sendable, Hashable {
         package var method: String
-        /// The query of the request, with its question mark, or nothing.
+        /// The query of the request with its question mark, or an empty string.
         package var query: String
         package var ifMatch: String?
         package var requestID: String
-        /// The time of the first attempt, as a date of HTTP.
+        /// The time of the first attempt, as an HTTP date.
         package var firstSent: String
         /// The body; nil for a delete.
         package var body: String?
@@ -31,7 +31,7 @@ package struct QueuedOperation: Sendable, Hashable {
     package struct Damage: Sendable, Hashable {
         /// The column.
         package var column: String
-        /// The operation as it is stored; it stays unchanged.
+        /// The stored operation, which is not changed.
         package var stored: Row
     }
 
@@ -42,45 +42,50 @@ package struct QueuedOperation: Sendable, Hashable {
     package var kind: OperationKind
     package var state = State.pending
     package var frozen: Frozen?
-    /// The id of the request that will send it: made with the change, so that a copy of the store sends
-    /// the same; nil before it is stored.
-    package var requestID: String?
-    /// For an insert with an id that the app chose: the latest commit of the table that the device knew, in
-    /// milliseconds since 1970.
-    package var knownUntil: Int64?
-    /// Whether it was in the queue when the store was copied: the original may have sent it.
-    package var isInherited = false
-    /// The known server state of the row; kept with the first operation of a row.
-    package var basis = RowBasis()
-    /// The version that the change is based on, if it is not that of the base row.
+    /// The id of the request that will send the operation; nil before it is stored.
     ///
-    /// Empty: an older state whose version is not known, which the server's row cannot match.
+    /// It is created with the change, so that a copy of the store uses the same id.
+    package var requestID: String?
+    /// The latest commit of the table that the device knew, for an insert with an id that the app chose.
+    ///
+    /// In milliseconds since 1970.
+    package var knownUntil: Int64?
+    /// Whether the operation was in the queue when the store was copied, so that the original store may have
+    /// sent it.
+    package var isInherited = false
+    /// The known server state of the row, which is stored with the first operation of the row.
+    package var basis = RowBasis()
+    /// The version that the change is based on, if it differs from that of the base row.
+    ///
+    /// It is empty for an older state whose version is not known, which no row of the server matches.
     package var basisVersion: String?
-    /// Whether every column is sent, and not only what differs from the base.
+    /// Whether all columns are sent, and not only those that differ from the base row.
     package var sendsWholeRow = false
-    /// Whether the server's row is a tombstone that the operation brings back.
+    /// Whether the operation undeletes a row of which the server has a tombstone.
     package var revives = false
-    /// How often the operation was sent again because of a conflict.
+    /// The number of times that the operation was sent again because of a conflict.
     package var conflicts = 0
-    /// How many pushes ended with a failure of the server (5xx) for this operation, while the server
-    /// processed other requests.
+    /// The number of pushes in which the server failed to process the operation (5xx), but processed other
+    /// requests.
     package var failedPushes = 0
-    /// How often the frozen request was sent.
+    /// The number of times that the frozen request was sent.
     package var attempts = 0
     /// Whether an attempt may have taken effect although its outcome was never received.
     package var outcomeUnknown = false
-    /// The row that the first such attempt sent, when the operation was changed since.
+    /// The row that the first attempt with an unknown outcome sent, if the operation was changed since.
     package var unknownSent: Row?
-    /// The change of the operation, if an operation of another atomic group follows it in its row: the
-    /// columns of an update, or the row of an insert.
+    /// The change of the operation, if an operation of another atomic group follows in its row.
+    ///
+    /// It has the columns of an update, or the row of an insert. Nil means that the result of the operation is
+    /// the local row.
     ///
     /// Without it, the local row is what the operation leads to.
     package var edit: Row?
-    /// The local row that the last operation of a row was made to, if another one precedes it.
+    /// The local row before the last operation of a row, if another operation precedes it.
     package var before: Row?
-    /// The atomic group that it belongs to.
+    /// The atomic group of the operation.
     package var group: String?
-    /// The account that made it.
+    /// The account of the operation.
     package var account: String?
     package var damage: Damage?
 
@@ -102,7 +107,7 @@ package struct QueuedOperation: Sendable, Hashable {
 
     package var row: RowKey { RowKey(table, itemID) }
 
-    /// Whether it replaces the whole row, as an insert does.
+    /// Whether the operation replaces the whole row, as an insert does.
     package var replacesRow: Bool {
         kind == .insert || kind == .update && sendsWholeRow && basisVersion == nil
     }
@@ -125,7 +130,7 @@ package struct QueuedOperation: Sendable, Hashable {
         )
     }
 
-    /// The row that the operation leads to; `local` is the stored row.
+    /// Returns the row after the operation; `local` is the stored row.
     package func result(local: Row?) -> Row? {
         guard let edit else { return local }
         var row = (kind == .insert ? nil : basis.base) ?? Row()
@@ -134,7 +139,7 @@ package struct QueuedOperation: Sendable, Hashable {
         return row
     }
 
-    /// The row that the first operations of a row lead to, if others follow them.
+    /// Returns the row after the first operations of a row, if others follow them.
     static func result(of operations: [QueuedOperation]) -> Row? {
         var row = operations.first?.basis.base
         for operation in operations {
@@ -156,15 +161,15 @@ package struct QueuedOperation: Sendable, Hashable {
         return row
     }
 
-    /// Adds a change to the one that the operation keeps by itself, if it keeps one.
+    /// Adds a change to the stored change of the operation, if there is one.
     package mutating func addToEdit(_ changes: Row) {
         guard edit != nil else { return }
         for (name, value) in changes { edit?[name] = value }
     }
 
-    /// Keeps what the operation changes by itself, because another atomic group follows in its row.
+    /// Stores the change of the operation, because an operation of another atomic group follows in its row.
     ///
-    /// - Parameter row: The row that the operation leads to; nil if it deletes the row.
+    /// - Parameter row: The row after the operation; nil if the operation deletes it.
     package mutating func seal(_ row: Row?) {
         defer { before = nil }
         guard edit == nil, kind != .delete, let row else { return }
@@ -176,9 +181,9 @@ package struct QueuedOperation: Sendable, Hashable {
         }
     }
 
-    /// Whether an operation that follows in the row belongs to another atomic group.
+    /// Returns whether an operation that follows in the row belongs to another atomic group.
     ///
-    /// The two are never made one: each group is sent, and may be rejected, by itself.
+    /// The two are never merged, because each group is sent, and may be rejected, separately.
     package func isChained(to later: QueuedOperation) -> Bool {
         guard let group, let other = later.group else { return false }
         return group != other
@@ -186,7 +191,7 @@ package struct QueuedOperation: Sendable, Hashable {
 
     /// Returns the operation to its state before the first attempt.
     ///
-    /// If an earlier outcome is unknown, that fact stays, with the row that was sent then.
+    /// If an earlier outcome is unknown, that fact is kept, with the row that was sent.
     package mutating func thaw() {
         if outcomeUnknown { unknownSent = unknownSent ?? frozen?.sentRow }
         state = .pending
@@ -206,8 +211,9 @@ package struct QueuedOperation: Sendable, Hashable {
 }
 
 extension QueuedOperation.Frozen {
-    /// The column that makes it impossible to build a request: another program wrote it, or the server sent a
-    /// version that no header can hold.
+    /// The column that makes it impossible to build a request.
+    ///
+    /// Another program wrote it, or the server sent a version that is invalid in a header field.
     var fault: String? {
         if !["POST", "PATCH", "PUT", "DELETE"].contains(method) { return "method" }
         if ifMatch?.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) == true { return "ifMatch" }

@@ -7,15 +7,15 @@
 import Foundation
 import TidelineCore
 
-/// A row that a restored server lost.
+/// A row that a restored server has lost.
 struct LostRecord: Sendable, Hashable {
     var table: String
     var itemID: String
-    /// The account that was signed in when it was found.
+    /// The account that was signed in when the loss was found.
     var account: String?
     /// The restored server's state of the row; nil if it has none.
     var server: ServerState?
-    /// False after another restore: `server` belongs to the former epoch.
+    /// Whether `server` is current; false after another restore.
     var isChecked = true
 
     static func key(_ table: String, _ itemID: String) -> Value { .string("\(table)/\(itemID)") }
@@ -43,7 +43,7 @@ struct LostRecord: Sendable, Hashable {
         self.server = server
     }
 
-    /// The operation that changes the restored server's row, or inserts it.
+    /// Returns the operation that updates the restored server's row, or inserts the row.
     func based(_ change: QueuedOperation) -> QueuedOperation {
         var operation = change
         switch server {
@@ -63,9 +63,9 @@ struct LostRecord: Sendable, Hashable {
     }
 }
 
-/// The latest commit of a restored server, as the name of its epoch contains it.
+/// The latest commit of a restored server, which is part of the epoch.
 package struct RestorePoint: Hashable, Sendable {
-    /// The latest commit that it had, in microseconds since 1970; nil if the epoch does not contain it.
+    /// The time of the latest commit, in microseconds since 1970; nil if the epoch does not contain it.
     package var commit: Int64?
 
     /// - Parameter epoch: A `Tideline-Epoch`: its name, a dot, and the commit in hexadecimal digits.
@@ -76,7 +76,8 @@ package struct RestorePoint: Hashable, Sendable {
 
     init(commit: Int64?) { self.commit = commit }
 
-    /// Whether the restored server has never had a state of a row, so that its later states do not include it.
+    /// Returns whether the restored server never had a state of a row, so that its later states do not include
+    /// it.
     private func isBefore(_ row: Row) -> Bool {
         guard let commit else { return false }
         if let stamp = row.commit { return stamp > commit }
@@ -84,10 +85,10 @@ package struct RestorePoint: Hashable, Sendable {
         return Timestamp(date).milliseconds > commit / 1000
     }
 
-    /// Whether a state of a row that was pulled before the restore is lost.
+    /// Returns whether a state of a row that was pulled before the restore is lost.
     ///
-    /// The server's may be a later commit of another device that never saw this one. A later deletion
-    /// counts: the device deleted the row on purpose.
+    /// The server's state may be a later commit of a device that never received this one. After a later
+    /// deletion the row is not lost, because a device deleted it on purpose.
     func hasLost(_ local: Row, server: Row) -> Bool {
         guard local.version != server.version else { return false }
         guard server[SystemColumn.deleted] != true else { return local.isLater(than: server) }
@@ -97,7 +98,7 @@ package struct RestorePoint: Hashable, Sendable {
 }
 
 extension HeldMask {
-    /// The bit of a row that was pulled in a former epoch, and that no page of this one has shown.
+    /// The bit of a row that was pulled before a restore and that no page has returned since.
     static let former: Int64 = 1 << 62
 }
 
@@ -107,10 +108,10 @@ extension Row {
         RowMerge.differing(self, other).allSatisfy { $0 == HeldMask.name }
     }
 
-    /// Whether this state of a row was committed later than another one, as far as the times tell.
+    /// Returns whether this state of a row was committed later than another one, as far as the times show.
     ///
-    /// Two versions of one millisecond are compared by their texts if a Tideline server wrote them, which keeps
-    /// microseconds. Otherwise this one counts as later.
+    /// If the milliseconds are equal, the versions are compared if a Tideline server wrote them, because they
+    /// contain microseconds. Otherwise this state counts as later.
     func isLater(than other: Row) -> Bool {
         guard case .date(let mine) = self[SystemColumn.updatedAt],
             case .date(let theirs) = other[SystemColumn.updatedAt]
@@ -136,7 +137,7 @@ extension QueueReader {
             .flatMap { LostRecord($0, catalog) }
     }
 
-    /// The lost rows, by table and id; `account`: those that it may see.
+    /// Returns the lost rows that `account` may see, by table and id.
     func lostRecords(
         _ table: String? = nil,
         account: AccountView? = nil
@@ -152,7 +153,7 @@ extension QueueReader {
             }
     }
 
-    /// How many rows the account has lost.
+    /// Returns the number of rows that the account has lost.
     func lostCount() throws -> Int {
         guard try store.count(nil, in: SystemTables.lost) > 0 else { return 0 }
         return try lostRecords(account: account).count
@@ -163,22 +164,22 @@ extension QueueReader {
         return Set(try lostRecords(table).map { ItemKey($0.itemID) })
     }
 
-    /// Returns the facts about the rows of a former epoch in a table; nil if there are none.
+    /// Returns the facts about a table's rows from before a restore; nil if there are none.
     func former(_ table: String) throws -> FormerRows? {
         try config(table, "", PullCursor.formerRowsType).map(FormerRows.init)
     }
 
-    /// Whether the table was ever pulled, from any endpoint.
+    /// Returns whether the table was ever pulled, from any endpoint.
     func wasPulled(_ table: String) throws -> Bool {
         let types = [PullCursor.Part.endpoint.rawValue, PullCursor.tableEpochType]
         let kept: Filter = .isIn("keyType", types.map { .integer(Int64($0)) })
         return try store.count(kept && .equal("table", .string(table)), in: SystemTables.config) > 0
     }
 
-    /// The epoch that the rows of a table are of at an endpoint.
+    /// Returns the epoch of a table's rows at an endpoint.
     ///
-    /// A store from before this was kept has it with its cursors only: then one that is not `epoch`
-    /// counts.
+    /// A store from an older version has it only in its cursors; an epoch other than `epoch` then takes
+    /// precedence.
     func epoch(_ table: String, endpoint: String, otherThan epoch: String?) throws -> String? {
         if let known = try config(table, endpoint, PullCursor.tableEpochType) { return known }
         let query = TableQuery(filter: .equal("table", .string(table)))
@@ -197,14 +198,15 @@ extension QueueReader {
     }
 }
 
-/// A table may have rows of a former epoch.
+/// The fact that a table may have rows from before a restore.
 struct FormerRows: Hashable, Sendable {
     enum Cause: String {
         /// The epoch changed.
         case found
-        /// The same, and the app has had the event.
+        /// The epoch changed, and the event was sent to the app.
         case reported
-        /// The rows were sent before the table was pulled for the first time: a restore is possible, and not known.
+        /// Rows were sent before the table was pulled for the first time, so that a restore is possible, but
+        /// not known.
         case sent
     }
 
@@ -216,7 +218,7 @@ struct FormerRows: Hashable, Sendable {
         self.restore = restore
     }
 
-    /// Reads the text in the store: a word, a space, and the commit of the restore.
+    /// Parses the stored string: a word, a space, and the commit of the restore.
     init(_ text: String) {
         let parts = text.split(separator: " ")
         cause = parts.first.flatMap { Cause(rawValue: String($0)) } ?? .found
@@ -235,11 +237,11 @@ extension QueueTransaction {
         try store.delete(ids: [LostRecord.key(table, itemID)], in: SystemTables.lost)
     }
 
-    /// A page of this epoch is about to be stored.
+    /// Handles the epoch of a page before the page is stored.
     ///
-    /// If the rows of the table are of another epoch, all of them get the bit of former rows, and the server has
-    /// to be asked for the lost ones again. So do rows that this device sent before it pulled the table for the
-    /// first time: responses to writes do not contain the epoch.
+    /// If the rows of the table have another epoch, all of them get the bit of former rows, and the lost rows
+    /// are requested again. The same applies to rows that this device sent before it pulled the table for the
+    /// first time, because responses to writes do not contain the epoch.
     func meet(_ epoch: String?, endpoint: String, _ table: String) throws {
         guard let epoch else { return }
         let known = try reader.epoch(table, endpoint: endpoint, otherThan: epoch)
@@ -249,7 +251,7 @@ extension QueueTransaction {
                 record.isChecked = false
                 try put(record)
             }
-            // Rows that are left of an earlier restore are measured by the earlier one.
+            // Rows that remain from an earlier restore are compared with that restore.
             let earlier = try reader.former(table).map { $0.restore.commit }
             let commit = RestorePoint(epoch: epoch).commit
             let point: Int64? =
@@ -293,11 +295,10 @@ extension QueueTransaction {
 
     private static let rowsAtOnce = 1000
 
-    /// Clears the flag of a former epoch in rows that responses to a push showed in a later state than any that
-    /// is known here.
+    /// Clears the bit of former rows if responses to a push contain a later state than any that is known here.
     ///
-    /// The table was read in the new epoch before the push, so these responses are the restored server's. With
-    /// the flag, a later change of another device would make the row a lost one.
+    /// The table was read in the new epoch before the push, so these responses come from the restored server.
+    /// If the bit remained, the row would count as lost after a later change of another device.
     func noteAnswered(_ settlings: [PushSettling]) throws {
         var former: [String: Bool] = [:]
         for settling in settlings {
@@ -330,7 +331,7 @@ extension QueueTransaction {
         try append(try takeOver(record, for: change))
     }
 
-    /// Replaces a lost row's record by an operation, which is based on the restored server's state.
+    /// Replaces the record of a lost row with an operation that is based on the restored server's state.
     func takeOver(_ record: LostRecord, for change: QueuedOperation) throws -> QueuedOperation {
         let (table, id) = (record.table, record.itemID)
         try removeLost(table, id)
@@ -343,7 +344,7 @@ extension QueueTransaction {
         return record.based(change)
     }
 
-    /// Replaces a lost row by the server's.
+    /// Replaces a lost row with the server's row.
     func discardLost(_ record: LostRecord) throws {
         let (table, id) = (record.table, Value.string(record.itemID))
         defer { watch?.changed(1, in: table) }

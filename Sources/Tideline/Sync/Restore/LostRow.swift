@@ -2,7 +2,7 @@
 
 public import TidelineCore
 
-/// The treatment of rows that a restored server lost.
+/// The policy for rows that a restored server has lost.
 ///
 /// ```swift
 /// try await client.syncContext.initialize(
@@ -12,20 +12,24 @@ public import TidelineCore
 /// )
 /// ```
 public enum LostRowPolicy: Sendable, Hashable, CaseIterable {
-    /// They stay on the device until the app sends them again or discards them.
+    /// The rows are kept on the device until the app sends them again or discards them.
     case ask
-    /// They are queued as soon as they are found, and sent with the next push; those that another device has
-    /// changed on the restored server meanwhile stay until the app decides.
+    /// The rows are queued as soon as they are found, and sent with the next push.
+    ///
+    /// Rows that another device has changed on the restored server in the meantime are kept until the app
+    /// decides.
     case sendAgain
-    /// They become the server's row, or are removed if the server has none, as soon as they are found.
+    /// The server's row replaces each row, or the row is removed if the server has none, as soon as it is
+    /// found.
     case discard
 }
 
-/// A row that the server had before it was restored from a backup, and that the restored database
-/// lacks or has in an older state only.
+/// A row that the server lost when it was restored from a backup.
 ///
-/// It stays on the device, through restarts and further pulls, until it is sent again, discarded,
-/// edited or deleted. <doc:AfterARestore> explains it.
+/// The restored database does not have the row, or has an older state of it.
+///
+/// The row is kept on the device until it is sent again, discarded, edited or deleted. <doc:AfterARestore>
+/// explains it.
 ///
 /// ```swift
 /// for row in try await client.syncContext.lostRows() {
@@ -47,12 +51,12 @@ public struct LostRow: Sendable, Identifiable, CustomStringConvertible {
     public var item: Row
     /// The row that the restored server has; nil if it has none.
     public var serverItem: Row?
-    /// Whether the restored server has the row as deleted.
+    /// Whether the row is deleted on the restored server.
     public var isDeletedOnServer: Bool
-    /// Nil for a row of a test, which has no store.
+    /// The engine; nil for a row that a test created.
     let engine: SyncEngine?
 
-    /// A lost row, for a test of an app; its actions throw ``SyncError`` with code `notFound`.
+    /// Creates a lost row, for an app's tests; its actions throw ``SyncError`` with code `notFound`.
     public init(
         table: String,
         itemID: String,
@@ -84,12 +88,12 @@ public struct LostRow: Sendable, Identifiable, CustomStringConvertible {
     /// The table and the id; never the contents of the row.
     public var description: String { "Row '\(itemID)' of table '\(table)' was lost by the server." }
 
-    /// Queues the row: the next push inserts it, or changes the server's row to it.
+    /// Queues the row; the next push inserts it on the server, or updates the server's row.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the row is not lost any more.
     public func sendAgain() async throws { try await perform { try $0.sendLostAgain($1) } }
 
-    /// The row becomes the server's, or leaves the device if the server has none.
+    /// Replaces the row with the server's, or removes it if the server has none.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the row is not lost any more.
     public func discard() async throws { try await perform { try $0.discardLost($1) } }
@@ -104,29 +108,29 @@ public struct LostRow: Sendable, Identifiable, CustomStringConvertible {
 }
 
 extension SyncContext {
-    /// The rows that a restored server lost, by table and id; those of other accounts are left out.
+    /// Returns the rows that a restored server has lost, by table and id, without those of other accounts.
     ///
     /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`.
     public nonisolated func lostRows() async throws -> [LostRow] {
         try await engine().lostRows.all()
     }
 
-    /// How many rows a restored server lost, and neither were sent again nor discarded.
+    /// The number of rows that a restored server has lost and that were neither sent again nor discarded.
     ///
     /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`.
     public var lostRowCount: Int {
         get async throws { try await engine().read { try $0.lostCount() } }
     }
 
-    /// Queues lost rows: the next push inserts them, or changes the server's rows to them.
+    /// Queues lost rows; the next push inserts them on the server, or updates the server's rows.
     ///
     /// ```swift
     /// try await client.syncContext.sendLostRowsAgain { $0.table == "TodoItem" }
     /// try await client.syncContext.push()
     /// ```
     ///
-    /// - Parameter condition: Which of them; all if there is none.
-    /// - Returns: How many there were.
+    /// - Parameter condition: The rows to send; nil for all.
+    /// - Returns: The number of these rows.
     /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`, and what the
     ///   condition throws; nothing is changed then.
     @discardableResult
@@ -140,14 +144,14 @@ extension SyncContext {
         }
     }
 
-    /// Discards lost rows: they become the server's, or leave the device if the server has none.
+    /// Discards lost rows: replaces each with the server's row, or removes it if the server has none.
     ///
     /// ```swift
     /// try await client.syncContext.discardLostRows()
     /// ```
     ///
-    /// - Parameter condition: Which of them; all if there is none.
-    /// - Returns: How many there were.
+    /// - Parameter condition: The rows to discard; nil for all.
+    /// - Returns: The number of these rows.
     /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`, and what the
     ///   condition throws; nothing is changed then.
     @discardableResult
@@ -176,9 +180,9 @@ struct LostRows {
         return rows.map { LostRow($0, $1, engine) }
     }
 
-    /// Performs an action on each of these rows that is still lost, in one transaction.
+    /// Performs an action, in one transaction, on each of these rows that is still lost.
     ///
-    /// - Returns: On how many.
+    /// - Returns: The number of rows.
     func resolve(
         _ rows: [LostRow],
         _ action: @escaping @Sendable (QueueTransaction, LostRecord) throws -> Void

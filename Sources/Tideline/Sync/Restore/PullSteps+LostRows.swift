@@ -7,10 +7,10 @@ import Foundation
 import TidelineCore
 
 extension PullSteps {
-    /// Finds the lost rows after everything was read following a restore.
+    /// Finds the lost rows after the first complete read that follows a restore.
     ///
-    /// - Parameter inPages: How many its pages have shown.
-    /// - Returns: How many were found in all, how many rows left the device, and how many requests it took.
+    /// - Parameter inPages: The number of lost rows on the pages of the read.
+    /// - Returns: The number of lost rows, of rows that were removed from the device, and of requests.
     /// - Throws: ``SyncError`` if a request fails; the next pull repeats it.
     func findLostRows(inPages: Int) async throws -> (lost: Int, removed: Int, requests: Int) {
         let former = try await engine.read { [table] in try $0.former(table) }
@@ -41,7 +41,7 @@ extension PullSteps {
 
     private static let idsBeforeProbe = 64
     private static let idsAtOnce = 500
-    /// The bytes of ids in one request: a URL of two kilobytes goes through every gateway.
+    /// The maximum number of bytes of ids in one request; every gateway accepts a URL of two kilobytes.
     private static let idBytesAtOnce = 1200
 
     private static func part(of ids: [String]) -> [String] {
@@ -56,7 +56,7 @@ extension PullSteps {
         return part
     }
 
-    /// Reports to the app, and stores whether rows are left to be checked.
+    /// Reports to the app, and stores whether rows remain to be checked.
     private func finish(_ found: Int, _ former: FormerRows?) async throws {
         if let former {
             let count = try await engine.transaction { [table] queue in
@@ -89,7 +89,7 @@ extension PullSteps {
         }
     }
 
-    /// Whether the server shows no row of the table at all, not even a deleted one.
+    /// Returns whether the server has no row of the table, not even a deleted one.
     private func lacksEveryRow() async throws -> Bool {
         var query = TableQuery()
         query.includesDeleted = true
@@ -128,7 +128,7 @@ extension PullSteps {
         guard remote.dialect == dialect else { throw OtherGeneration() }
         if response.status == 200,
             let page = PulledPage(response, schema: engine.catalog.schema(table)),
-            // An empty page from something in between must not make rows lost.
+            // An empty page from a proxy must not make rows lost.
             AnswerProof.isServersPage(
                 headers: response.headers,
                 hasRows: page.hasServersRow,
@@ -155,7 +155,7 @@ extension PullSteps {
 }
 
 extension UInt8 {
-    /// Whether a URL has it as it is (RFC 3986).
+    /// Whether a URL contains the byte unescaped (RFC 3986).
     fileprivate var isUnreserved: Bool {
         switch self {
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -168,7 +168,7 @@ extension UInt8 {
 }
 
 extension QueueReader {
-    /// The rows that only the former epoch holds, and the lost ones that have to be asked for again.
+    /// Returns the rows that only queries from before the restore contain, and the lost rows to request again.
     fileprivate func idsToCheck(_ table: String) throws -> [String] {
         let pending = try pendingIDs(table)
         let records = try lostRecords(table)
@@ -180,7 +180,7 @@ extension QueueReader {
         return rows + records.filter { !$0.isChecked }.map(\.itemID)
     }
 
-    /// Whether rows of a former epoch are left, which other queries hold.
+    /// Returns whether there are still rows from before the restore, which other queries contain.
     fileprivate func hasFormerRows(_ table: String) throws -> Bool {
         let former = Filter.greater(HeldMask.name, .integer(HeldMask.former - 1))
         if try store.count(former, in: table) > 0 { return true }
@@ -188,7 +188,7 @@ extension QueueReader {
     }
 }
 
-/// The decision about rows that no page of the restored server has shown.
+/// How to handle rows that no page of the restored server has returned.
 struct LostRowCheck {
     let queue: QueueTransaction
     let table: String
@@ -198,12 +198,12 @@ struct LostRowCheck {
 
     /// The result for a row.
     enum Finding: Hashable {
-        /// The server changed or deleted it since: it no longer belongs to the queries.
+        /// The server changed or deleted the row since, and the row no longer belongs to the queries.
         case left
-        /// The server has the same.
+        /// The server has the same state.
         case same(Row)
         case lost(ServerState?)
-        /// It may be another account's, which the server does not show to this one: it stays as it is.
+        /// The row may belong to another account and be hidden from this one; it is not changed.
         case unknown
     }
 
@@ -220,7 +220,7 @@ struct LostRowCheck {
         return wasLost || isLost ? .lost(.row(server)) : .left
     }
 
-    /// Whether a row that the server does not show may be another account's.
+    /// Returns whether a row that the server does not return may belong to another account.
     private func mayBeAnothers(_ wasLost: Bool) throws -> Bool {
         guard former.cause == .sent, let account = queue.account.id, !wasLost else { return false }
         return try !queue.reader.isOnlySender(table, account)
@@ -228,7 +228,7 @@ struct LostRowCheck {
 
     /// Stores the results for rows that were requested; `rows` are those that the server has.
     ///
-    /// - Returns: How many are lost that were not before, and how many left the device.
+    /// - Returns: The numbers of newly lost rows, and of rows that were removed from the device.
     func settle(
         _ ids: [String],
         _ rows: [Row]

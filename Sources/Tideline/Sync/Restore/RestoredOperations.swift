@@ -1,4 +1,4 @@
-// RestoredOperations: finds the operations of a push that met a server restored from a backup.
+// RestoredOperations: finds the operations of a push whose rows have an older state on a restored server.
 //
 // Responses to writes do not contain the epoch. A state of a row older than the operation's base is proof by
 // itself; if a row is missing, the client requests a list, which carries the epoch.
@@ -9,8 +9,10 @@ import TidelineCore
 struct RestoredOperations {
     let engine: SyncEngine
 
-    /// The operations, by their ids, whose row the server has in an older state than they were based on, or
-    /// not at all, because it was restored from a backup.
+    /// Returns the ids of the operations whose row has an older state on the server than their base, or does
+    /// not exist there.
+    ///
+    /// The reason is that the server was restored from a backup.
     func find(among settlings: [PushSettling]) async throws -> Set<Int64> {
         guard let remote = try? engine.remote.get(), remote.dialect == .datasync else { return [] }
         let endpoint = remote.dialect.cursorScope(remote.endpoint.key)
@@ -55,6 +57,6 @@ struct RestoredOperations {
 }
 
 extension Row {
-    /// Whether the server's state of this row was committed before this one.
+    /// Returns whether the server's state of this row was committed before this state.
     fileprivate func isOlderOnServer(_ server: Row) -> Bool { isLater(than: server) }
 }

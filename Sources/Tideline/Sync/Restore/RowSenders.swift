@@ -1,11 +1,11 @@
 // RowSenders: the account whose rows this device sent to a table before it pulled the table.
 //
-// If a restored server does not show such a row, the row is lost only if it is this account's.
+// If a restored server does not return such a row, the row is lost only if it belongs to this account.
 
 import TidelineCore
 
 extension QueueReader {
-    /// Whether all rows that this device sent to a table before it pulled the table are of this account.
+    /// Returns whether all rows that this device sent to a table before the first pull belong to this account.
     func isOnlySender(_ table: String, _ account: String?) throws -> Bool {
         guard let account, let sender = try config(table, "", PullCursor.senderType) else {
             return false
@@ -21,13 +21,13 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// The value for rows of several accounts, or of none; no account has an empty id.
+    /// The value for rows of several accounts, or of none; it is empty, because no account has an empty id.
     private static let severalSenders = ""
 
     /// Stores which accounts sent rows to a table that was not pulled yet, before the responses to a push are
     /// stored.
     ///
-    /// If a restored server does not show such a row, it is lost only if it is this account's.
+    /// If a restored server does not return such a row, the row is lost only if it belongs to this account.
     func noteSenders(of settlings: [PushSettling]) throws {
         var senders: [String: Set<ItemKey>] = [:]
         for operation in settlings.map(\.operation) {
@@ -36,7 +36,7 @@ extension QueueTransaction {
         }
         for (table, found) in senders where try !reader.wasPulled(table) {
             let known = try reader.config(table, "", PullCursor.senderType)
-            // Rows that an earlier version has sent may be of any account.
+            // Rows that an earlier version sent may belong to any account.
             let isUnknown = try known == nil && reader.hasServerRows(table)
             let all = found.union(known.map { [ItemKey($0)] } ?? [])
             let sender = all.count == 1 && !isUnknown ? settlings.sender(table) : nil

@@ -4,21 +4,23 @@
 import Foundation
 import TidelineCore
 
-/// The signs that the server of an endpoint has sent before; later responses are compared with them.
+/// The header fields and features by which the server of an endpoint was recognized.
+///
+/// Later responses are compared with them.
 package struct ServerSigns: OptionSet, Sendable, Hashable {
     package let rawValue: Int
 
     package init(rawValue: Int) { self.rawValue = rawValue }
 
-    /// Lists carry `Tideline-Epoch`.
+    /// Lists have `Tideline-Epoch`.
     package static let epoch = ServerSigns(rawValue: 1)
-    /// Responses carry `x-zumo-server-version`, as those of the original Node and .NET servers do.
+    /// Responses have `x-zumo-server-version`, as those of the original Node and .NET servers do.
     package static let zumoVersion = ServerSigns(rawValue: 2)
     /// The server responded to a batch with a batch response.
     package static let batches = ServerSigns(rawValue: 4)
     /// The server sent a stream of events.
     package static let events = ServerSigns(rawValue: 8)
-    /// Responses carry a header field that only a Tideline server sends.
+    /// Responses have a header field that only a Tideline server sends.
     package static let tideline = ServerSigns(rawValue: 16)
     /// The server is the original Node server.
     package static let node = ServerSigns(rawValue: 32)
@@ -28,7 +30,7 @@ package struct ServerSigns: OptionSet, Sendable, Hashable {
         (.events, "events"), (.tideline, "tideline"), (.node, "node"),
     ]
 
-    /// The signs as the store contains them; unknown words are ignored.
+    /// Parses the stored signs; unknown words are ignored.
     package init(text: String) {
         let words = Set(text.split(separator: " ").map(String.init))
         self = Self.names.reduce(into: []) { signs, pair in
@@ -36,7 +38,7 @@ package struct ServerSigns: OptionSet, Sendable, Hashable {
         }
     }
 
-    /// The signs as words.
+    /// The signs as a string of words.
     package var text: String {
         Self.names.filter { contains($0.0) }.map(\.1).joined(separator: " ")
     }
@@ -52,25 +54,24 @@ package struct ServerSigns: OptionSet, Sendable, Hashable {
     }
 }
 
-/// Decides whether a response is proven to be the server's.
+/// A check of whether a response is proven to come from the server.
 package enum AnswerProof {
     /// Returns whether a response without a row certainly comes from the server.
     ///
-    /// It has a header field that only a server of tables sends, or a problem body (RFC 9457) that
-    /// names the same status as the response. A response about a row is proven by the row, its id
-    /// and its version.
+    /// The proof is a header field that only servers of tables send, or a problem body (RFC 9457) with the same
+    /// status as the response. A response with a row is proven by the row's id and version.
     package static func isServers(_ response: TransportResponse) -> Bool {
         hasServerField(response.headers) || isProblem(response)
     }
 
-    /// Returns whether a response asks for a sign-in, and is not the 401 of a proxy or a login page.
+    /// Returns whether a response asks the user to sign in, and is not the 401 of a proxy or a login page.
     ///
     /// The Datasync servers send only the challenge of RFC 6750 with a 401.
     package static func wantsSignIn(_ response: TransportResponse) -> Bool {
         response.status == 401 && (isServers(response) || hasBearerChallenge(response.headers))
     }
 
-    /// The same for a response whose body is not read.
+    /// Returns the same for a response whose body is not read.
     package static func wantsSignIn(status: Int, headers: HTTPFields) -> Bool {
         let type = headers["Content-Type"]?.lowercased() ?? ""
         return status == 401
@@ -78,11 +79,11 @@ package enum AnswerProof {
                 || type.hasPrefix("application/problem+json"))
     }
 
-    /// Returns whether a page of rows counts as the server's.
+    /// Returns whether a page of rows is accepted as the server's.
     ///
-    /// A captive portal can easily send an empty page. It counts only if it carries the field that all
-    /// pages of this endpoint carry. `hasRows`: one of its rows has an id and a version, unlike those of
-    /// a list from another source. `hasEpoch`: pages of the same pull had an epoch.
+    /// A captive portal can easily send an empty page, which is accepted only if it has the header field that
+    /// all pages of this endpoint have. `hasRows` is true if a row has an id and a version, unlike rows of
+    /// other lists. `hasEpoch` is true if pages of the same pull had an epoch.
     package static func isServersPage(
         headers: HTTPFields,
         hasRows: Bool,
@@ -116,8 +117,8 @@ package enum AnswerProof {
 
     /// Returns whether the body is a problem document with the status of the response.
     ///
-    /// Gateways also write objects with a `status`. Without the media type of problem documents, the
-    /// object must therefore have `title` or `detail`, too.
+    /// Gateways also send objects with a `status`. Without the media type of problem documents, the object must
+    /// therefore also have `title` or `detail`.
     private static func isProblem(_ response: TransportResponse) -> Bool {
         guard let row = RowText.row(response.body, nil), let status = row["status"],
             case .integer(Int64(response.status)) = status

@@ -7,7 +7,7 @@ import Foundation
 import TidelineCore
 
 enum ClientVersion {
-    /// `ZUMO/0.1 (lang=Swift; os=Linux; os_version=6.1.0; arch=x86_64; version=0.1.0)`.
+    /// A string such as `ZUMO/0.1 (lang=Swift; os=Linux; os_version=6.1.0; arch=x86_64; version=0.1.0)`.
     static let text: String = {
         let brief = ReleaseVersion.text.split(separator: ".").prefix(2).joined(separator: ".")
         let system = ProcessInfo.processInfo.operatingSystemVersion

@@ -7,10 +7,11 @@ import CZlib
 #endif
 
 enum Gzip {
-    /// Faster than the network almost everywhere; higher levels cost more time than they save.
+    /// The fastest compression level, because higher levels cost more time than they save on almost every
+    /// network.
     private static let level: Int32 = 1
 
-    /// Returns the bytes as one member; nil if that would not be smaller by an eighth.
+    /// Returns the bytes as one gzip member; nil if that does not save at least an eighth.
     static func member(of bytes: [UInt8]) -> [UInt8]? {
         guard bytes.count < Int(UInt32.max) else { return nil }
         var stream = z_stream()

@@ -11,7 +11,7 @@ struct RemotePages: Sendable {
     private let table: String
     /// The link to follow; nil if the client builds the request itself.
     private var link: URL?
-    /// The number of rows received.
+    /// The number of rows that were received.
     private var rowCount = 0
 
     init(query: TableQuery, schema: TableSchema, remote: RemoteService) {
@@ -21,10 +21,10 @@ struct RemotePages: Sendable {
         table = schema.name
     }
 
-    /// How many rows of the limit are left.
+    /// The number of rows that are left of the limit.
     var rowsLeft: Int { query.limit.map { max(0, $0 - rowCount) } ?? .max }
 
-    /// The most rows that are requested with `$top`; every server returns as many.
+    /// The maximum number of rows that are requested with `$top`; every server returns as many.
     private static let topMax = 50
 
     /// The request for the next page.

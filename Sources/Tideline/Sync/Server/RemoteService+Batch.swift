@@ -1,20 +1,20 @@
-// RemoteService+Batch: single requests that are sent inside `POST /$batch`. Headers, long queries and
-// unusual ids are in the body, where nothing between client and server can drop or rewrite them.
+// RemoteService+Batch: single requests that are sent inside `POST /$batch`. Headers, long queries and unusual
+// ids are in the body, where a proxy cannot drop or rewrite them.
 
 import Foundation
 import TidelineCore
 
 extension RemoteService.Request {
-    /// The longest URL that is sent as a URL, in bytes.
+    /// The maximum length of a URL that is sent outside of a batch, in bytes.
     ///
     /// Proxies and firewalls accept 2 KB to 8 KB.
     static let urlBytesMax = 2 << 10
 
     /// Whether the request should be sent in a batch.
     ///
-    /// - A condition must not depend on one header field that a proxy can drop.
+    /// - A condition should not depend on a single header field, which a proxy can drop.
     /// - Some proxies reject a long URL.
-    /// - Some gateways decode, fold or reject an id with certain characters.
+    /// - Some gateways decode, change or reject an id with certain characters.
     var needsBatch: Bool {
         if headers["If-Match"] != nil { return true }
         let text = url.absoluteString
@@ -33,10 +33,10 @@ extension RemoteService.Request {
 }
 
 extension RemoteService {
-    /// Sends a request in a batch if that protects it.
+    /// Sends a request in a batch if the request is safer that way.
     ///
-    /// - Returns: The response; nil if the request has to be sent by itself, because it needs no batch or
-    ///   the server accepts none.
+    /// - Returns: The response; nil if the request has to be sent by itself, because it needs no batch or the
+    ///   server does not accept batches.
     func inBatch(
         _ call: Request,
         _ dialect: ServerDialect
@@ -78,7 +78,7 @@ extension RemoteService {
         default:
             let isServers = AnswerProof.isServers(outer)
             if signs.known.contains(.batches) {
-                // The server accepts batches: it rejected this one, or something else did.
+                // The server accepts batches, so it rejected this one, or a proxy did.
                 return isServers ? nil : outer
             }
             let seconds = Double(limits.batchRetryTime.components.seconds)

@@ -5,7 +5,7 @@ import Foundation
 import TidelineCore
 
 extension RemoteService {
-    /// Returns a request that is sent by itself, with its condition in the URL as well.
+    /// Returns a request outside of a batch, with its condition in the URL as well.
     ///
     /// The original servers do not read the parameter, so it is not sent to them.
     func withConditionInURL(_ call: Request) -> Request {
@@ -19,15 +19,15 @@ extension RemoteService {
         return call
     }
 
-    /// Reads the row of a write whose condition would be in a header field only.
+    /// Reads the row of a write whose condition would only be in a header field.
     ///
-    /// The read has a condition that cannot match. If the server rejects it, the field arrives at the server,
-    /// and the client stops reading rows first.
+    /// The read has a condition that is always false. If the server rejects the read, the header field arrives
+    /// at the server, and the client no longer reads rows first.
     ///
     /// - Parameters:
     ///   - call: The write.
     ///   - dialect: The dialect of the request.
-    /// - Returns: The response that counts instead of the write's, because the row has another version or the
+    /// - Returns: The response that replaces the write's response, because the row has another version or the
     ///   server did not respond; nil if the write is to be sent.
     /// - Throws: The errors of a request.
     func answerBefore(
@@ -49,7 +49,7 @@ extension RemoteService {
             return nil
         case 200..<300:
             guard let version = response.item(nil)?.version else {
-                // A response from something between client and server has no row; any JSON counts as a server's.
+                // A proxy's response has no row; any JSON counts as a server's.
                 if response.isJSON { return nil }
                 return (response, isToRepeat: false)
             }

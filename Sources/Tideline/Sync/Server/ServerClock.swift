@@ -9,19 +9,19 @@ import Synchronization
 import TidelineCore
 
 final class ServerClock: Sendable {
-    /// The least difference that counts: responses take time, and their dates have whole seconds.
+    /// The smallest difference that is corrected: responses take time, and their dates have whole seconds.
     private static let least: TimeInterval = 60
 
     /// The seconds to add to the device's time.
     private let distance = Mutex<TimeInterval>(0)
 
-    /// Notes the `Date` of a response that arrived at `now`, by the device's wall clock.
+    /// Records the `Date` of a response that arrived at `now`, according to the device's wall clock.
     func hear(_ date: String?, at now: Date) {
         guard let date, let seconds = HTTPDate.seconds(date) else { return }
         let found = TimeInterval(seconds) - now.timeIntervalSince1970
         distance.withLock { $0 = abs(found) < Self.least ? 0 : found }
     }
 
-    /// Returns the server's time for a time of the device.
+    /// Returns the server's time that corresponds to a time of the device.
     func time(at now: Date) -> Date { now.addingTimeInterval(distance.withLock { $0 }) }
 }

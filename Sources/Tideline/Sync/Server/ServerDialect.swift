@@ -19,7 +19,7 @@ package enum ServerDialect: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// How filters and orders are written.
+    /// The grammar of filters and orders.
     package var odata: ODataDialect {
         switch self {
         case .classic: .v3
@@ -29,7 +29,7 @@ package enum ServerDialect: String, Sendable, Hashable, CaseIterable {
 
     package var other: ServerDialect { self == .classic ? .datasync : .classic }
 
-    /// The most rows that may be requested for a page of a list; nil for no limit.
+    /// The maximum number of rows that may be requested for a page of a list; nil for no limit.
     ///
     /// The original Node server rejects more than its `maxTop`, which is 1000 by default.
     package var pageRowsMax: Int? { self == .classic ? 1000 : nil }

@@ -2,12 +2,12 @@
 
 /// The generation of the server at an endpoint.
 ///
-/// All generations serve tables under `/tables`. They differ in the form of lists, of dates in filters,
-/// and in how a deleted row is shown and restored.
+/// All generations serve tables under `/tables`. They differ in the format of lists and of dates in filters,
+/// and in how a deleted row is returned and restored.
 public enum ServerGeneration: Sendable, Hashable {
-    /// Learned from the server's responses and stored for the endpoint.
+    /// Determined from the server's responses, and stored for the endpoint.
     ///
-    /// It costs one more request, once, with a classic server.
+    /// A classic server receives one additional request, once.
     case automatic
     /// The original Azure Mobile Apps servers, Node and .NET, which require version 2.0.0.
     case classic

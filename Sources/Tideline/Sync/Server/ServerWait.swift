@@ -7,22 +7,22 @@ extension RemoteService {
     /// The server's time, according to its responses.
     var serverTime: Date { clock.time(at: environment.now()) }
 
-    /// How much of the wait that the server asked for is left.
+    /// The remaining time of the wait that the server asked for.
     var busyTime: Duration {
         busy.period?.remaining(at: environment.now(), uptime: environment.uptime()) ?? .zero
     }
 
-    /// The end of the wait that the server asked for; nil if it asked for none, or if that time is over.
+    /// The end of the wait that the server asked for; nil if it asked for none, or the wait is over.
     var busyUntil: Date? {
         let time = busyTime
         guard time > .zero else { return nil }
         return environment.now().addingTimeInterval(TimeInterval(time.components.seconds))
     }
 
-    /// Notes a response: it may ask for a wait, or end one.
+    /// Evaluates a response, which may ask for a wait or end one.
     ///
-    /// `number` is the count of ``SharedBusyPeriod`` when the request was sent; `isSuccess` is whether the response
-    /// shows that the server works.
+    /// `number` is the count of ``SharedBusyPeriod`` when the request was sent; `isSuccess` is true if the
+    /// response shows that the server works.
     func hear(status: Int, headers: HTTPFields, sentAt number: Int, isSuccess: Bool) {
         if let wait = Self.asked(status: status, headers, serverTime), wait > .zero {
             guard heedsRetryAfter else { return }
@@ -40,7 +40,7 @@ extension RemoteService {
         }
     }
 
-    /// Notes the response to a whole request.
+    /// Evaluates the response to a whole request.
     func hear(_ response: TransportResponse, sentAt number: Int) {
         hear(
             status: response.status,
@@ -50,9 +50,10 @@ extension RemoteService {
         )
     }
 
-    /// Notes the responses inside a batch: a wait applies to the server only if each of them asks for one.
+    /// Evaluates the responses inside a batch.
     ///
-    /// A 429 concerns the caller, so one of them is enough.
+    /// A wait applies to the server only if each response asks for one; a single 429 is enough, because it
+    /// concerns the caller.
     func hear(_ answers: [TransportResponse], sentAt number: Int) {
         let all = answers.map { ($0, Self.asked(status: $0.status, $0.headers, serverTime)) }
         let isOfAll = all.allSatisfy { ($0.1 ?? .zero) > .zero }
@@ -61,7 +62,7 @@ extension RemoteService {
         hear(longest.0, sentAt: number)
     }
 
-    /// The wait that a response asks for, if a busy server or something in front of it sent it.
+    /// Returns the wait that a response asks for, if a busy server or a proxy sent it.
     private static func asked(
         status: Int,
         _ headers: HTTPFields,
@@ -75,7 +76,7 @@ extension RemoteService {
 }
 
 extension TransportResponse {
-    /// Whether the server processed the request, with any outcome; false for a response from something in between.
+    /// Whether the server processed the request, with any outcome; false for a response from a proxy.
     fileprivate var showsWork: Bool {
         guard status < 500, status != 408, status != 429 else { return false }
         if AnswerProof.isServers(self) { return true }
@@ -89,13 +90,13 @@ extension TransportResponse {
 struct ServerWait {
     let engine: SyncEngine
 
-    /// How much of the wait that the server asked for is left.
+    /// The remaining time of the wait that the server asked for.
     var remaining: Duration { (try? engine.remote.get().busyTime) ?? .zero }
 
     /// The end of the wait that the server asked for.
     var until: Date? { try? engine.remote.get().busyUntil }
 
-    /// Whether the wait that the server asked for is over, and no response has arrived since.
+    /// Whether the wait that the server asked for is over and no response has arrived since.
     var hasEnded: Bool {
         guard let remote = try? engine.remote.get() else { return false }
         return remote.busy.period != nil && remote.busyTime == .zero
@@ -141,7 +142,7 @@ extension SyncError {
 extension QueueReader {
     fileprivate static func busyID(_ endpoint: String) -> Value { .string("busy|\(endpoint)") }
 
-    /// The wait that the server of an endpoint asked for, as it is stored.
+    /// Returns the stored wait that the server of an endpoint asked for.
     func busyPeriod(_ endpoint: String) throws -> String? {
         try store.row(id: Self.busyID(endpoint), in: SystemTables.config)?["value"]?.text
     }

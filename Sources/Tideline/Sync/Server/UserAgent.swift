@@ -4,13 +4,13 @@ import Foundation
 import TidelineCore
 
 package enum UserAgent {
-    /// The longest name of an app in the field, in bytes.
+    /// The maximum length of an app's name in the field, in bytes.
     private static let nameBytesMax = 100
 
     /// Returns the value of the field.
     ///
-    /// - Parameter appName: The name of the app; nil takes the bundle identifier, or else the name of
-    ///   the process.
+    /// - Parameter appName: The name of the app; nil for the bundle identifier, or the name of the process if
+    ///   there is none.
     /// - Returns: Visible ASCII characters and spaces.
     package static func text(appName: String?) -> String {
         let own = Bundle.main.bundleIdentifier ?? ProcessInfo.processInfo.processName
@@ -18,7 +18,7 @@ package enum UserAgent {
         return "Tideline/\(ReleaseVersion.text)" + (name.isEmpty ? "" : " (\(name))")
     }
 
-    /// Returns the name without characters that a comment of a header field cannot contain.
+    /// Returns the name without the characters that are invalid in a comment of a header field.
     package static func safe(_ name: String) -> String {
         let bytes = name.utf8.prefix(nameBytesMax).map { byte -> UInt8 in
             switch byte {

@@ -22,7 +22,7 @@ final class Latch: Sendable {
         for continuation in waiting { continuation.resume() }
     }
 
-    /// Waits until the latch is set, or until a time in real time has passed.
+    /// Waits until the latch is set, or until a limit in real time has passed.
     ///
     /// - Returns: Whether it is set.
     func wait(_ limit: Duration, _ environment: SyncEnvironment) async -> Bool {

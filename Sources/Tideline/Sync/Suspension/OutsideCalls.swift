@@ -4,11 +4,11 @@
 import Synchronization
 import TidelineCore
 
-/// The calls of one client that wait for something outside.
+/// The calls of one client that wait for something outside of it.
 ///
-/// Each runs in a task of its own, so that its caller can continue even if the call ignores its cancellation. A
-/// task on an executor of its own, such as simulated time, has child tasks instead: other tasks would run
-/// elsewhere.
+/// Each call runs in its own task, so that the caller can continue even if the call ignores its cancellation. A
+/// task with a preferred executor, as in a simulation, uses child tasks instead, because other tasks would not
+/// run on that executor.
 final class OutsideCalls: Sendable {
     private struct State {
         var isSuspended = false
@@ -35,9 +35,10 @@ final class OutsideCalls: Sendable {
         if isSuspended { throw SyncError.suspended() }
     }
 
-    /// Runs `body` in a task of its own and returns its result.
+    /// Runs `body` in its own task and returns its result.
     ///
-    /// If the call has a limit, it also ends when the caller's task is cancelled, whatever `body` does then.
+    /// If the call has a time limit, it also ends when the caller's task is cancelled, even if `body`
+    /// continues.
     ///
     /// - Throws: The errors of `body`, ``TimedOut`` after the limit, and ``SyncError`` with code `suspended`
     ///   as soon as the client is suspended.
@@ -132,7 +133,7 @@ final class OutsideCalls: Sendable {
 }
 
 extension Task where Success == Never, Failure == Never {
-    /// Whether the current task runs on an executor that was chosen for it.
+    /// Whether the current task has a preferred executor.
     static var hasOwnExecutor: Bool {
         withUnsafeCurrentTask { $0?.unownedTaskExecutor != nil }
     }
@@ -172,7 +173,7 @@ private final class OutsideCall<Value: Sendable>: Sendable {
         if let result { caller.resume(with: result) }
     }
 
-    /// Sets the result, unless there is one; the tasks of the call are cancelled.
+    /// Sets the result, unless there is one, and cancels the tasks of the call.
     func end(_ result: Result<Value, any Error>) {
         let (caller, cancels) = state.withLock {
             state -> (CheckedContinuation<Value, any Error>?, [@Sendable () -> Void]) in

@@ -3,14 +3,13 @@
 extension SyncClient {
     /// Ends all work within 200 ms and releases every lock on a file, because the app is about to be suspended.
     ///
-    /// Requests that run are cancelled, and pushes, pulls and calls of ``RemoteTable`` throw
-    /// ``SyncError/Code/suspended`` or a ``PushError`` with the status `cancelled`, whatever a transport or an
-    /// authentication does with its cancellation. Nothing is lost: a request whose response did not arrive is sent
-    /// again unchanged. Automatic sync is paused.
+    /// Running requests are cancelled, and pushes, pulls and calls of ``RemoteTable`` throw
+    /// ``SyncError/Code/suspended`` or a ``PushError`` with the status `cancelled`, even if the transport or
+    /// the authentication ignores its cancellation. No change is lost: a request whose response did not arrive
+    /// is sent again unchanged. Automatic sync is paused.
     ///
-    /// Local reads and changes still work. Each opens the file for itself and keeps no file open afterward. A
-    /// change or a read that already runs has 130 ms to end; then it is undone and throws
-    /// ``SyncError/Code/suspended``.
+    /// Local reads and changes still work. Each opens the file and closes it again. A running change or read
+    /// has 130 ms to end; then it is rolled back and throws ``SyncError/Code/suspended``.
     ///
     /// ```swift
     /// await client.suspend()
@@ -43,10 +42,10 @@ extension SyncClient {
         automatic.resume()
     }
 
-    /// How long pushes and pulls that were cancelled may take to end.
+    /// The time limit for cancelled pushes and pulls to end.
     private static var workTime: Duration { .milliseconds(90) }
-    /// How long transactions may take before they are undone.
+    /// The time limit for transactions before they are rolled back.
     private static var transactionTime: Duration { .milliseconds(130) }
-    /// How long it may take to undo them.
+    /// The time limit for rolling them back.
     private static var interruptTime: Duration { .milliseconds(50) }
 }

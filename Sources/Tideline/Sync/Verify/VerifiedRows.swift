@@ -2,27 +2,27 @@
 
 import TidelineCore
 
-/// One row: its id, and the version that the server sent.
+/// The id of a row, and the version that the server sent.
 struct VerifiedRow: Hashable {
     var id: String
     var version: String?
-    /// Whether its values may differ from those that the server sent with the version.
+    /// Whether the row's values may differ from those that the server sent with the version.
     var isUncertain = false
-    /// Whether it was pulled before the server was restored, and not checked since.
+    /// Whether the row was pulled before the server was restored, and has not been checked since.
     var isOfFormerEpoch = false
 }
 
-/// The rows of a range in the byte order of their ids.
+/// The rows of a range, in the byte order of their ids.
 struct VerifiedRows {
     private(set) var rows: [VerifiedRow] = []
-    /// The ids with pending operations: their local state is not compared with the server's.
+    /// The ids with pending operations, whose local state is not compared with the server's.
     private(set) var pending: Set<ItemKey> = []
-    /// The rows that a restored server lost; they are among the pending ones, too.
+    /// The rows that a restored server has lost; they are also among the pending ones.
     private(set) var lost: Set<ItemKey> = []
 
-    /// Reads the rows of a range that a query holds.
+    /// Reads the rows of a range that a query contains.
     ///
-    /// A row with pending operations counts with the last state that the server sent.
+    /// A row with pending operations is compared with the last state that the server sent.
     init(_ reader: QueueReader, _ table: String, bit: Int64?, _ range: IDRange) throws {
         let records = try reader.lostRecords(table).filter { range.contains($0.itemID) }
         lost = Set(records.map { ItemKey($0.itemID) })
@@ -45,7 +45,7 @@ struct VerifiedRows {
             )
         }
         for record in records {
-            // It counts with the server's state, if the query holds that.
+            // It is compared with the server's state, if the query contains that.
             guard let server = record.server?.row,
                 let stored = try reader.maskedRow(record.itemID, table)
             else { continue }
@@ -64,8 +64,10 @@ struct VerifiedRows {
         rows.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
     }
 
-    /// The hash of the rows of a part of the range; no server has the one of uncertain rows, so that
-    /// they are fetched and compared.
+    /// Returns the hash of the rows in a part of the range.
+    ///
+    /// If a row is uncertain, the hash is one that no server returns, so that the rows are fetched and
+    /// compared.
     func digest(_ range: IDRange) -> RangeDigest {
         var hash = SHA256()
         var count = 0
@@ -83,7 +85,7 @@ struct VerifiedRows {
 }
 
 extension QueueReader {
-    /// A row with the mask that says which queries hold it.
+    /// Returns a row with its membership mask.
     fileprivate func maskedRow(_ id: String, _ table: String) throws -> Row? {
         var query = TableQuery(filter: .equal(SystemColumn.id, .string(id)))
         query.select = [SystemColumn.id, HeldMask.name]
@@ -98,7 +100,7 @@ extension IDRange {
         return true
     }
 
-    /// The rows of the range; nil for all.
+    /// The filter for the rows of the range; nil for all rows.
     var filter: Filter? {
         let bounds: [QueryExpression] = [
             after.map { Self.compare(.gt, $0) }, upTo.map { Self.compare(.le, $0) },

@@ -18,7 +18,7 @@ package struct IDRange: Sendable, Hashable {
     }
 }
 
-/// How many rows are in a range, and their hash.
+/// The number of rows in a range, and their hash.
 package struct RangeDigest: Sendable, Hashable {
     package var range: IDRange
     package var count: Int
@@ -61,7 +61,7 @@ package struct VerifyMachine: Sendable {
         return next()
     }
 
-    /// The server's digests of the parts of a range, and the device's of the same parts.
+    /// Handles the server's digests of the parts of a range, with the device's digests of the same parts.
     package mutating func answered(_ server: [RangeDigest], local: [RangeDigest]) -> Action {
         for (theirs, ours) in zip(server, local) {
             guard theirs.count != ours.count || theirs.digest != ours.digest else { continue }

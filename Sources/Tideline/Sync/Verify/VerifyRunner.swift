@@ -6,21 +6,22 @@ import TidelineCore
 
 /// The result of a comparison of device and server.
 public struct VerifyResult: Sendable, Hashable {
-    /// How many rows of the server are not on the device.
+    /// The number of rows on the server that are missing on the device.
     public var missing = 0
-    /// How many rows on the device differ from the server's.
+    /// The number of rows on the device that differ from the server's.
     public var different = 0
-    /// How many rows are on the device, and not on the server for this query.
+    /// The number of rows on the device that the server does not return for this query.
     public var surplus = 0
-    /// Rows that are here, and that the server lost when it was restored; they are neither different nor
-    /// surplus, and never repaired.
+    /// The number of rows on the device that the server lost when it was restored.
+    ///
+    /// They count as neither different nor surplus, and are never repaired.
     public var lost = 0
-    /// How many of them were repaired.
+    /// The number of rows that were repaired.
     public var repaired = 0
-    /// How many requests it took.
+    /// The number of requests that were sent.
     public var requests = 0
 
-    /// Makes a result for a test of an app.
+    /// Creates a result, for an app's tests.
     public init(
         missing: Int = 0,
         different: Int = 0,
@@ -37,7 +38,7 @@ public struct VerifyResult: Sendable, Hashable {
         self.lost = lost
     }
 
-    /// Whether device and server hold the same rows, before any repair.
+    /// Whether the device and the server had the same rows, before any repair.
     public var isEqual: Bool { missing == 0 && different == 0 && surplus == 0 }
 }
 
@@ -98,7 +99,7 @@ private struct VerifySteps: Sendable {
     let table: String
     let repair: Bool
     let filter: Filter?
-    /// Nil without a query id: all rows.
+    /// The number and bits of the query; nil for all rows of the table.
     let hold: QueryHold?
 
     init(_ engine: SyncEngine, _ queryID: String?, repair: Bool, table: String) async throws {
@@ -138,7 +139,8 @@ private struct VerifySteps: Sendable {
         return page
     }
 
-    /// Flags the rows of a former epoch if the server was restored since the last pull, so that none is removed.
+    /// Flags the rows from before a restore if the server was restored since the last pull, so that none is
+    /// removed.
     private func meet(_ epoch: String?) async throws {
         let endpoint = ServerDialect.datasync.cursorScope(remote.endpoint.key)
         let known = try await engine.read { [table] in
@@ -157,7 +159,7 @@ private struct VerifySteps: Sendable {
         }
     }
 
-    /// Compares the rows of a range, and repairs what differs.
+    /// Compares the rows of a range, and repairs the differences.
     func compare(_ range: IDRange, _ result: inout VerifyResult) async throws {
         let rows = try await fetch(range, &result)
         let hold = hold ?? QueryHold(number: QueryHold.withoutID, formerBits: nil)
@@ -191,7 +193,7 @@ private struct VerifySteps: Sendable {
             let surplus = left.filter { !$0.isOfFormerEpoch }.map(\.id)
             found.lost += left.count - surplus.count
             found.surplus = surplus.count
-            // A row without a version from the server may be the only copy: it stays.
+            // A row without a version from the server may be the only copy, so it is kept.
             let known = Set(local.rows.filter { $0.version != nil }.map { ItemKey($0.id) })
             let leaving = surplus.filter { known.contains(ItemKey($0)) }
             guard repair, !wrong.isEmpty || !proven.isEmpty || !leaving.isEmpty else {
@@ -210,13 +212,14 @@ private struct VerifySteps: Sendable {
         result.lost += found.lost
     }
 
-    /// Whether the server has an older state of a row than this device.
+    /// Returns whether the server has an older state of a row than this device.
     private func isLost(_ row: Row, _ queue: QueueTransaction) throws -> Bool {
         guard let stored = try queue.store.row(id: .string(row.id), in: table) else { return false }
         return try queue.reader.former(table)?.restore.hasLost(stored, server: row) ?? false
     }
 
-    /// Returns whether a row with the same version has other values here, because the file was damaged.
+    /// Returns whether a row with the same version has other values on this device, because the file was
+    /// damaged.
     private func isOther(_ row: Row, _ queue: QueueTransaction) throws -> Bool {
         guard let stored = try queue.store.row(id: .string(row.id), in: table) else { return true }
         let others: Set = [SystemColumn.deleted, HeldMask.name]

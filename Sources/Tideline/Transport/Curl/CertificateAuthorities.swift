@@ -4,7 +4,7 @@
 import Foundation
 import Security
 
-/// The delegate of a session that also trusts the authorities of a PEM file.
+/// A session delegate that also trusts the authorities of a PEM file.
 final class CertificateAuthorities: NSObject, URLSessionDelegate, Sendable {
     /// The certificates in DER; nil if the file cannot be read or has none.
     private let certificates: [Data]?
@@ -33,7 +33,7 @@ final class CertificateAuthorities: NSObject, URLSessionDelegate, Sendable {
         return found.isEmpty ? nil : found
     }
 
-    /// If these authorities do not verify a certificate, the system evaluates it and reports the problem.
+    /// Evaluates a server's certificate with these authorities; if they do not verify it, the system does.
     func urlSession(
         _ session: URLSession,
         didReceive challenge: URLAuthenticationChallenge

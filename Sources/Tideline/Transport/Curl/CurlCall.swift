@@ -9,7 +9,7 @@ import TidelineCore
 final class CurlCall: Sendable {
     private enum Phase {
         case waiting
-        /// Bytes may have been sent to the server.
+        /// Some bytes may have been sent to the server.
         case begun
         case finished
     }
@@ -23,7 +23,7 @@ final class CurlCall: Sendable {
 
     let request: TransportRequest
     let deadline: ContinuousClock.Instant
-    /// The receiver of the pieces of the body; nil if the body is collected.
+    /// The receiver of the parts of the body; nil if the body is collected.
     let sink: CurlSink?
     private let state = Mutex(State())
 
@@ -44,9 +44,9 @@ final class CurlCall: Sendable {
         if let early { continuation.resume(with: early) }
     }
 
-    /// Marks the request as sent from here on; returns false if the call has been abandoned.
+    /// Records that the request is being sent; returns false if the call was abandoned.
     ///
-    /// It uses the same lock as `expire`, so that "nothing was sent" is never reported wrongly.
+    /// It uses the same lock as `expire`, so that "nothing was sent" is reported only if it is true.
     func begin() -> Bool {
         state.withLock { state in
             guard state.phase != .finished else { return false }
@@ -116,7 +116,7 @@ final class CurlInbox: Sendable {
         change { $0.isStopped = true }
     }
 
-    /// Returns the calls since the last time, or nil after `stop`.
+    /// Returns the calls since the last call of this method, or nil after `stop`.
     func take() -> Batch? {
         state.withLock { state in
             guard !state.isStopped else { return nil }
@@ -127,7 +127,8 @@ final class CurlInbox: Sendable {
         }
     }
 
-    /// Wakes the loop while holding the lock, because the handle is closed once `take` has seen the stop.
+    /// Changes the state and wakes the loop, both under the lock, because the handle is closed once `take` has
+    /// returned nil.
     private func change(_ body: (inout State) -> Void) {
         state.withLock { state in
             guard !state.isStopped else { return }
@@ -140,11 +141,11 @@ final class CurlInbox: Sendable {
 
 /// A wrapper of libcurl's multi handle.
 ///
-/// Unchecked because libcurl allows only one call from other threads, `curl_multi_wakeup`,
-/// which only `CurlInbox` makes, under its lock and never after its stop. Everything else is done
-/// by the one thread of `CurlLoop`, which closes the handle after it has seen the stop.
+/// `@unchecked` because libcurl allows only one function on other threads, `curl_multi_wakeup`. Only
+/// `CurlInbox` calls it, under its lock and never after `stop`. All other calls are made on the thread of
+/// `CurlLoop`, which then closes the handle.
 struct CurlMulti: @unchecked Sendable {
-    /// Loaded once for the process; libcurl requires it before the first handle.
+    /// Whether libcurl was initialized, once for the process, as it requires before the first handle.
     private static let isReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
     let handle: UnsafeMutableRawPointer?

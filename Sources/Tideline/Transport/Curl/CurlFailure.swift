@@ -28,7 +28,7 @@ package struct CurlFailure: Error, Sendable, CustomStringConvertible {
         CURLE_SSL_CLIENTCERT, CURLE_SSL_ENGINE_NOTFOUND, CURLE_SSL_ENGINE_SETFAILED,
         CURLE_SSL_ENGINE_INITFAILED, CURLE_USE_SSL_FAILED,
     ]
-    /// OpenSSL's messages when the network, not the certificate, ended a handshake.
+    /// OpenSSL's messages for a handshake that the network ended, not the certificate.
     private static let cutHandshakes = ["reset", "SSL_ERROR_SYSCALL", "unexpected eof"]
 
     init(_ code: CURLcode, detail: String = "") {

@@ -10,7 +10,7 @@ import Foundation
 import TidelineCore
 
 final class CurlLoop {
-    /// The longest sleep of the thread without events; libcurl wakes it earlier for its own timers.
+    /// The longest time that the thread waits without events; libcurl wakes it earlier for its own timers.
     private static let pollMilliseconds: Int32 = 60_000
 
     private let multi: UnsafeMutableRawPointer
@@ -22,7 +22,7 @@ final class CurlLoop {
     private var live: [UnsafeMutableRawPointer: CurlTransfer] = [:]
     private var idle: [UnsafeMutableRawPointer] = []
 
-    /// Returns nil if libcurl cannot start, which happens only without memory; calls then expire.
+    /// Creates a loop; nil if libcurl cannot start because memory is exhausted, in which case calls expire.
     init?(
         _ multi: CurlMulti,
         inbox: CurlInbox,
@@ -107,7 +107,7 @@ final class CurlLoop {
         return live.removeValue(forKey: easy)
     }
 
-    /// libcurl fails here only without memory or with a broken poll: no call can continue.
+    /// Handles an error of libcurl that no call survives: memory is exhausted, or polling failed.
     private func recover(from code: CURLMcode) {
         for easy in Array(live.keys) { release(easy)?.complete(CURLE_FAILED_INIT) }
         usleep(10_000)
@@ -119,7 +119,8 @@ final class CurlLoop {
         curl_multi_cleanup(multi)
     }
 
-    /// Blocks SIGPIPE: OpenSSL writes without MSG_NOSIGNAL, so a cut connection would end the process.
+    /// Blocks SIGPIPE, because OpenSSL writes without MSG_NOSIGNAL, and a closed connection would end the
+    /// process.
     private func blockBrokenPipeSignal() {
         var signals = sigset_t()
         sigemptyset(&signals)

@@ -6,10 +6,10 @@ import Foundation
 import TidelineCore
 
 enum CurlOptions {
-    /// The fields that set a message's length or destination; only the transport may write them.
+    /// The header fields for a message's length or destination, which only the transport may set.
     private static let ownFields = ["content-length", "transfer-encoding", "expect", "host"]
 
-    /// Checks the values that libcurl would send unchanged.
+    /// Checks the values that libcurl sends unchanged.
     static func check(_ request: TransportRequest) throws(TransportError) {
         try EndpointRules.check(request.url, allowsInsecure: true)
         guard isToken(request.method) else {
@@ -50,7 +50,7 @@ enum CurlOptions {
         var code = tideline_curl_set_text(easy, CURLOPT_URL, request.url.absoluteString)
         if code == CURLE_OK { code = tideline_curl_allow_only_http(easy) }
         if code == CURLE_OK { code = setMethod(on: easy, request) }
-        // The system's authorities are in a folder, and stay in use.
+        // The system's authorities are in a folder, and remain in use.
         if code == CURLE_OK, let certificateAuthorities {
             code = tideline_curl_set_text(easy, CURLOPT_CAINFO, certificateAuthorities)
         }
@@ -121,12 +121,15 @@ enum CurlOptions {
         )
     }
 
-    /// libcurl's speed is the average of the last five seconds: it falls below the limit that long
-    /// after the last byte.
+    /// The window of libcurl's speed in seconds.
+    ///
+    /// The speed is an average, so it falls below the limit this long after the last byte.
     private static let speedWindowSeconds = 5
 
-    /// An empty `Expect` avoids a wait of one second before large bodies, and an absent content
-    /// type must not become that of a web form.
+    /// Returns the header fields.
+    ///
+    /// An empty `Expect` avoids a wait of one second before large bodies, and an empty content type prevents
+    /// libcurl from sending that of a web form.
     private static func makeHeaders(
         _ request: TransportRequest
     ) -> UnsafeMutablePointer<curl_slist>? {
@@ -144,14 +147,14 @@ enum CurlOptions {
         return list
     }
 
-    /// Sets the list to nil if there is not enough memory.
+    /// Appends a line; sets the list to nil if there is not enough memory.
     private static func append(_ line: String, to list: inout UnsafeMutablePointer<curl_slist>?) {
         guard let start = list else { return }
         list = curl_slist_append(start, line)
         if list == nil { curl_slist_free_all(start) }
     }
 
-    /// Rounds up, to at least one, because zero would mean "no limit".
+    /// Returns the milliseconds, rounded up to at least one, because zero means "no limit".
     private static func milliseconds(_ duration: Duration) -> Int {
         let (seconds, attoseconds) = duration.components
         guard seconds < 1_000_000 else { return 1_000_000_000 }

@@ -8,7 +8,7 @@ struct CurlSink: Sendable {
         self.continuation = continuation
     }
 
-    /// Returns false if the reader is gone or too slow.
+    /// Delivers bytes to the reader; returns false if the reader has ended or is too slow.
     func receive(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         if case .enqueued = continuation.yield(Array(bytes)) { true } else { false }
     }

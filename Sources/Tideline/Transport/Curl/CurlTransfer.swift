@@ -6,7 +6,8 @@ import TidelineCore
 
 final class CurlTransfer {
     let call: CurlCall
-    /// The header lines that libcurl reads while it sends; freed with the transfer, after the handle's reset.
+    /// The header lines that libcurl reads while it sends; they are freed with the transfer, after the handle's
+    /// reset.
     var headers: UnsafeMutablePointer<curl_slist>?
     /// libcurl's own message for an error.
     let errorText: UnsafeMutablePointer<CChar>
@@ -15,7 +16,7 @@ final class CurlTransfer {
     private var head = ResponseHead()
     private var body: [UInt8] = []
     private var isTooLarge = false
-    /// Whether the caller of a streamed call has received its head.
+    /// Whether the caller of a streamed call has received the head.
     private var isHeadTold = false
 
     init(_ call: CurlCall, bytesMax: Int) {
@@ -72,14 +73,14 @@ final class CurlTransfer {
         return !isTooLarge
     }
 
-    /// Delivers the head to the caller, who receives the body piece by piece from here on.
+    /// Delivers the head to the caller, who then receives the body in parts.
     private func tellHead() {
         guard !isHeadTold, !head.isMalformed else { return }
         isHeadTold = true
         call.finish(.success(TransportResponse(status: head.status, headers: head.fields)))
     }
 
-    /// Ends the stream of a call that no task waits for.
+    /// Ends the stream of a call that no task is waiting for.
     func abandon() { call.sink?.finish(CancellationError()) }
 
     private func receiveBody(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
@@ -95,7 +96,7 @@ final class CurlTransfer {
 }
 
 extension CurlTransfer {
-    /// Called on a connection just before the request is sent, also before it is resent.
+    /// Called on a connection just before the request is sent or resent.
     static let onStart: tideline_curl_starter = { context, _, _, _, _ in
         let isWanted = transfer(context)?.call.begin() ?? false
         return isWanted ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
@@ -109,7 +110,7 @@ extension CurlTransfer {
         receive(bytes, size * count, context) { $0.receiveBody($1) }
     }
 
-    /// Returning another count than the given one makes libcurl end the transfer.
+    /// Receives bytes; if it returns a number other than their count, libcurl ends the transfer.
     private static func receive(
         _ bytes: UnsafeMutablePointer<CChar>?,
         _ count: Int,
@@ -122,7 +123,7 @@ extension CurlTransfer {
         return body(transfer, raw.assumingMemoryBound(to: UInt8.self)) ? count : 0
     }
 
-    /// The loop keeps the transfer alive as long as libcurl has its address.
+    /// Returns the transfer at an address that libcurl stores; the loop keeps the transfer alive for that time.
     private static func transfer(_ context: UnsafeMutableRawPointer?) -> CurlTransfer? {
         context.map { Unmanaged<CurlTransfer>.fromOpaque($0).takeUnretainedValue() }
     }

@@ -28,9 +28,9 @@ public final class CurlTransport: Transport {
     /// Creates a transport and starts its thread, which ends with the transport.
     ///
     /// - Parameters:
-    ///   - limits: The bounds besides the timeout of each request.
-    ///   - certificateAuthorities: The path of a PEM file with certificates of authorities to
-    ///     trust besides those of the system. TLS is always verified.
+    ///   - limits: The limits in addition to the timeout of each request.
+    ///   - certificateAuthorities: The path of a PEM file with certificates of authorities to trust in addition
+    ///     to those of the system. TLS is always verified.
     public init(
         limits: TransportLimits = TransportLimits(),
         certificateAuthorities: String? = nil

@@ -27,7 +27,9 @@ final class SessionReceiver: NSObject, URLSessionDataDelegate, Sendable {
         self.bytesMax = bytesMax
     }
 
-    /// Sets the waiting caller; called once, before the task is resumed.
+    /// Sets the waiting caller.
+    ///
+    /// Called once, before the task is resumed.
     func attach(_ continuation: CheckedContinuation<Received, any Error>) {
         state.withLock { $0.continuation = continuation }
     }
@@ -72,7 +74,7 @@ final class SessionReceiver: NSObject, URLSessionDataDelegate, Sendable {
         }
     }
 
-    /// Returns redirects to the caller as responses: a token must not reach another origin.
+    /// Returns redirects as responses, because a token must not reach another origin.
     func urlSession(
         _ session: URLSession,
         task: URLSessionTask,

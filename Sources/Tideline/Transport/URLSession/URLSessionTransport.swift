@@ -16,9 +16,9 @@ public final class URLSessionTransport: Transport {
     /// Creates a transport with its own session.
     ///
     /// - Parameters:
-    ///   - limits: The bounds besides the timeout of each request.
-    ///   - certificateAuthorities: The path of a PEM file with certificates of authorities to
-    ///     trust besides those of the system. TLS is always verified.
+    ///   - limits: The limits in addition to the timeout of each request.
+    ///   - certificateAuthorities: The path of a PEM file with certificates of authorities to trust in addition
+    ///     to those of the system. TLS is always verified.
     public init(
         limits: TransportLimits = TransportLimits(),
         certificateAuthorities: String? = nil
@@ -112,10 +112,10 @@ public final class URLSessionTransport: Transport {
         )
     }
 
-    /// A streamed call may be silent for a day.
+    /// The longest time without data in a streamed call: a day.
     private static let streamSilenceMax: TimeInterval = 86_400
 
-    /// The largest piece of a body without line ends, in bytes.
+    /// The maximum size of a part of a body without line ends, in bytes.
     private static let pieceBytesMax = 4096
 
     private func opened(

@@ -7,7 +7,7 @@ package enum EdmType: String, Hashable, Sendable, CaseIterable {
     case int16 = "Edm.Int16"
     case int32 = "Edm.Int32"
     case int64 = "Edm.Int64"
-    /// A double here, like numbers with the suffix `f`.
+    /// Treated as a double, like numbers with the suffix `f`.
     case single = "Edm.Single"
     case double = "Edm.Double"
     case decimal = "Edm.Decimal"
@@ -15,9 +15,9 @@ package enum EdmType: String, Hashable, Sendable, CaseIterable {
     case guid = "Edm.Guid"
     case date = "Edm.Date"
     case timeOfDay = "Edm.TimeOfDay"
-    /// The name of v3.
+    /// The name in v3.
     case time = "Edm.Time"
-    /// The name of v3.
+    /// The name in v3.
     case dateTime = "Edm.DateTime"
     case dateTimeOffset = "Edm.DateTimeOffset"
     case binary = "Edm.Binary"
@@ -51,7 +51,7 @@ package enum EdmType: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Whether some values of a type have a counterpart in this one.
+    /// Returns whether some values of a type can be converted to this one.
     func canBeCast(from source: ExpressionType) -> Bool {
         switch (source, type) {
         case (.null, _), (.any, _): true
@@ -62,7 +62,7 @@ package enum EdmType: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Whether values of a type may be of this one.
+    /// Returns whether a value of a type may also be a value of this one.
     func mayHold(_ source: ExpressionType) -> Bool {
         source == .null || source == .any || source == type
             || source.isEnumeration && self == .string

@@ -1,7 +1,7 @@
 // ExpressionType: the type of an expression's result, for FilterChecker and FilterRenderer.
 
 package enum ExpressionType: Hashable, Sendable {
-    /// The literal null, which fits anywhere.
+    /// The literal null, which is compatible with every type.
     case null
     case boolean
     case integer
@@ -15,7 +15,7 @@ package enum ExpressionType: Hashable, Sendable {
     case binary
     case json
     case enumeration([String])
-    /// Unknown: rows without a schema.
+    /// An unknown type, for rows without a schema.
     case any
 
     package init(_ type: ColumnType) {
@@ -53,10 +53,10 @@ package enum ExpressionType: Hashable, Sendable {
 
     package var isEnumeration: Bool { if case .enumeration = self { true } else { false } }
 
-    /// Whether text functions accept it.
+    /// Whether text functions accept the type.
     package var isText: Bool { self == .string || self == .guid || isEnumeration }
 
-    /// For messages.
+    /// The name, for messages.
     package var name: String {
         switch self {
         case .null: "null"
@@ -96,8 +96,10 @@ extension QueryExpression {
         }
     }
 
-    /// Returns the type of an arithmetic result: integers stay integers, decimals stay exact, and any other operand
-    /// makes it a double.
+    /// Returns the type of an arithmetic result.
+    ///
+    /// Two integers result in an integer, and exact numbers in a decimal; any other operand makes the result a
+    /// double.
     private static func result(
         _ operation: Arithmetic,
         _ left: ExpressionType,
@@ -114,7 +116,7 @@ extension QueryExpression {
 }
 
 extension Function {
-    /// The type of the result; nil when that is the type of its argument.
+    /// The type of the result; nil if it is the type of the argument.
     var resultType: ExpressionType? {
         switch self {
         case .contains, .localizedContains, .startswith, .endswith, .matchesPattern, .isof, .has:
@@ -132,7 +134,7 @@ extension Function {
 }
 
 extension [QueryExpression] {
-    /// The type that the arguments of `cast` and `isof` name.
+    /// The type that the last argument of `cast` and `isof` names.
     package var edmType: EdmType? {
         guard count == 2, case .value(.string(let name)) = self[1].kind else { return nil }
         return EdmType(rawValue: name)

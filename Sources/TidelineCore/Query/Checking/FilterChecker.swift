@@ -9,9 +9,9 @@ package import Foundation
 package struct FilterChecker {
     /// The table; nil for rows without declared columns.
     package let schema: TableSchema?
-    /// The value of `now()`; without it the function is rejected.
+    /// The value of `now()`; if nil, the function is rejected.
     package let now: Date?
-    /// Whether the rows are those of a device, which has no deleted rows, so that `deleted` is false.
+    /// Whether the rows are on a device, which has no deleted rows, so that `deleted` is false.
     let isOnDevice: Bool
 
     package init(schema: TableSchema?, now: Date? = nil) {
@@ -20,7 +20,7 @@ package struct FilterChecker {
         isOnDevice = false
     }
 
-    /// Checks queries of a device on its own rows.
+    /// Creates a checker for a device's queries of its own rows.
     package init(onDevice schema: TableSchema) {
         self.schema = schema
         now = nil
@@ -67,7 +67,7 @@ package struct FilterChecker {
         return result
     }
 
-    /// Checks filter, order and selection; leaves the rest as it is.
+    /// Checks filter, order and selection; the rest of the query is not changed.
     package func query(_ query: TableQuery) throws(ODataError) -> TableQuery {
         var result = query
         if let filter = query.filter { result.filter = Filter(try self.filter(filter.expression)) }
@@ -112,7 +112,9 @@ package struct FilterChecker {
         return checked
     }
 
-    /// Whether the expression can be a condition: without a schema a member may be a Boolean, but a sum may not.
+    /// Returns whether the expression can be a condition.
+    ///
+    /// Without a schema, a column may be a Boolean, but a sum cannot.
     private func mayBeCondition(_ expression: QueryExpression, _ type: ExpressionType) -> Bool {
         guard type == .any else { return type == .boolean || type == .null }
         if case .field = expression.kind { return true }
@@ -121,7 +123,7 @@ package struct FilterChecker {
 
     /// Returns a checked part of the expression, and its type.
     ///
-    /// It calls itself for each level of the tree, so it uses as little stack as possible.
+    /// The method is recursive, so it uses as little stack as possible.
     func check(_ expression: QueryExpression) throws(ODataError) -> Checked {
         switch expression.kind {
         case .field(let name): try field(name, expression)
@@ -230,6 +232,6 @@ package struct FilterChecker {
 }
 
 extension QueryExpression {
-    /// Returns an expression of another kind with the same position in the text.
+    /// Returns an expression of another kind with the same position in the query.
     func with(_ kind: Kind) -> QueryExpression { QueryExpression(kind, at: position) }
 }

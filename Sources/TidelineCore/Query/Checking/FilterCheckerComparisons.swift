@@ -44,10 +44,10 @@ extension FilterChecker {
         return result
     }
 
-    /// Whether an operand is a UUID column of a device.
+    /// Returns whether an operand is a UUID column of a device, which may contain upper-case strings.
     ///
-    /// UUIDs are written in lower case, but the column may contain texts in upper case if it was a text column
-    /// before. A list of both cases can use an index, which a function cannot.
+    /// UUIDs are written in lower case, but a former string column may contain upper case. A list of both cases
+    /// can use an index, unlike a function.
     private func mayHoldUpperCase(_ operand: Checked) -> Bool {
         guard isOnDevice, operand.type == .guid, case .field = operand.expression.kind else {
             return false
@@ -55,14 +55,14 @@ extension FilterChecker {
         return true
     }
 
-    /// A UUID in upper case; nil for other expressions.
+    /// Returns a UUID in upper case; nil for other expressions.
     private static func inUpperCase(_ literal: QueryExpression) -> QueryExpression? {
         guard case .value(.string(let text)) = literal.kind else { return nil }
         let upper = text.uppercased()
         return upper == text ? nil : literal.with(.value(.string(upper)))
     }
 
-    /// Whether a UUID column equals a literal in either case; nil for other comparisons.
+    /// Returns the condition that a UUID column equals a literal in either case; nil for other comparisons.
     private func inEitherCase(
         _ comparison: Comparison,
         _ one: Checked,
@@ -77,7 +77,7 @@ extension FilterChecker {
         return comparison == .eq ? isEither : column.expression.with(.not(isEither))
     }
 
-    /// Gives a literal the kind of the value that it is compared with.
+    /// Converts a literal to the type of the value that it is compared with.
     private func coerced(_ operand: Checked, to type: ExpressionType) throws(ODataError) -> Checked
     {
         guard case .value(let value) = operand.expression.kind, !value.isNull, type != .null,
@@ -135,7 +135,7 @@ extension FilterChecker {
         }
     }
 
-    /// Compares enumerations by position: with a literal that is a list of members.
+    /// Compares enumerations by position; a comparison with a literal becomes a list of members.
     private func byPosition(
         _ comparison: Comparison,
         _ one: Checked,
@@ -186,7 +186,7 @@ extension Comparison {
         }
     }
 
-    /// Whether it holds for two values in this order: negative, 0 or positive.
+    /// Returns whether the comparison is true for two values in this order: negative, 0 or positive.
     package func holds(_ order: Int) -> Bool {
         switch self {
         case .eq: order == 0

@@ -55,7 +55,8 @@ extension FilterChecker {
         return (whole.with(.call(.cast, [checked, arguments[1]])), target.type)
     }
 
-    /// Decides as much as the type of a column allows; the range of a whole number is checked for each row.
+    /// Evaluates `isof` as far as the type of the column allows; the range of an integer is checked for each
+    /// row.
     private func isOf(
         _ arguments: [QueryExpression],
         _ whole: QueryExpression

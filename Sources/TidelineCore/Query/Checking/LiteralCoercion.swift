@@ -5,9 +5,9 @@
 import Foundation
 
 package enum LiteralCoercion {
-    /// Returns the value as the type stores it; nil if it cannot be a value of that type.
+    /// Returns the value as the type stores it; nil if the type does not have that value.
     ///
-    /// A number that the type cannot store exactly stays as it is: it still compares exactly.
+    /// A number that the type cannot store exactly is not changed, so that comparisons are exact.
     package static func value(_ value: Value, as type: ExpressionType) -> Value? {
         if value.isNull { return value }
         switch type {

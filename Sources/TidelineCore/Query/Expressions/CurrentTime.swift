@@ -3,7 +3,7 @@
 package import Foundation
 
 extension TableQuery {
-    /// Returns the query with `now()` fixed to this moment.
+    /// Returns the query with `now()` replaced by an instant.
     package func bound(now: Date) -> TableQuery {
         var result = self
         result.filter = filter.map { $0.bound(now: now) }
@@ -15,12 +15,12 @@ extension TableQuery {
 }
 
 extension Filter {
-    /// Returns the condition with `now()` fixed to this moment.
+    /// Returns the condition with `now()` replaced by an instant.
     package func bound(now: Date) -> Filter { Filter(expression.bound(now: now)) }
 }
 
 extension QueryExpression {
-    /// Returns the expression with an instant instead of `now()`.
+    /// Returns the expression with `now()` replaced by an instant.
     package func bound(now: Date) -> QueryExpression {
         guard calls(.now) else { return self }
         return replacing { if case .call(.now, _) = $0 { .value(.date(now)) } else { nil } }

@@ -5,10 +5,10 @@
 
 package final class EvaluationWatch {
     private let look: (_ bytes: Int) -> Bool
-    /// Whether the time is over, so that the result is invalid.
+    /// Whether the time limit was reached, so that the result is invalid.
     package private(set) var isOver = false
 
-    /// `look` returns whether the time is over, before this many bytes are read.
+    /// `look` returns whether the time limit was reached; it is called before this many bytes are read.
     package init(_ look: @escaping (_ bytes: Int) -> Bool) {
         self.look = look
     }

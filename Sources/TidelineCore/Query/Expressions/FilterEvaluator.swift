@@ -8,9 +8,9 @@ package struct FilterEvaluator {
     /// The compiled patterns by their bytes, because Swift's `==` treats some different patterns as equal.
     private let patterns: [[UInt8]: TextPattern]
 
-    /// `value` returns a column's value, null for a column that the row does not have.
+    /// `value` returns a column's value: null for a column that the row does not have.
     ///
-    /// `patterns` are those that are already compiled.
+    /// `patterns` are already compiled.
     package init(
         watch: EvaluationWatch? = nil,
         patterns: [[UInt8]: TextPattern] = [:],
@@ -25,7 +25,7 @@ package struct FilterEvaluator {
         self.init { row[$0] ?? .null }
     }
 
-    /// Whether the row belongs to the result; null does not.
+    /// Returns whether the row is in the result; a null condition is false.
     package static func matches(
         _ expression: QueryExpression,
         value: @escaping (String) -> Value
@@ -33,7 +33,7 @@ package struct FilterEvaluator {
         FilterEvaluator(value: value).matches(expression)
     }
 
-    /// Whether the row belongs to the result; null does not.
+    /// Returns whether the row is in the result; a null condition is false.
     package func matches(_ expression: QueryExpression) -> Bool {
         switch expression.kind {
         case .all(let parts): parts.allSatisfy { matches($0) }
@@ -47,7 +47,9 @@ package struct FilterEvaluator {
         }
     }
 
-    /// The value of an expression; conditions give true or false, never null.
+    /// Returns the value of an expression.
+    ///
+    /// Conditions are true or false, never null.
     package func evaluate(_ expression: QueryExpression) -> Value {
         switch expression.kind {
         case .field(let name): value(name)

@@ -1,7 +1,7 @@
 // QueryApply: applies a query to rows in memory: filters, sorts, pages and selects columns.
 
 extension Filter {
-    /// Whether the row matches.
+    /// Returns whether the row matches.
     ///
     /// A member that the row does not have counts as null, and so does `now()`.
     public func matches(_ row: Row) -> Bool {
@@ -30,7 +30,7 @@ package struct RowOrder {
         precedes((values(of: one), Self.id(one)), (values(of: two), Self.id(two)))
     }
 
-    /// Keys are texts; only a store's own tables have others.
+    /// Returns the id as a value; only a store's own tables have ids that are not strings.
     private static func id(_ row: Row) -> Value { row[SystemColumn.id] ?? .null }
 
     private func precedes(_ one: ([Value], Value), _ two: ([Value], Value)) -> Bool {
@@ -48,7 +48,7 @@ package struct RowOrder {
 }
 
 extension TableQuery {
-    /// The rows of the result, and how many there are without `limit` and `offset`.
+    /// Returns the rows of the result, and their number without `limit` and `offset`.
     public func apply(to rows: [Row]) -> (rows: [Row], total: Int) {
         let fitting = rows.filter { row in
             if !includesDeleted, case .bool(true) = row[SystemColumn.deleted] { return false }

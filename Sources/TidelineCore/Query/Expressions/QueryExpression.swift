@@ -9,22 +9,22 @@ package struct QueryExpression: Sendable {
         /// A column. OData: `title`. SQL: `"title"`.
         case field(String)
 
-        /// A literal. OData: `'milk'`, `42`. SQL: always bound, never text.
+        /// A literal. OData: `'milk'`, `42`. SQL: always a bound parameter.
         case value(Value)
 
-        /// A comparison, two-valued. OData: `a eq b`. SQL: `a IS b`, `ifnull(a < b, 0)`.
+        /// A comparison that is never null. OData: `a eq b`. SQL: `a IS b`, `ifnull(a < b, 0)`.
         case compare(Comparison, QueryExpression, QueryExpression)
 
-        /// All parts hold. OData: `a and b and c`. Precondition: two parts or more.
+        /// All parts are true. OData: `a and b and c`. Precondition: two parts or more.
         case all([QueryExpression])
 
-        /// At least one part holds. OData: `a or b or c`. Precondition: two parts or more.
+        /// At least one part is true. OData: `a or b or c`. Precondition: two parts or more.
         case any([QueryExpression])
 
-        /// The plain complement. OData: `not (a)`.
+        /// The negation. OData: `not (a)`.
         case not(QueryExpression)
 
-        /// Arithmetic; null when an operand is null, on division by zero and on overflow.
+        /// Arithmetic; null if an operand is null, on division by zero and on overflow.
         case arithmetic(Arithmetic, QueryExpression, QueryExpression)
 
         /// Unary minus. OData: `-(a)`.
@@ -36,18 +36,20 @@ package struct QueryExpression: Sendable {
         /// A chain of `eq`. OData v4: `a in (b,c)`, v3: `(a eq b or a eq c)`; empty: `false`.
         case isIn(QueryExpression, [QueryExpression])
 
-        /// The position of a text among the members of an enumeration; their count for any other
-        /// text. Only FilterChecker creates it. OData: as `a`. SQL: `CASE "a" WHEN … END`.
+        /// The position of a string among the members of an enumeration; their count for any other string.
+        ///
+        /// Only FilterChecker creates it. OData: as `a`. SQL: `CASE "a" WHEN … END`.
         case position(QueryExpression, [String])
 
-        /// An operand, or a value if that is null. Only a device creates it, for a column that its
-        /// records read as that value. OData: as `a`. SQL: `ifnull("a", 0)`.
+        /// An operand, or a value if the operand is null.
+        ///
+        /// Only a device creates it, for a property that is not optional. OData: as `a`. SQL: `ifnull("a", 0)`.
         case orElse(QueryExpression, Value)
     }
 
     package var kind: Kind
 
-    /// The offset in the text that it was parsed from; counts for messages, not for equality.
+    /// The offset in the parsed query, for messages; it does not affect equality.
     package var position: Int
 
     package init(_ kind: Kind, at position: Int = 0) {
@@ -86,12 +88,14 @@ package enum Arithmetic: String, Hashable, Sendable, CaseIterable {
 /// The functions of both protocol generations, under their v4 names.
 package enum Function: String, Hashable, Sendable, CaseIterable {
     case contains
-    /// Whether a text contains another one as users search: ignoring letter case, accents and
-    /// widths, by the rules of the device's language. Only a device has it.
+    /// Whether a string contains another one, as users search.
+    ///
+    /// The search ignores letter case, accents and widths, by the rules of the device's language. Only devices
+    /// support it.
     case localizedContains
     case startswith
     case endswith
-    /// Whether a part of the text matches a regular expression.
+    /// Whether a part of the string matches a regular expression.
     case matchesPattern
     case length
     case indexof
@@ -107,9 +111,9 @@ package enum Function: String, Hashable, Sendable, CaseIterable {
     case hour
     case minute
     case second
-    /// The offset of an instant, 0: all are kept in UTC.
+    /// The offset of an instant, which is always 0, because instants are in UTC.
     case totaloffsetminutes
-    /// The part of the second, at least 0 and less than 1.
+    /// The fraction of the second, at least 0 and less than 1.
     case fractionalseconds
     /// The UTC day of an instant.
     case date
@@ -117,27 +121,29 @@ package enum Function: String, Hashable, Sendable, CaseIterable {
     case time
     case floor
     case ceiling
-    /// Half to even: `round` in v4.
+    /// Rounds half to even: `round` in v4.
     case round
-    /// Half away from zero: `round` in 2.x.
+    /// Rounds half away from zero: `round` in 2.x.
     case roundAway
-    /// The moment of the request; FilterChecker inserts it.
+    /// The time of the request, which FilterChecker inserts.
     case now
-    /// A value in another type; the second argument is the name of an ``EdmType``.
+    /// Converts a value to another type; the second argument is the name of an ``EdmType``.
     case cast
-    /// Whether a value is of a type; arguments like those of `cast`.
+    /// Whether a value has a type; the arguments are those of `cast`.
     case isof
-    /// Whether an enumeration has a member: an operator in OData. FilterChecker turns it into `eq`.
+    /// Whether an enumeration has a member, an operator in OData.
+    ///
+    /// FilterChecker replaces it with `eq`.
     case has
 }
 
 extension QueryExpression {
-    /// Whether the function is called anywhere in it.
+    /// Returns whether the expression contains a call of the function.
     package func calls(_ function: Function) -> Bool {
         contains { if case .call(function, _) = $0 { true } else { false } }
     }
 
-    /// Whether the expression, or a part of it at any depth, is of a wanted kind.
+    /// Returns whether the expression, or a part of it at any depth, satisfies a predicate.
     package func contains(_ isWanted: (Kind) -> Bool) -> Bool {
         if isWanted(kind) { return true }
         switch kind {
@@ -154,8 +160,7 @@ extension QueryExpression {
         }
     }
 
-    /// Returns the expression with parts replaced, at any depth; `change` returns nil for a part
-    /// that stays.
+    /// Returns the expression with parts replaced at any depth; `change` returns nil for a part that is kept.
     package func replacing(_ change: (Kind) -> Kind?) -> QueryExpression {
         if let changed = change(kind) { return with(changed) }
         switch kind {

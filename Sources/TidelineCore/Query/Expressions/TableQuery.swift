@@ -2,8 +2,8 @@
 
 /// A condition on rows.
 ///
-/// Created from a closure over columns, a `Predicate`, or OData text; a store evaluates it for a
-/// row with ``matches(_:)`` or renders it as SQL.
+/// It is created from a closure over columns, a `Predicate`, or an OData string. A store evaluates it with
+/// ``matches(_:)`` or renders it as SQL.
 public struct Filter: Hashable, Sendable {
     package var expression: QueryExpression
 
@@ -20,7 +20,7 @@ public struct Filter: Hashable, Sendable {
 public struct SortKey: Hashable, Sendable {
     package var expression: QueryExpression
 
-    /// Whether small values come first; nulls are the smallest.
+    /// Whether the smallest values come first; null is the smallest.
     public var isAscending: Bool
 
     package init(_ expression: QueryExpression, ascending: Bool) {
@@ -40,17 +40,17 @@ public struct TableQuery: Hashable, Sendable {
     public var filter: Filter?
     /// The order of the result; ties are ordered by `id`, ascending.
     public var order: [SortKey] = []
-    /// The most rows to return.
+    /// The maximum number of rows to return.
     public var limit: Int?
-    /// The number of rows of the result to skip first.
+    /// The number of rows to skip at the start of the result.
     public var offset = 0
     /// The columns to return; nil for all.
     public var select: [String]?
-    /// Whether to count all rows of the filter, whatever the window.
+    /// Whether to count all rows that match the filter, ignoring limit and offset.
     public var includesTotalCount = false
-    /// Whether tombstones belong to the result.
+    /// Whether the result includes tombstones.
     public var includesDeleted = false
-    /// Further parameters for the server, sent as they are.
+    /// Additional parameters for the server, sent unchanged.
     public var parameters: [String: String] = [:]
 
     /// All rows.

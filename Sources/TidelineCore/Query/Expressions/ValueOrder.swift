@@ -30,7 +30,7 @@ package enum ValueOrder {
         }
     }
 
-    /// Whether both are null, or equal.
+    /// Returns whether both values are null, or equal.
     package static func equal(_ left: Value, _ right: Value) -> Bool {
         if left.isNull || right.isNull { return left.isNull && right.isNull }
         return compare(left, right) == 0
@@ -54,7 +54,7 @@ package enum ValueOrder {
         }
     }
 
-    /// Returns the order of two texts by Unicode scalar value, which is that of their UTF-8.
+    /// Returns the order of two strings by Unicode scalar value, which is that of their UTF-8.
     package static func text(_ one: String, _ two: String) -> Int {
         let fast = one.utf8.withContiguousStorageIfAvailable { first in
             two.utf8.withContiguousStorageIfAvailable { bytes($0, after: first) }
@@ -84,7 +84,7 @@ package enum ValueOrder {
         one < two ? -1 : one > two ? 1 : 0
     }
 
-    /// Exact, whereas `Double(whole)` would round.
+    /// Compares exactly, without rounding the integer to a double.
     private static func order(_ whole: Int64, _ number: Double) -> Int {
         if number >= 9_223_372_036_854_775_808 { return -1 }
         guard number >= -9_223_372_036_854_775_808 else { return 1 }

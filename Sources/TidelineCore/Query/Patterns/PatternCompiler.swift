@@ -1,9 +1,9 @@
 // PatternCompiler: compiles the tree of a regular expression to the program that TextPattern runs.
 
 struct PatternCompiler {
-    /// The most instructions of a pattern.
+    /// The maximum number of instructions of a pattern.
     private static let sizeMax = 500
-    /// The most nodes visited; repeated parts count each time, including empty ones.
+    /// The maximum number of nodes visited, counting every repetition of a part, including empty parts.
     private static let stepsMax = 5000
 
     private(set) var program: [TextPattern.Instruction] = []
@@ -33,7 +33,7 @@ struct PatternCompiler {
         }
     }
 
-    /// Reserves a slot that gets its instruction when its target is known.
+    /// Reserves a slot for an instruction whose target is not known yet.
     private mutating func place() -> Int {
         program.append(.match)
         return program.count - 1
@@ -79,7 +79,7 @@ struct ScalarSet: Hashable, Sendable {
     static let word: [ClosedRange<UInt32>] = [0x30...0x39, 0x41...0x5A, 0x5F...0x5F, 0x61...0x7A]
     static let space: [ClosedRange<UInt32>] = [0x09...0x0D, 0x20...0x20]
 
-    /// Returns the ranges that are not in these.
+    /// Returns the ranges outside of these ranges.
     static func complement(_ ranges: [ClosedRange<UInt32>]) -> [ClosedRange<UInt32>] {
         var result: [ClosedRange<UInt32>] = []
         var next: UInt32 = 0

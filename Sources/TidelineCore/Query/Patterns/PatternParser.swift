@@ -13,7 +13,7 @@ indirect enum PatternNode {
     case boundary(Bool)
     case sequence([PatternNode])
     case choice([PatternNode])
-    /// Nil for no upper limit.
+    /// The counts are the minimum and the maximum; nil for no maximum.
     case repeated(PatternNode, Int, Int?)
 }
 

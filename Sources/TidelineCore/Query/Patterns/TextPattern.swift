@@ -4,10 +4,10 @@
 // the size of the pattern, whatever they contain. Therefore back-references and look-around are not supported.
 
 package struct TextPattern: Sendable {
-    /// Why a pattern cannot be read.
+    /// The reason why a pattern is invalid.
     package struct Fault: Error, Sendable {
         package var message: String
-        /// In Unicode scalars.
+        /// The position, in Unicode scalars.
         package var position: Int
     }
 
@@ -17,27 +17,27 @@ package struct TextPattern: Sendable {
         case jump(Int)
         case begin
         case end
-        /// Whether a word begins or ends here, or does not.
+        /// A word boundary, or a position that is not one.
         case boundary(Bool)
         case match
     }
 
     private let program: [Instruction]
 
-    /// Matches no text.
+    /// A pattern that matches no string.
     package static let nothing = TextPattern(program: [])
 
     private init(program: [Instruction]) {
         self.program = program
     }
 
-    /// Compiles the pattern of a column, which has to match a whole text; `.` is any scalar.
+    /// Compiles the pattern of a column, which has to match a whole string; `.` matches any scalar.
     package init(_ pattern: String) throws(Fault) {
         try self.init(PatternParser(pattern))
     }
 
-    /// Compiles the pattern of `matchesPattern`, which matches a part of a text; `.` matches no
-    /// line end.
+    /// Compiles the pattern of `matchesPattern`, which matches a part of a string; `.` does not match line
+    /// ends.
     package init(searching pattern: String) throws(Fault) {
         try self.init(PatternParser(pattern, any: .line))
     }
@@ -51,19 +51,21 @@ package struct TextPattern: Sendable {
 
     // MARK: - Matching
 
-    /// Whether the whole text matches.
+    /// Returns whether the whole string matches.
     package func matches(_ text: String) -> Bool {
         run(Array(text.unicodeScalars), isSearch: false, nil)
     }
 
-    /// Returns whether a part of the text matches; the result is arbitrary once the time of the watch is over.
+    /// Returns whether a part of the string matches.
+    ///
+    /// The result is undefined once the time limit of the watch was reached.
     package func isFound(in text: String, _ watch: EvaluationWatch? = nil) -> Bool {
         run(Array(text.unicodeScalars), isSearch: true, watch)
     }
 
-    /// The number of visits of states between two checks of the watch.
+    /// The number of visited states between two checks of the time limit.
     private static let visitsBetweenLooks = 4096
-    /// A visit takes as long as reading this many bytes.
+    /// The number of bytes whose reading takes as long as visiting a state.
     private static let bytesPerVisit = 8
 
     private func run(
@@ -134,7 +136,7 @@ package struct TextPattern: Sendable {
     private struct States {
         var list: [Int] = []
         var hasMatch = false
-        /// States that are still to be followed; empty between two calls.
+        /// The states that are still to be followed; empty between two calls.
         var open: [Int] = []
         private var known: [Bool]
 
@@ -156,7 +158,7 @@ package struct TextPattern: Sendable {
 }
 
 extension TextPattern {
-    /// Returns the pattern of a `matchesPattern`; an invalid one matches nothing.
+    /// Returns the pattern of a `matchesPattern`; an invalid pattern matches nothing.
     package static func search(_ pattern: String) -> TextPattern {
         (try? TextPattern(searching: pattern)) ?? .nothing
     }

@@ -4,11 +4,10 @@
 
 import Foundation
 
-/// A text to look for, as UTF-8.
+/// A string to search for, as UTF-8.
 package struct TextSearch {
     package let needle: [UInt8]
-    /// For each prefix of the needle: the length of its longest proper suffix that is also a
-    /// prefix.
+    /// For each prefix of the needle, the length of its longest proper suffix that is also a prefix.
     private let borders: [Int]
 
     package init(_ needle: String) {

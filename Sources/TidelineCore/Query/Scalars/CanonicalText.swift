@@ -5,10 +5,10 @@
 package import Foundation
 
 package enum DecimalText {
-    /// The most significant digits that a `Decimal` stores without loss.
+    /// The maximum number of significant digits that a `Decimal` stores without loss.
     package static let digitsMax = 38
 
-    /// Plain digits: no exponent, no superfluous zero, no minus before zero.
+    /// Returns plain digits: no exponent, no redundant zero, no minus sign before zero.
     package static func canonical(_ value: Decimal) -> String {
         guard !value.isNaN else { return "0" }
         let text = value.description
@@ -20,7 +20,7 @@ package enum DecimalText {
         return result == "-0" ? "0" : result
     }
 
-    /// Reads `-12.50` or `1e3`; nil for other text and for more digits than a decimal can store.
+    /// Parses `-12.50` or `1e3`; nil for other strings and for more digits than a decimal can store.
     package static func parse(_ text: some StringProtocol) -> Decimal? {
         var digits = 0
         var isLeading = true
@@ -54,7 +54,7 @@ package enum DecimalText {
         return count
     }
 
-    /// Returns the digits of a number without sign, point, exponent and the zeros at both ends.
+    /// Returns the digits of a number without sign, decimal point, exponent and the zeros at both ends.
     package static func significant(_ text: String) -> [UInt8] {
         let zero = UInt8(ascii: "0")
         let mantissa = text.utf8.prefix { $0 != UInt8(ascii: "e") }
@@ -72,8 +72,7 @@ package enum DecimalText {
         Double(canonical(value)) ?? 0
     }
 
-    /// Returns the decimal with the shortest digits that mean this double; nil beyond a decimal's
-    /// range.
+    /// Returns the decimal with the shortest digits of this double; nil outside of a decimal's range.
     package static func decimal(_ value: Double) -> Decimal? {
         guard value.isFinite, abs(value) < 1e38, value == 0 || abs(value) > 1e-38 else {
             return nil
@@ -81,7 +80,7 @@ package enum DecimalText {
         return Decimal(string: "\(value)")
     }
 
-    /// Returns the order of two canonical texts by value: -1, 0 or 1.
+    /// Returns the order of two canonical strings by value: -1, 0 or 1.
     package static func compare(_ one: some Collection<UInt8>, _ two: some Collection<UInt8>) -> Int
     {
         let minus = UInt8(ascii: "-")
@@ -108,9 +107,9 @@ package enum DecimalText {
 }
 
 package enum GuidText {
-    /// Returns it in lower case with hyphens; nil if the text is not a UUID.
+    /// Returns the UUID in lower case with hyphens; nil if the string is not a UUID.
     ///
-    /// Braces are not read.
+    /// Braces are not accepted.
     package static func canonical(_ text: some StringProtocol) -> String? {
         guard isGuid(text.utf8) else { return nil }
         return text.lowercased()
@@ -178,10 +177,9 @@ package enum DayText {
 }
 
 package enum TimeText {
-    /// Returns `07:14:00.000`: three decimals, or six if there are microseconds; nil for other
-    /// text.
+    /// Returns `07:14:00.000`, with three decimals, or six if there are microseconds; nil for other strings.
     ///
-    /// Reads `07:14`, `07:14:00` and up to nine decimals, truncated to microseconds.
+    /// Accepts `07:14`, `07:14:00` and up to nine decimals, truncated to microseconds.
     package static func canonical(_ text: some StringProtocol) -> String? {
         microseconds(text).map(self.text)
     }

@@ -23,7 +23,7 @@ package enum ScalarCasts {
         }
     }
 
-    /// Whether the value is of the type; null has no type.
+    /// Returns whether the value has the type; null has no type.
     package static func isOf(_ value: Value, _ target: EdmType) -> Bool {
         switch value {
         case .null, .json: false

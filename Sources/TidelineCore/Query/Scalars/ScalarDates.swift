@@ -12,14 +12,14 @@ package enum DatePart {
     case fraction
     /// The offset from UTC in minutes.
     case offset
-    /// The whole day.
+    /// The UTC day.
     case date
-    /// The whole time of day.
+    /// The UTC time of day.
     case time
 }
 
 package enum ScalarDates {
-    /// A part of an instant, in microseconds since 1970.
+    /// Returns a part of an instant, in microseconds since 1970.
     package static func part(_ part: DatePart, ofInstant microseconds: Int64) -> Value {
         let (days, micros) = split(microseconds)
         let day = { Timestamp.civil(days: days) }
@@ -37,7 +37,7 @@ package enum ScalarDates {
         }
     }
 
-    /// A part of a text: a day, a time of day, or an instant.
+    /// Returns a part of a string: a day, a time of day, or an instant.
     package static func part(_ part: DatePart, ofText text: String) -> Value {
         if let stamp = Timestamp(text) {
             return self.part(part, ofInstant: stamp.microseconds)

@@ -4,10 +4,12 @@
 import Foundation
 
 package enum ScalarFunctions {
-    /// Applies a function: conditions on null are false, other functions of null are null.
+    /// Applies a function.
     ///
-    /// Precondition: as many arguments as the function takes (`Function.arity`). `now` has no value
-    /// here. `pattern` is that of a `matchesPattern`, if it is already compiled.
+    /// Conditions on null are false, and other functions of null are null.
+    ///
+    /// Precondition: as many arguments as the function takes (`Function.arity`). `now` has no value. `pattern`
+    /// is the pattern of a `matchesPattern`, if it is already compiled.
     package static func apply(
         _ function: Function,
         _ arguments: [Value],
@@ -55,7 +57,7 @@ package enum ScalarFunctions {
         name.text.flatMap { EdmType(rawValue: $0) }
     }
 
-    /// A condition on two texts.
+    /// Applies a condition on two strings.
     private static func condition(
         _ arguments: [Value],
         _ holds: (String, String) -> Bool

@@ -5,7 +5,7 @@
 
 import Foundation
 
-/// How a number is rounded to a whole one.
+/// How a number is rounded to an integer.
 package enum Rounding {
     case down
     case up
@@ -56,7 +56,7 @@ package enum ScalarNumbers {
         }
     }
 
-    /// Rounds a number to a whole one; integers stay as they are.
+    /// Rounds a number to an integer; integers are returned unchanged.
     package static func round(_ value: Value, _ rounding: Rounding) -> Value {
         switch value {
         case .integer: value
@@ -131,17 +131,17 @@ package enum ScalarNumbers {
         return result.isNaN ? .null : .decimal(fitted(result))
     }
 
-    /// Returns the product; one below 1e-38 is not kept, see `fitted(_:)`.
+    /// Returns the product; products below 1e-38 become zero, see `fitted(_:)`.
     ///
-    /// Foundation ends the process if the sum of the exponents is less than the least exponent.
+    /// Foundation traps if the sum of the exponents is less than the smallest exponent.
     private static func product(_ one: Decimal, _ two: Decimal) -> Decimal {
         one.exponent + two.exponent < leastExponent ? 0 : one * two
     }
 
-    /// The exponent of the last digit of a decimal.
+    /// The smallest exponent of a decimal.
     private static let leastExponent = -128
 
-    /// Rounds to the digits that a decimal keeps as text: 7 / 3 has one more.
+    /// Rounds to the number of digits that a decimal's string can have; 7 / 3 has one more.
     private static func fitted(_ value: Decimal) -> Decimal {
         let text = DecimalText.canonical(value.magnitude)
         let whole = text.utf8.prefix { $0 != UInt8(ascii: ".") }

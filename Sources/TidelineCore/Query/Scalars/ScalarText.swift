@@ -4,9 +4,9 @@
 // counts of Unicode scalars.
 
 package enum ScalarText {
-    /// The most bytes of a text that `concat` and `replace` build; longer ones are null.
+    /// The maximum number of bytes of a string that `concat` and `replace` return; a longer one is null.
     ///
-    /// Calls can be nested, and each could multiply the length of its text by a hundred.
+    /// Calls can be nested, and each could multiply the length by a hundred.
     package static let bytesMax = 8 << 20
 
     package static func contains(_ text: String, _ part: String) -> Bool {
@@ -25,14 +25,13 @@ package enum ScalarText {
         Int64(text.unicodeScalars.count)
     }
 
-    /// Returns the count of scalars before the first match, -1 without one.
+    /// Returns the number of scalars before the first match; -1 if there is none.
     package static func index(of part: String, in text: String) -> Int64 {
         guard let offset = offset(of: part, in: text) else { return -1 }
         return Int64(text.utf8.prefix(offset).count { $0 & 0xC0 != 0x80 })
     }
 
-    /// Returns at most `count` scalars from the 0-based `start`; scalars outside the text are
-    /// ignored.
+    /// Returns at most `count` scalars from the 0-based `start`; positions outside of the string are ignored.
     package static func substring(_ text: String, from start: Int64, count: Int64?) -> String {
         let scalars = text.unicodeScalars
         let rest = scalars.dropFirst(Int(clamping: max(0, start)))
@@ -40,12 +39,12 @@ package enum ScalarText {
         return String(rest.prefix(Int(clamping: max(0, count))))
     }
 
-    /// Concatenates two texts; nil if the result is too long.
+    /// Concatenates two strings; nil if the result is too long.
     package static func concat(_ text: String, _ other: String) -> String? {
         text.utf8.count + other.utf8.count > bytesMax ? nil : text + other
     }
 
-    /// Replaces every match from left to right; an empty `part` matches nowhere.
+    /// Replaces every match from left to right; an empty `part` has no match.
     ///
     /// Returns nil if the result is too long.
     package static func replace(_ text: String, _ part: String, by other: String) -> String? {
@@ -83,7 +82,7 @@ package enum ScalarText {
         return String(String.UnicodeScalarView(tail.reversed()))
     }
 
-    /// Returns the offset of the first match in UTF-8.
+    /// Returns the offset of the first match in the UTF-8 bytes.
     private static func offset(of part: String, in text: String) -> Int? {
         if part.isEmpty { return 0 }
         guard part.utf8.count <= text.utf8.count else { return nil }

@@ -1,6 +1,6 @@
 // PurgeSchedule: decides when and in which order the purge searches for expired data.
 
-/// A kind of data that a round of the purge examines.
+/// A kind of data that the purge examines.
 package enum PurgeStep: Hashable, Sendable {
     case tombstones(of: String, days: Int)
     case changes(of: String, days: Int)
@@ -10,11 +10,11 @@ package enum PurgeStep: Hashable, Sendable {
     case clocks
 }
 
-/// The steps of a round of the purge: those for the database, and those for each table.
+/// The steps of a round of the purge: those for the database and those for each table.
 package struct PurgeRound: Sendable {
-    /// The steps; empty until the tables are known, because the database may not exist before.
+    /// The steps; empty until the tables are known, because the database may not exist yet.
     package private(set) var steps: [PurgeStep] = []
-    /// The tables that keep replaced rows for merges.
+    /// The tables that store replaced rows for merges.
     package private(set) var merging: Set<String> = []
     /// The tables that are examined, in lower case.
     private var names: Set<String> = []
@@ -33,14 +33,14 @@ package struct PurgeRound: Sendable {
     }
 }
 
-/// Decides which step of the purge is next, and when.
+/// A state machine that returns the next step of the purge, and when it is due.
 ///
-/// Pure: its input is the uptime in nanoseconds.
+/// Its only input is the uptime in nanoseconds.
 package struct PurgeSchedule: Sendable {
-    /// The most rows that a step removes.
+    /// The maximum number of rows that a step removes.
     package static let rowsMax = 200
 
-    /// How many steps that remove nothing make one turn; they are small.
+    /// The number of steps that a turn may run if they remove nothing.
     private static let stepsOfTurn = 16
 
     /// The remaining steps of the round, the next step last.
@@ -50,13 +50,13 @@ package struct PurgeSchedule: Sendable {
 
     package init() {}
 
-    /// Runs a turn of the purge between other work.
+    /// Runs a turn of the purge.
     ///
     /// - Parameters:
     ///   - now: The uptime.
-    ///   - round: Returns all steps; called when a round begins.
-    ///   - next: The uptime at which the next round begins when this one ends.
-    ///   - run: Performs a step; returns whether it removed nothing, some, or as much as it may.
+    ///   - round: Returns all steps; called at the beginning of a round.
+    ///   - next: The uptime at which the next round begins if this one ends.
+    ///   - run: Performs a step; returns whether it removed nothing, something, or the maximum.
     package mutating func turn(
         at now: UInt64,
         round: () -> [PurgeStep],
@@ -74,7 +74,7 @@ package struct PurgeSchedule: Sendable {
         due = left.isEmpty ? next() : now
     }
 
-    /// Begins the next round at once.
+    /// Begins the next round immediately.
     package mutating func begin() {
         left = []
         due = 0
@@ -84,7 +84,7 @@ package struct PurgeSchedule: Sendable {
     package enum Removed: Hashable, Sendable {
         case nothing
         case some
-        /// As much as a step may remove, so that more may be left.
+        /// As much as one step removes; there may be more to remove.
         case all
 
         package init(_ count: Int) {

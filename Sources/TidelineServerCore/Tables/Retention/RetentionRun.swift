@@ -6,7 +6,7 @@ import Synchronization
 package protocol RetentionSteps: Sendable {
     associatedtype Connection
 
-    /// Returns the wall clock, and the time record that the database has stored.
+    /// Returns the wall clock, and the time record of the database.
     func readTime(_ connection: Connection) throws -> (wall: Int64, memory: TrustedTime.Memory?)
 
     func store(_ memory: TrustedTime.Memory, _ connection: Connection) throws
@@ -14,7 +14,7 @@ package protocol RetentionSteps: Sendable {
     /// Returns the clocks of all tables.
     func stamps(_ connection: Connection) throws -> [TableStamp]
 
-    /// Removes some of the rows or entries of a step; without `time`, none that expire by their age.
+    /// Removes some of the rows or entries of a step; without `time`, none that expire because of their age.
     func run(
         _ step: PurgeStep,
         of round: PurgeRound,
@@ -25,7 +25,7 @@ package protocol RetentionSteps: Sendable {
 
 /// The amount that a step of the purge removed.
 package struct RemovedData: Sendable {
-    /// The number of rows or entries; if it is `PurgeSchedule.rowsMax`, more may be left.
+    /// The number of rows or entries; if it is `PurgeSchedule.rowsMax`, there may be more.
     package var count: Int
     /// The size of the ledger, if the step read it.
     package var ledgerBytes: Int?
@@ -34,8 +34,10 @@ package struct RemovedData: Sendable {
     package init(_ count: Int) { self.count = count }
 }
 
-/// The purge of a writer: counts the rows that its steps remove, and reports when the wall clock becomes implausible,
-/// and when it can be trusted again.
+/// A runner of the purge on a writer's thread.
+///
+/// It counts the removed rows, and reports when the wall clock becomes implausible and when it is trusted
+/// again.
 package final class RetentionRun<Steps: RetentionSteps>: Sendable {
     private struct State {
         var time = TrustedTime()
@@ -63,14 +65,14 @@ package final class RetentionRun<Steps: RetentionSteps>: Sendable {
 
     /// Reads the clocks before this process has written anything.
     ///
-    /// `newest` is the newest commit timestamp that the database had.
+    /// `newest` is the newest commit timestamp in the database.
     package func begin(_ newest: Int64?, _ connection: Steps.Connection) throws {
         let (reading, memory) = try readTime(connection)
         _ = try removalTime(reading, memory, newest, connection)
         ClockAhead.report(try steps.stamps(connection), now: reading.wall, to: log, metrics)
     }
 
-    /// Runs a step; returns how many rows it removed.
+    /// Runs a step; returns the number of removed rows.
     func run(
         _ step: PurgeStep,
         of round: PurgeRound,
@@ -99,7 +101,7 @@ package final class RetentionRun<Steps: RetentionSteps>: Sendable {
         return (TrustedTime.Reading(wall: wall, steady: steady()), memory)
     }
 
-    /// Returns the time by which expired rows are removed; nil if the wall clock is doubted.
+    /// Returns the time for removing expired rows; nil if the wall clock is doubted.
     private func removalTime(
         _ reading: TrustedTime.Reading,
         _ memory: TrustedTime.Memory?,

@@ -4,15 +4,16 @@
 // nothing: it has to be near the time that the database has stored, or the wall clock must have agreed with the
 // steady clock of this process for an hour.
 
-/// A state machine over readings of the wall clock and the steady clock, and the time record of the database.
+/// A state machine that decides whether the wall clock can be trusted.
 ///
-/// Pure: its input is readings, and its output the time record that the database stores.
+/// Its inputs are readings of the wall clock and a steady clock, and the time record of the database; its
+/// output is the time record to store.
 package struct TrustedTime: Sendable {
-    /// The wall clock and the steady clock at the same moment, in microseconds.
+    /// The wall clock and the steady clock at the same time, in microseconds.
     package struct Reading: Hashable, Sendable {
-        /// Microseconds since 1970.
+        /// The wall clock, in microseconds since 1970.
         package var wall: Int64
-        /// Microseconds since some moment; it never jumps.
+        /// The steady clock, in microseconds since an arbitrary moment.
         package var steady: Int64
 
         package init(wall: Int64, steady: Int64) {
@@ -25,12 +26,13 @@ package struct TrustedTime: Sendable {
     package struct Memory: Hashable, Sendable {
         /// The last time that was trusted.
         package var time: Int64
-        /// The latest time that ever was trusted.
+        /// The latest time that was ever trusted.
         package var latest: Int64
         /// Whether the wall clock agreed with a steady clock for an hour.
         package var isProven: Bool
-        /// Rows and entries from before this time count as received at this time, because the wall clock that dated
-        /// them was behind, or may have been.
+        /// The time that replaces the age of older rows and entries.
+        ///
+        /// The wall clock with which they were dated was behind, or may have been.
         package var agesFrom: Int64
 
         package init(time: Int64, latest: Int64, isProven: Bool, agesFrom: Int64) {
@@ -43,7 +45,7 @@ package struct TrustedTime: Sendable {
         /// The value of the key `time` of a database's state.
         package var text: String { "\(time) \(latest) \(isProven ? 1 : 0) \(agesFrom)" }
 
-        /// Returns nil if the text is not a ``text``.
+        /// Parses a stored ``text``; nil if it is invalid.
         package init?(text: String) {
             let parts = text.split(separator: " ").map { Int64($0) }
             guard parts.count == 4, let time = parts[0], let latest = parts[1],
@@ -55,43 +57,45 @@ package struct TrustedTime: Sendable {
 
     /// The result of a reading.
     package enum Finding: Hashable, Sendable {
-        /// The wall clock is trusted; `memory` must be stored unless it is nil.
+        /// The wall clock is trusted; `memory` is the record to store, or nil if it has not changed.
         case trusted(RemovalTime, memory: Memory?)
-        /// No expired row is removed; the wall clock is `ahead` by this much, or behind if it is negative.
+        /// No expired row is removed; the wall clock is `ahead` by this much, or behind if the value is
+        /// negative.
         case doubted(ahead: Int64, memory: Memory?)
     }
 
-    /// The key of the time record in the state of a database.
+    /// The key of the time record in a database's state.
     package static let key = "time"
 
-    /// How far the wall clock may be from the expected time.
+    /// The largest accepted distance of the wall clock from the expected time.
     ///
-    /// It bounds how long a server may be stopped, and how early a wrong clock may remove something.
+    /// It limits how long a server may be stopped, and how early a wrong clock may remove something.
     package static let nearness: Int64 = 86_400_000_000
 
-    /// How long the wall clock has to agree with the steady clock if it is not near the expected time.
+    /// The time for which the wall clock has to agree with the steady clock if it differs from the expected
+    /// time.
     package static let proof: Int64 = 3_600_000_000
 
-    /// How far both clocks may drift apart in that time.
+    /// The largest accepted drift between both clocks in that time.
     package static let drift: Int64 = 60_000_000
 
-    /// The least change of the time that is stored.
+    /// The minimum difference of a time from the stored one that is stored again.
     private static let pause: Int64 = 60_000_000
 
-    /// Since when the wall clock agrees with the steady clock.
+    /// The reading since which the wall clock agrees with the steady clock.
     private var run: Reading?
-    /// The last stored time, and the steady clock at that moment.
+    /// The last stored time, and the steady clock when it was stored.
     private var last: (time: Int64, steady: Int64)?
 
     package init() {}
 
-    /// Takes a reading.
+    /// Evaluates a reading.
     ///
     /// - Parameters:
     ///   - reading: Both clocks.
     ///   - memory: The time record of the database; nil in a database without one.
-    ///   - newest: The newest commit timestamp from before this process wrote; it replaces the memory
-    ///     if there is none.
+    ///   - newest: The newest commit timestamp from before this process wrote; it is used if there is no
+    ///     memory.
     /// - Returns: The result of the reading.
     package mutating func take(
         _ reading: Reading,
@@ -162,7 +166,7 @@ package struct TrustedTime: Sendable {
         return known.time &+ max(0, Self.difference(reading.steady, last.steady))
     }
 
-    /// Returns a difference without overflow, because a clock may have any value.
+    /// Returns a difference, limited so that it does not overflow, because a clock may have any value.
     private static func difference(_ one: Int64, _ other: Int64) -> Int64 {
         let (value, overflow) = one.subtractingReportingOverflow(other)
         guard overflow else { return max(value, -Int64.max) }
@@ -170,9 +174,9 @@ package struct TrustedTime: Sendable {
     }
 }
 
-/// A time by which rows may be removed for their age.
+/// A time that determines which rows have expired.
 package struct RemovalTime: Hashable, Sendable {
-    /// Microseconds since 1970.
+    /// The current time, in microseconds since 1970.
     package var now: Int64
     /// See ``TrustedTime/Memory/agesFrom``.
     package var agesFrom: Int64
@@ -185,7 +189,7 @@ package struct RemovalTime: Hashable, Sendable {
         self.isProven = isProven
     }
 
-    /// Returns the time before which rows are older than this many days; nil if no row is known to be.
+    /// Returns the time before which rows are older than this many days; nil if that is not known of any row.
     package func end(days: Int) -> Int64? {
         let age = Int64(days).multipliedReportingOverflow(by: 86_400_000_000)
         guard !age.overflow else { return nil }
@@ -197,15 +201,16 @@ package struct RemovalTime: Hashable, Sendable {
 
 /// The comparison of table clocks with the wall clock.
 package enum ClockAhead {
-    /// The difference that is not reported: table clocks run somewhat ahead while many rows are written in a moment.
+    /// The difference that is not reported, because a table clock runs ahead while many rows are written at
+    /// once.
     package static let tolerance: Int64 = 60_000_000
 
-    /// How often the difference of such a table clock is stored, in microseconds.
+    /// How often the difference of a table clock is stored, in microseconds.
     package static let notePause: Int64 = 3_600_000_000
 
     /// The keys of the clocks that order entries of the audit log and of the ledger.
     ///
-    /// No table can have such a name.
+    /// These are not valid names of tables.
     package static let auditKey = "audit."
     package static let ledgerKey = "ledger."
 
@@ -216,7 +221,7 @@ package enum ClockAhead {
         return ahead.partialValue / 1_000_000
     }
 
-    /// The most tables that are named in the log at startup.
+    /// The maximum number of tables that the log lists at startup.
     private static let reportedMax = 20
 
     /// Logs the table clocks that are ahead of the wall clock.

@@ -4,9 +4,9 @@
 struct AnswerPages {
     let service: TableService
 
-    /// Builds a page, with its share of the memory for answers.
+    /// Builds a page, with a reservation of memory.
     ///
-    /// If no page of the table was read yet, each row is assumed to have the largest size.
+    /// If no page of the table was read before, each row is assumed to have the maximum size.
     func makePage<Page>(
         of rows: Int,
         in table: Table,
@@ -30,13 +30,14 @@ struct AnswerPages {
         }
     }
 
-    /// Reads a row and builds its answer, with its share of the memory for answers if it is large.
+    /// Reads a row and builds its answer, with a reservation of memory if it is large.
     ///
     /// - Parameters:
-    ///   - read: Reads the row; If it throws ``RowReservation/Lacking``, the function waits for memory and reads again.
-    ///   - make: Builds the answer. For a row that exceeds the memory, it gets the state and no bytes: an
-    ///     answer without a row does not wait.
-    /// - Returns: The answer, with its share if it is large.
+    ///   - read: Reads the row. If it throws ``RowReservation/Lacking``, the function waits for memory and
+    ///     reads again.
+    ///   - make: Builds the answer. For a row that exceeds the memory, it receives the state without bytes,
+    ///     because an answer without a row does not wait.
+    /// - Returns: The answer, with its reservation if it is large.
     /// - Throws: The errors of both, and ``ServerError/batchMemoryFull``.
     func makeRowAnswer(
         _ read: (RowReservation) async throws -> StoredRow?,

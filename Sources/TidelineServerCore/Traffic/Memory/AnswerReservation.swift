@@ -10,12 +10,12 @@ package final class AnswerReservation: Sendable {
     private struct State {
         /// The bytes of the finished answers.
         var settled = 0
-        /// The least reservation, for answers that are not built yet.
+        /// The minimum reservation, for answers that are not built yet.
         var reserved = 0
         var share: AnswerShare?
-        /// The size of the share in bytes.
+        /// The size of the reservation, in bytes.
         var held = 0
-        /// How many bytes to wait for.
+        /// The number of bytes to wait for.
         var wanted = 0
         var isLacking = false
 
@@ -36,7 +36,7 @@ package final class AnswerReservation: Sendable {
         self.memory = memory
     }
 
-    /// The reservation in the memory for answers; nil for small answers.
+    /// The reservation of memory; nil for small answers.
     var share: AnswerShare? { state.withLock { $0.share } }
 
     /// The bytes of the finished answers.
@@ -45,7 +45,7 @@ package final class AnswerReservation: Sendable {
     /// Whether a reservation has failed since a request last waited for memory.
     package var isLacking: Bool { state.withLock { $0.isLacking } }
 
-    /// Whether the request may wait for memory: its finished answers, if any, are small.
+    /// Whether the request may wait for memory, because its finished answers, if any, are small.
     var mayWait: Bool { state.withLock { $0.settled <= ResponseMemory.smallBytes } }
 
     /// Reserves memory for all answers together, if enough is free.
@@ -104,7 +104,7 @@ package final class AnswerReservation: Sendable {
     /// Returns the memory that exceeds the finished answers.
     func giveBackRest() { settle(settled) }
 
-    /// Waits for the missing memory, and keeps no reservation in the meantime.
+    /// Waits for the missing memory, without a reservation in the meantime.
     ///
     /// - Throws: The errors of ``ResponseMemory/reserve(_:)``.
     func wait() async throws {
@@ -115,7 +115,7 @@ package final class AnswerReservation: Sendable {
         try await wait(for: wanted)
     }
 
-    /// Waits for the likely size of answers that are not built yet.
+    /// Waits for the estimated size of answers that are not built yet.
     func reserve(_ bytes: Int) async throws {
         try await wait(for: bytes)
         state.withLock { $0.reserved = bytes }

@@ -7,10 +7,11 @@
 import Synchronization
 
 package final class PageReservation: Sendable {
-    /// The error for too little memory; the page is built from the start when there is enough.
+    /// The error for too little memory; the page is built again when there is enough.
     package struct Lacking: Error {}
 
-    /// How many bytes a page may have before it reserves memory: with its end and its links it is a small answer.
+    /// The number of bytes that a page may have without a reservation, so that the answer with its end and
+    /// links is a small one.
     private static let freeBytes = ResponseMemory.smallBytes / 2
 
     private struct State {
@@ -20,24 +21,24 @@ package final class PageReservation: Sendable {
         var wanted = 0
     }
 
-    /// The reservation of the answer that consists of the page or contains it.
+    /// The reservation of the answer with the page.
     private let reservation: AnswerReservation
     private let likelyBytes: Int
     private let bytesMax: Int
     private let state = Mutex(State())
 
-    /// Creates a reservation for a page of likely this many bytes.
+    /// Creates a reservation for a page with an estimated size.
     init(in reservation: AnswerReservation, likelyBytes: Int, bytesMax: Int) {
         self.reservation = reservation
         self.likelyBytes = min(likelyBytes, bytesMax)
         self.bytesMax = bytesMax
     }
 
-    /// Begins the page, for the first time or after a restart.
+    /// Begins the page, possibly after a restart.
     ///
-    /// The reservation of an earlier attempt is returned, because a query that restarts may wait for its turn.
+    /// The reservation of an earlier attempt is released, because a restarted query may wait for its turn.
     ///
-    /// - Returns: How many bytes the page may have before it reserves more.
+    /// - Returns: The number of bytes that the page may have before it reserves more.
     package func begin() -> Int {
         state.withLock { state in
             if state.isWaitedFor { return state.wanted }
@@ -49,7 +50,7 @@ package final class PageReservation: Sendable {
 
     /// Reserves memory for a page that already has this many bytes.
     ///
-    /// - Returns: How many bytes the page may have before it reserves more.
+    /// - Returns: The number of bytes that the page may have before it reserves more.
     /// - Throws: ``Lacking`` if there is too little memory.
     package func more(for bytes: Int) throws -> Int {
         try state.withLock { state in
@@ -72,22 +73,22 @@ package final class PageReservation: Sendable {
     }
 }
 
-/// How large the rows of a table's pages are.
+/// The average size of rows in a table's pages.
 ///
-/// Other requests wait for the memory that a page reserves, so it reserves what it will need, and not the most that
-/// it could need.
+/// Other requests wait for the memory that a page reserves, so it reserves its estimated size instead of the
+/// maximum.
 final class PageSize: Sendable {
-    /// Zero until a page with rows was read.
+    /// The average number of bytes of a row; zero until a page with rows was read.
     private let rowBytes = Atomic<Int>(0)
 
-    /// Returns the likely size of a page with this many rows, plus a quarter; nil if no page was read.
+    /// Returns the estimated size of a page with this many rows, plus a quarter; nil if no page was read.
     func likelyBytes(ofRows rows: Int) -> Int? {
         let each = rowBytes.load(ordering: .relaxed)
         guard each > 0 else { return nil }
         return Self.product(rows, each + each / 4 + 1)
     }
 
-    /// Records the size of a page; large rows count for some more pages.
+    /// Records the size of a page; large rows influence the estimate for some more pages.
     func made(rows: Int, bytes: Int) {
         guard rows > 0 else { return }
         let before = rowBytes.load(ordering: .relaxed)

@@ -1,17 +1,18 @@
-// ResponseMemory: the bytes of all answers that are built and not yet taken by their callers.
+// ResponseMemory: limits the memory of responses that are being built or sent.
 //
-// An answer counts from the moment its building begins until the system has its last byte, on all event loops
-// together. If too little memory is left, the building of a large answer waits. No caller is rejected because others
-// are slow, as long as the event loops disconnect callers that do not read. Only the large answer of an endpoint that
-// reads is rejected: it is already built, and keeping many such answers would take the memory that is bounded here.
-// Memory that becomes free goes in turns to the oldest and to the newest waiter: otherwise a caller that reads would
-// wait until all earlier callers that do not read are disconnected.
+// A response counts from the start of its encoding until the operating system has accepted its last byte, across all
+// event loops. A large response waits before it is encoded if too little memory is free. Slow callers do not cause
+// rejections, as long as the event loops disconnect callers that do not read. The exception is a large response of an
+// endpoint that reads: it is already encoded, so waiting would not save memory, and it is rejected. Freed memory goes
+// alternately to the oldest and to the newest waiter. Otherwise a caller that reads would wait until all earlier
+// callers that do not read are disconnected.
 
 import Synchronization
 
 package final class ResponseMemory: Sendable {
-    /// Smaller answers do not wait for memory: there is at most one for each connection, and the system takes it at
-    /// once.
+    /// The size below which answers do not wait for memory.
+    ///
+    /// There is at most one answer for each connection, and the system accepts a small one immediately.
     package static let smallBytes = 64 << 10
 
     private struct Waiter {
@@ -22,7 +23,7 @@ package final class ResponseMemory: Sendable {
 
     private struct State {
         var held = 0
-        /// The waiting requests in the order of their arrival.
+        /// The waiting requests, in the order of their arrival.
         var waiters: [Waiter] = []
         /// Whether the newest waiter is next.
         var isTurnOfLast = false
@@ -36,25 +37,25 @@ package final class ResponseMemory: Sendable {
         self.bytesMax = bytesMax
     }
 
-    /// How many bytes are reserved.
+    /// The number of reserved bytes.
     package var held: Int { state.withLock { $0.held } }
 
-    /// How many requests wait for memory.
+    /// The number of requests that wait for memory.
     package var waiting: Int { state.withLock { $0.waiters.count } }
 
     /// Whether memory is so short that slow readers must be disconnected.
     package var isShort: Bool { state.withLock { $0.held >= bytesMax / 2 || !$0.waiters.isEmpty } }
 
-    /// Whether a request waits for memory.
+    /// Whether any request waits for memory.
     package var isWanted: Bool { state.withLock { !$0.waiters.isEmpty } }
 
-    /// The most requests that wait for memory; more are rejected.
+    /// The maximum number of requests that wait for memory; more are rejected.
     private static let waitersMax = 1000
 
     /// Waits until there is memory for an answer of about this many bytes, and reserves it.
     ///
-    /// - Throws: ``ServerError/answerMemoryFull`` if too many requests wait, and `CancellationError` if the caller's
-    ///   time is over.
+    /// - Throws: ``ServerError/answerMemoryFull`` if too many requests wait, and `CancellationError` if the
+    ///   caller's time limit is reached.
     package func reserve(_ bytes: Int) async throws -> AnswerShare {
         if let share = reserveNow(bytes) { return share }
         let id = state.withLock { state in
@@ -95,7 +96,7 @@ package final class ResponseMemory: Sendable {
 
     /// Reserves memory for an answer that is already built, if enough is free.
     ///
-    /// An answer that is larger than the limit is accepted if no other one is reserved.
+    /// An answer above the limit is accepted if nothing else is reserved.
     package func reserveNow(_ bytes: Int) -> AnswerShare? {
         let isReserved = state.withLock { state in
             guard state.waiters.isEmpty, fits(bytes, state) else { return false }
@@ -113,7 +114,7 @@ package final class ResponseMemory: Sendable {
 
     /// Enlarges a reservation if there is free memory.
     ///
-    /// It does not wait for the waiters' turns, because the reservation is returned when its answer is built.
+    /// It precedes the waiting requests, because they get memory sooner if this answer is finished.
     fileprivate func grow(by bytes: Int, from before: Int) -> Bool {
         state.withLock { state in
             guard state.held == before || state.held + bytes <= bytesMax else { return false }
@@ -126,7 +127,7 @@ package final class ResponseMemory: Sendable {
         state.held == 0 || state.held + bytes <= bytesMax
     }
 
-    /// Changes the number of reserved bytes, and gives memory that became free to the waiters.
+    /// Changes the number of reserved bytes, and assigns freed memory to the waiting requests.
     fileprivate func change(by bytes: Int) {
         let ready = state.withLock { state in
             state.held += bytes
@@ -147,7 +148,7 @@ package final class ResponseMemory: Sendable {
     }
 }
 
-/// A share of the memory for answers, which is returned with its last reference.
+/// A reservation of memory for an answer, which is released with the last reference.
 package final class AnswerShare: Sendable {
     package let memory: ResponseMemory
     private let bytes: Atomic<Int>
@@ -159,9 +160,9 @@ package final class AnswerShare: Sendable {
 
     deinit { memory.change(by: -bytes.load(ordering: .relaxed)) }
 
-    /// Enlarges the share if there is enough memory.
+    /// Enlarges the reservation if there is enough memory.
     ///
-    /// Must not run while another thread resizes it.
+    /// It must not be called while another thread resizes the reservation.
     func grow(to count: Int) -> Bool {
         let before = bytes.load(ordering: .relaxed)
         guard memory.grow(by: count - before, from: before) else { return false }

@@ -8,9 +8,9 @@ import TidelineCore
 package final class Histogram: Sendable {
     package typealias Counter = ServerTraffic.Counter
 
-    /// The counts at one moment, for sums and output.
+    /// The counts at one moment.
     package struct Reading: Sendable {
-        /// One count for each bound, and one beyond the last.
+        /// One count for each bound, and one above the last.
         package var counts: [Int]
         package var sum: Int
 

@@ -1,4 +1,4 @@
-// ProcessUse: the resources of the process, read from the system when the metrics are read.
+// ProcessUse: the resources of the process, which are read from the system for the metrics.
 
 import Foundation
 
@@ -8,7 +8,7 @@ package struct ProcessUse: Sendable {
     package var processorSeconds: Double?
     package var descriptors: Int?
     package var descriptorsMax: Int?
-    /// The free bytes of the file system with the database's file.
+    /// The free bytes of the database's file system.
     package var diskFreeBytes: Int?
     package var diskBytes: Int?
 

@@ -9,7 +9,7 @@ extension ServerMetrics {
     package struct Now: Sendable {
         package var writeQueue: Int
         package var logBytes: Int
-        /// The expiry of the certificate in seconds since 1970, like the next value; nil if it is not known.
+        /// The expiry of the certificate, in seconds since 1970; nil if it is not known.
         package var certificateEnd: Int?
         package var lastBackup: Int?
         package var use: ProcessUse
@@ -32,7 +32,7 @@ extension ServerMetrics {
         }
     }
 
-    /// Limits that metrics repeat, for alerts.
+    /// The limits that the metrics contain, for alerts.
     package struct Bounds: Sendable {
         package var connections = 0
         package var listeners = 0

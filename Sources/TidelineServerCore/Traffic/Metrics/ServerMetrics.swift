@@ -23,7 +23,7 @@ package final class ServerMetrics: Sendable {
         case events
         case dashboard
         case other
-        /// Requests that were rejected before routing.
+        /// A request that was rejected before routing.
         case refused
 
         init(_ route: Route?, method: String) {
@@ -69,7 +69,7 @@ package final class ServerMetrics: Sendable {
         latencies[operation.rawValue].add(microseconds)
     }
 
-    /// Counts a request that was answered as a part of another one, whose time is counted.
+    /// Counts a request that was answered as a part of another one, whose duration is recorded.
     package func record(_ operation: Operation, status: Int) {
         let place = Self.statuses.firstIndex(of: status) ?? Self.statuses.count
         requests[operation.rawValue * (Self.statuses.count + 1) + place].add(1)
@@ -89,7 +89,7 @@ package final class ServerMetrics: Sendable {
         latencies[operation.rawValue].reading
     }
 
-    /// Returns how many answers had each status.
+    /// Returns the number of answers with each status.
     func counts(of operation: Operation) -> [(status: String, count: Int)] {
         (0...Self.statuses.count).map { index in
             let status = index < Self.statuses.count ? String(Self.statuses[index]) : "other"

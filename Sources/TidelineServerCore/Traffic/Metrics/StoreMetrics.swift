@@ -5,33 +5,35 @@
 package final class StoreMetrics: Sendable {
     package typealias Counter = ServerTraffic.Counter
 
-    /// The time from the beginning of a write transaction until it is on disk.
+    /// The time from the beginning of a write transaction until it is on the disk.
     package let commits = Histogram()
-    /// How many writes such a transaction had.
+    /// The number of writes in a transaction.
     package let groups = Histogram(bounds: Histogram.sizes)
-    /// Write transactions that failed.
+    /// The number of write transactions that failed.
     package let failures = Counter()
-    /// The time of copying the write-ahead log to the database.
+    /// The duration of checkpoints of the write-ahead log.
     package let checkpoints = Histogram()
-    /// How long reads waited for a thread or a connection.
+    /// The time that reads waited for a thread or a connection.
     package let readWaits = Histogram()
-    /// Reads that are waiting.
+    /// The number of waiting reads.
     package let readsWaiting = Counter()
-    /// Reads that were interrupted because they had used up their share while other callers waited.
+    /// The number of reads that were interrupted because they had used up their share while other callers
+    /// waited.
     package let readRestarts = Counter()
-    /// Pages from a replica, those for which it lagged too far behind, and those that failed on it.
+    /// The number of pages from a replica; of pages for which it lagged too far behind; and of pages that
+    /// failed on it.
     package let replicaPages = Counter()
     package let replicaBehind = Counter()
     package let replicaFailures = Counter()
     /// The size of the idempotency ledger at the last run of the purge.
     package let ledgerBytes = Counter()
     package let ledgerEntries = Counter()
-    /// Tombstones that were purged because their retention time was over.
+    /// The number of tombstones that were purged after their retention time.
     package let tombstonesPurged = Counter()
     package let changesPurged = Counter()
     package let ledgerPurged = Counter()
     package let auditPurged = Counter()
-    /// How many seconds the most advanced table clock is ahead of the wall clock.
+    /// The number of seconds that the most advanced table clock is ahead of the wall clock.
     package let clockAhead = Counter()
     /// 1 while the wall clock is doubted, so that no expired rows are removed.
     package let clockDoubted = Counter()

@@ -11,12 +11,12 @@ package struct QueuedBatch<Backend: Sendable>: Sendable {
     package let tables: [[Backend]]
     package let answer: CheckedContinuation<[GroupOutcome], any Error>
     package let position: QueuePosition
-    /// The uptime until which the batch waits for another transaction's locks; nil if it has not waited yet.
+    /// The uptime until which the batch waits for other transactions' locks; nil if it has not waited yet.
     package var waitsUntil: UInt64?
-    /// How often the batch has waited for a lock within a transaction.
+    /// The number of times that the batch has waited for a lock within a transaction.
     package var contendedTries = 0
 
-    /// The number of its writes.
+    /// The number of writes.
     package var count: Int { batch.count }
 
     /// Whether a dynamic schema adds tables or columns for the batch.
@@ -24,14 +24,14 @@ package struct QueuedBatch<Backend: Sendable>: Sendable {
         batch.groups.contains { $0.writes.contains { $0.table.needsGrowth } }
     }
 
-    /// Answers the batch if its caller has cancelled it; returns whether it has.
+    /// Answers the batch if its caller has cancelled it; returns whether that is so.
     package func endIfCancelled() -> Bool {
         guard position.isCancelled else { return false }
         answer.resume(throwing: CancellationError())
         return true
     }
 
-    /// Executes its groups one after the other, as far as their dependencies and the budget allow.
+    /// Executes the groups in order, as far as their dependencies and the budget allow.
     package func run(
         _ apply: (WriteBatch.Group, [Backend], AnswerBudget) throws -> GroupOutcome
     ) rethrows -> BatchProgress {
@@ -47,7 +47,7 @@ package struct QueuedBatch<Backend: Sendable>: Sendable {
 /// The position of a batch in the queue, shared with the task that waits for it.
 package final class QueuePosition: Sendable {
     private let cancelled = Atomic(false)
-    /// The index in the queue, negative outside of it; it changes only with the queue.
+    /// The index in the queue, negative outside of the queue; it changes only with the queue.
     private let index = Atomic(-1)
 
     init() {}
@@ -62,7 +62,7 @@ package final class QueuePosition: Sendable {
     }
 }
 
-/// The batches that change tables or have large rows, which wait until all other batches are done.
+/// The batches that change tables or have large rows, which are committed after all other batches.
 ///
 /// Confined to the thread of the writer.
 package struct LargeBatches<Backend: Sendable> {
@@ -72,17 +72,17 @@ package struct LargeBatches<Backend: Sendable> {
 
     package var isEmpty: Bool { batches.isEmpty }
 
-    /// The number of their writes.
+    /// The number of writes in the batches.
     package var writes: Int { batches.reduce(0) { $0 + $1.count } }
 
-    /// How many of them are of each caller.
+    /// The number of batches of each caller.
     package var callers: [String: Int] {
         batches.reduce(into: [:]) { callers, batch in
             if let caller = batch.batch.caller { callers[caller, default: 0] += batch.count }
         }
     }
 
-    /// Removes and returns the batches of the next transaction; one that changes tables is alone.
+    /// Removes and returns the batches of the next transaction; a batch that changes tables is alone.
     package mutating func takeNext() -> [QueuedBatch<Backend>] {
         let next = batches.prefix(batches.first?.changesTables == true ? 1 : Self.nextMax)
         batches = batches.dropFirst(next.count)
@@ -95,12 +95,12 @@ package struct LargeBatches<Backend: Sendable> {
         return Array(next)
     }
 
-    /// Puts batches back that did not fit into the transaction.
+    /// Returns batches to the queue that did not fit into the transaction.
     package mutating func putBack(_ left: [QueuedBatch<Backend>]) {
         if !left.isEmpty { batches = (left + batches)[...] }
     }
 
-    /// More of them have more bytes than a transaction.
+    /// The maximum number of batches of a transaction; more of them have more bytes than a transaction allows.
     private static var nextMax: Int { 100 }
 
     package mutating func append(_ batch: QueuedBatch<Backend>) { batches.append(batch) }

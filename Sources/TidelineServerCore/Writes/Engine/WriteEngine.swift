@@ -19,11 +19,11 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
     private let purgeInterval: Duration
     private let log: ServerLog
     private let metrics: StoreMetrics
-    /// The session of the inline mode, which works on the thread of the caller.
+    /// The session of the inline mode, which runs on the caller's thread.
     private let inlineSession: Mutex<Session?>
 
-    /// A transaction takes no more batches once it has this many writes, so that the first callers of a long queue
-    /// are answered soon.
+    /// The number of writes after which a transaction takes no more batches, so that the first callers of a
+    /// long queue are answered soon.
     private static var groupMax: Int { 1000 }
 
     package init(
@@ -67,7 +67,7 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
         return outcomes
     }
 
-    /// Runs `body` alone on the writing connection.
+    /// Runs `body` with exclusive use of the writing connection.
     package func run<Success: Sendable>(
         _ body: @escaping @Sendable (Session.Connection) throws -> Success
     ) async throws -> Success {
@@ -174,7 +174,7 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
         }
     }
 
-    /// Commits the batches, except those that turn out to be large after the first transaction.
+    /// Commits the batches, except those that prove to be large after the first transaction.
     private func commitSmall(
         _ batches: inout [Batch],
         _ large: inout Large,
@@ -203,7 +203,7 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
         }
     }
 
-    /// Commits and answers batches, and returns those that were not reached because the transaction was full.
+    /// Commits and answers batches; returns those that were not reached because the transaction was full.
     ///
     /// All others are answered, or kept by the session.
     private func commit(_ queued: [Batch], _ session: Session) -> [Batch] {
@@ -235,8 +235,8 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
 
     /// Commits the first of the batches, and retries after a temporary failure.
     ///
-    /// - Returns: The clocks that have changed, and the outcomes, which are nil for batches that have to wait.
-    ///   Batches that are already answered are removed from `batches`.
+    /// - Returns: The changed clocks, and the outcomes, which are nil for batches that have to wait. Batches
+    ///   that are already answered are removed from `batches`.
     private func transact(
         _ batches: inout [Batch],
         _ session: Session

@@ -6,9 +6,9 @@ package struct WriteQueue<Work> {
     private var waiting: [(work: Work, count: Int, caller: String?)?] = []
     /// The position of the first entry.
     private var first = 0
-    /// How many writes are waiting.
+    /// The number of waiting writes.
     package private(set) var writes = 0
-    /// How many of the writes each caller has.
+    /// The number of waiting writes of each caller.
     private var callers: [String: Int] = [:]
 
     package init() {}
@@ -16,7 +16,7 @@ package struct WriteQueue<Work> {
     /// Whether no work has arrived since the queue was emptied.
     package var isEmpty: Bool { waiting.isEmpty }
 
-    /// Appends work that counts as this many writes; returns its position.
+    /// Appends work, which counts as this many writes; returns its position.
     package mutating func append(_ work: Work, count: Int, of caller: String? = nil) -> Int {
         waiting.append((work, count, caller))
         writes += count
@@ -24,10 +24,10 @@ package struct WriteQueue<Work> {
         return first + waiting.count - 1
     }
 
-    /// How many writes of a caller wait.
+    /// Returns the number of waiting writes of a caller.
     package func writes(of caller: String) -> Int { callers[caller] ?? 0 }
 
-    /// Removes the work at this position; returns nil if it does not wait.
+    /// Removes the work at a position; nil if the work is not waiting.
     package mutating func remove(_ place: Int) -> Work? {
         let index = place - first
         guard waiting.indices.contains(index), let (work, count, caller) = waiting[index] else {

@@ -18,7 +18,7 @@ package protocol WriteSession: AnyObject, SendableMetatype {
     /// Returns whether a batch is committed after all others, because it changes tables or has large rows.
     func isLarge(_ batch: Batch) -> Bool
 
-    /// Runs a task that needs the connection for itself.
+    /// Runs a task that needs exclusive use of the connection.
     func perform(_ task: (Result<Connection, any Error>) -> Void)
 
     /// Begins a commit of batches that have not been tried yet.
@@ -26,14 +26,14 @@ package protocol WriteSession: AnyObject, SendableMetatype {
 
     /// Runs `body` in a transaction and commits it.
     ///
-    /// - Returns: The clocks that have changed.
+    /// - Returns: The changed clocks.
     /// - Throws: An error if nothing was committed, as far as the session knows.
     func transaction(
         _ batches: [Batch],
         _ body: (inout Transaction) throws -> Void
     ) throws -> [TableStamp]
 
-    /// Decides how to continue after a failed transaction.
+    /// Returns how to continue after a failed transaction.
     func failed(_ error: any Error, _ batches: [Batch]) -> WriteRecovery<Backend>
 
     /// Reports a commit, before its batches are answered.
@@ -47,13 +47,13 @@ package protocol WriteSession: AnyObject, SendableMetatype {
         _ outcomes: inout [[GroupOutcome]?]
     ) throws
 
-    /// Ends what ``begin()`` began, after the batches were answered; without stamps if nothing was committed.
+    /// Ends what ``begin()`` began, after the batches were answered; without `stamps` if nothing was committed.
     func end(_ stamps: [TableStamp])
 
     /// The uptime at which blocked batches are retried.
     var blockedDue: UInt64 { get }
 
-    /// Calls `commit` with the blocked batches that are due; if `isLast`, with all of them.
+    /// Calls `commit` with the blocked batches that are due, or with all of them if `isLast`.
     func retryBlocked(isLast: Bool, _ commit: ([Batch]) -> Void)
 
     /// Records an error of the purge.
@@ -71,18 +71,19 @@ extension WriteSession {
     package func close() {}
 }
 
-/// The decision about a batch at its turn in a transaction.
+/// Whether a batch is executed when its turn comes in a transaction.
 package enum WriteAdmission {
     case run
     case refuse(any Error)
-    /// It needs a lock that another transaction holds.
+    /// The batch needs a lock that another transaction holds.
     case wait
 }
 
-/// The decision about a failed transaction.
+/// How to continue after a failed transaction.
 package enum WriteRecovery<Backend: Sendable> {
     case `repeat`
-    /// Rejects some of the batches, and repeats the transaction with the others; without any, the transaction fails.
+    /// Reject some of the batches, and retry the transaction with the others; without any, the transaction
+    /// fails.
     case exclude([QueuedBatch<Backend>], any Error, others: [QueuedBatch<Backend>])
     case refuse(any Error)
 }

@@ -9,13 +9,13 @@ package protocol WriteTransaction {
     var budget: AnswerBudget { get set }
     /// The columns that the current group has added, which its later writes may use.
     var grown: Table? { get set }
-    /// Microseconds since 1970.
+    /// The time of the transaction, in microseconds since 1970.
     var time: Int64 { get }
 
-    /// Decides whether the transaction includes a batch.
+    /// Returns whether the transaction includes a batch.
     mutating func admit(_ batch: QueuedBatch<Backend>, at index: Int) throws -> WriteAdmission
 
-    /// Returns whether the transaction begins no more batches, after answers of this many bytes.
+    /// Returns whether the transaction accepts no more batches, after answers of this many bytes.
     func isFull(answerBytes: Int) -> Bool
 
     /// Executes the writes of a group: all of them, or none.
@@ -25,13 +25,14 @@ package protocol WriteTransaction {
         within budget: AnswerBudget
     ) throws -> GroupOutcome
 
-    /// Executes one write, in a table that the database has.
+    /// Executes one write, in a table that exists in the database.
     mutating func perform(_ operation: WriteOperation, in table: Backend) throws -> WriteOutcome
 
-    /// Creates the missing table or columns and executes the write; nothing is created if the write changes nothing.
+    /// Creates the missing table or columns, and executes the write; creates nothing if the write changes
+    /// nothing.
     mutating func grow(for write: WriteBatch.Write, in table: Backend) throws -> WriteOutcome
 
-    /// Looks a key up in the ledger.
+    /// Finds a key in the ledger.
     mutating func find(_ key: RepeatKey, at time: Int64) throws -> LedgerFinding
 
     /// Stores the outcome of a write in the ledger.
@@ -42,7 +43,7 @@ package protocol WriteTransaction {
         at time: Int64
     ) throws
 
-    /// Returns the row as the writes so far leave it; nil if it does not exist.
+    /// Returns the row after the writes so far; nil if it does not exist.
     mutating func image(_ id: String, _ table: Backend) throws -> RowImage?
 
     /// Counts the bytes of a row that was read.
@@ -120,7 +121,8 @@ extension WriteTransaction {
         return outcome
     }
 
-    /// Returns the row of a replayed answer that the ledger did not keep; nil if its caller may not see it.
+    /// Returns the row of a replayed answer that the ledger did not store; nil if the caller may not see the
+    /// row.
     private mutating func repeatedRow(
         _ outcome: WriteOutcome,
         _ write: WriteBatch.Write,

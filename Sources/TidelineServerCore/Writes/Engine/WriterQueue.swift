@@ -11,7 +11,8 @@ import Synchronization
 package final class WriterQueue<Backend: Sendable, Connection>: Sendable {
     package enum Work: Sendable {
         case batch(QueuedBatch<Backend>)
-        /// A task that needs the connection for itself; it gets an error if the database cannot be reached.
+        /// A task that needs exclusive use of the connection; it gets an error if the database cannot be
+        /// reached.
         case task(@Sendable (Result<Connection, any Error>) -> Void)
     }
 
@@ -20,26 +21,27 @@ package final class WriterQueue<Backend: Sendable, Connection>: Sendable {
         package var work: [Work]
         /// Whether no more work will arrive.
         package var isLast: Bool
-        /// Whether a round of the purge must begin at once.
+        /// Whether a round of the purge must begin immediately.
         package var beginsPurge: Bool
     }
 
     private struct State {
-        /// A task counts as one write.
+        /// The waiting work, in which a task counts as one write.
         var queue = WriteQueue<Work>()
         var isStopped = false
         var beginsPurge = false
         var purge = PurgeRound()
         var hasEnded = false
         var ended: [CheckedContinuation<Void, Never>] = []
-        /// How many writes were taken from the queue and wait for their turn.
+        /// The number of writes that were taken from the queue but are still waiting.
         var setAside = 0
         var setAsideCallers: [String: Int] = [:]
 
-        /// How many writes wait.
+        /// The number of waiting writes.
         var writes: Int { queue.writes + setAside }
 
-        /// Whether a caller has half of the writes that may wait, while other callers wait as well.
+        /// Returns whether a caller has half of the maximum number of waiting writes, while other callers wait
+        /// as well.
         func exceedsShare(_ caller: String?, of most: Int) -> Bool {
             guard let caller else { return false }
             let own = queue.writes(of: caller) + (setAsideCallers[caller] ?? 0)
@@ -57,8 +59,8 @@ package final class WriterQueue<Backend: Sendable, Connection>: Sendable {
 
     /// Executes the writes; returns after the commit.
     ///
-    /// If the task is cancelled before the batch is begun, the batch is dropped, and its position is free at once.
-    /// `isDone` may execute the batch on the caller's thread, and then returns true.
+    /// If the task is cancelled before the batch is begun, the batch is removed from the queue. `isDone` may
+    /// execute the batch on the caller's thread, and then returns true.
     package func write(
         _ batch: WriteBatch,
         _ tables: [[Backend]],
@@ -81,7 +83,7 @@ package final class WriterQueue<Backend: Sendable, Connection>: Sendable {
         }
     }
 
-    /// Runs `body` alone on the writing connection.
+    /// Runs `body` with exclusive use of the writing connection.
     package func run<Success: Sendable>(
         isDone: (Work) -> Bool = { _ in false },
         _ body: @escaping @Sendable (Connection) throws -> Success
@@ -96,7 +98,7 @@ package final class WriterQueue<Backend: Sendable, Connection>: Sendable {
         }
     }
 
-    /// Returns the error if the work is rejected.
+    /// Appends work; returns the error if the work is rejected.
     private func append(
         _ work: Work,
         count: Int,
@@ -121,7 +123,7 @@ package final class WriterQueue<Backend: Sendable, Connection>: Sendable {
         return refusal
     }
 
-    /// How many writes wait.
+    /// The number of waiting writes.
     package var length: Int { state.withLock(\.writes) }
 
     /// Starts to purge expired data of these tables.
@@ -152,7 +154,7 @@ package final class WriterQueue<Backend: Sendable, Connection>: Sendable {
 
     // MARK: - The thread
 
-    /// Takes all waiting work; waits for work until this uptime in nanoseconds.
+    /// Takes all waiting work; waits for work until an uptime in nanoseconds.
     package func take(until due: UInt64) -> Turn {
         _ = wake.wait(timeout: DispatchTime(uptimeNanoseconds: due))
         return state.withLock { state in
@@ -165,7 +167,7 @@ package final class WriterQueue<Backend: Sendable, Connection>: Sendable {
         }
     }
 
-    /// Counts writes that were taken and still wait, together and of each caller.
+    /// Counts writes that were taken but still wait, in total and by caller.
     package func setAside(_ writes: Int, of callers: [String: Int]) {
         state.withLock { ($0.setAside, $0.setAsideCallers) = (writes, callers) }
     }

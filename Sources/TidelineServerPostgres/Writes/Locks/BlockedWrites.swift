@@ -8,11 +8,11 @@
 import TidelineServerCore
 
 struct BlockedWrites {
-    /// The batches that are tried now.
+    /// The batches that are tried next.
     struct Taken {
-        /// Batches whose locks are free, or whose time is over.
+        /// Batches whose locks are free, or whose time limit is reached.
         var free: [PostgresBatch] = []
-        /// Batches whose locks pass from one transaction to the next.
+        /// Batches whose locks pass from one transaction to another.
         var contended: [PostgresBatch] = []
         /// The clocks of the tables that were locked at the probe.
         var lockedTables: Set<String> = []
@@ -29,7 +29,7 @@ struct BlockedWrites {
     private struct Holder {
         /// The transaction's id; nil if it has locked the whole table.
         var name: String?
-        /// The uptime at which a probe first found it.
+        /// The uptime at which a probe first found the transaction.
         var since: UInt64
     }
 
@@ -40,16 +40,17 @@ struct BlockedWrites {
 
     /// The time between two probes, in nanoseconds.
     private static let pause: UInt64 = 10_000_000
-    /// A lock that one transaction holds for longer than this is not contended, in nanoseconds.
+    /// The time after which a lock that one transaction holds is not contended, in nanoseconds.
     private static let longTime: UInt64 = 100_000_000
-    /// For how long the results of a probe are valid, in nanoseconds.
+    /// The time for which the results of a probe are valid, in nanoseconds.
     private static let probeLifetime: UInt64 = 1_000_000_000
-    /// How often a batch may wait within a transaction, during which the writer executes nothing else.
+    /// The number of times that a batch may wait within a transaction, during which the writer executes nothing
+    /// else.
     private static let contendedTriesMax = 2
 
     var isEmpty: Bool { waiting.isEmpty }
 
-    /// How many writes are waiting.
+    /// The number of waiting writes.
     var writes: Int { waiting.reduce(0) { $0 + $1.batch.count } }
 
     /// The uptime of the next probe; nil if no batch waits.
@@ -58,12 +59,12 @@ struct BlockedWrites {
     /// The locks that batches wait for.
     var locks: Set<ContendedLock> { waiting.reduce(into: []) { $0.formUnion($1.locks) } }
 
-    /// The tables of their writes, by the names of the clocks.
+    /// The tables of the waiting writes, by clock name.
     var tables: [String: PostgresTable] {
         waiting.lazy.flatMap(\.batch.tables).joined().reduce(into: [:]) { $0[$1.clock] = $1 }
     }
 
-    /// Returns whether a batch may wait for contended locks in a transaction once more.
+    /// Returns whether a batch may again wait for contended locks in a transaction.
     static func mayTryContended(_ batch: PostgresBatch) -> Bool {
         batch.contendedTries < contendedTriesMax
     }
@@ -80,7 +81,7 @@ struct BlockedWrites {
         waiting.append(Waiting(batch: batch, locks: locks, end: batch.waitsUntil ?? end))
     }
 
-    /// Removes the batches that are tried now; without a probe, only those whose time is over.
+    /// Removes the batches that are tried next; without a probe, only those whose time limit is reached.
     mutating func take(at now: UInt64, _ probe: LockProbe?) -> Taken {
         nextProbe = now &+ Self.pause
         let changed = note(probe, at: now)
@@ -107,7 +108,7 @@ struct BlockedWrites {
         return taken
     }
 
-    /// Removes all batches, whose time is over.
+    /// Removes all batches, whose time limit is reached.
     mutating func takeAll() -> [PostgresBatch] {
         defer { waiting = [] }
         return waiting.map { entry in
@@ -117,14 +118,14 @@ struct BlockedWrites {
         }
     }
 
-    /// Returns the locks that the same transaction has held for long, as of the last probe.
+    /// Returns the locks that one transaction has held for a long time, as of the last probe.
     func lockedForLong(_ locks: Set<ContendedLock>) -> Set<ContendedLock> {
         locks.filter { lock in
             holders[lock].map { lastProbe &- $0.since >= Self.longTime } ?? false
         }
     }
 
-    /// Records the holders of the locks; returns the locks with another holder than at the last probe.
+    /// Records the holders of the locks; returns the locks with a new holder since the last probe.
     private mutating func note(_ probe: LockProbe?, at now: UInt64) -> Set<ContendedLock> {
         if probe == nil || now &- lastProbe > Self.probeLifetime { holders = [:] }
         lastProbe = now

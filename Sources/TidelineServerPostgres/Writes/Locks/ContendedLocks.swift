@@ -11,11 +11,11 @@ import TidelineServerCore
 
 /// A lock that a transaction takes, and that another transaction may hold.
 enum ContendedLock: Hashable, Sendable {
-    /// A table or its clock, by the name of the clock.
+    /// A table or its clock, identified by the clock's name.
     case table(String)
     case row(RowKey)
 
-    /// Returns the clocks of the tables among some locks.
+    /// Returns the clocks of the tables among these locks.
     static func tables(of locks: some Sequence<ContendedLock>) -> Set<String> {
         Set(
             locks.compactMap { lock in
@@ -28,14 +28,15 @@ enum ContendedLock: Hashable, Sendable {
 struct ContendedLocks {
     /// The batches that wait for locks.
     var blocked = BlockedWrites()
-    /// The uptime at which a lock is forgotten.
+    /// The uptime until which each lock is remembered.
     private var ends: [ContendedLock: UInt64] = [:]
 
-    /// For how long a lock is remembered, in nanoseconds: about as long as a server that stopped responding keeps its
-    /// locks.
+    /// The time for which a lock is remembered, in nanoseconds.
+    ///
+    /// It is about as long as a server that stopped responding holds its locks.
     private static let time: UInt64 = 5_000_000_000
 
-    /// Whether a lock is remembered, or a batch waits for one.
+    /// Returns whether a lock is remembered, or a batch waits for one.
     mutating func isAny(at now: UInt64) -> Bool {
         if !ends.isEmpty { ends = ends.filter { $0.value > now } }
         return !ends.isEmpty || !blocked.isEmpty
@@ -48,7 +49,7 @@ struct ContendedLocks {
         if case .table = lock { false } else { contains(lock) }
     }
 
-    /// The clocks of the tables that are remembered or waited for, so that no transaction waits for them.
+    /// The clocks of the tables that are remembered or waited for, for which no transaction waits.
     var tables: Set<String> {
         ContendedLock.tables(of: ends.keys).union(ContendedLock.tables(of: blocked.locks))
     }
@@ -58,10 +59,10 @@ struct ContendedLocks {
         for lock in locks { ends[lock] = nil }
     }
 
-    /// Remembers locks that a batch waited for until its time was over.
+    /// Remembers locks that a batch waited for until its time limit.
     ///
-    /// Those are the locks that one transaction held for long, or all of them if the batch has used up its tries to get
-    /// contended locks.
+    /// These are the locks that one transaction held for a long time, or all of them if the batch has no tries
+    /// left for contended locks.
     mutating func remember(_ locks: Set<ContendedLock>, of batch: PostgresBatch, at now: UInt64) {
         let locked =
             BlockedWrites.mayTryContended(batch) ? blocked.lockedForLong(locks) : locks

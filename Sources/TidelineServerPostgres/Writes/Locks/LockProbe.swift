@@ -4,21 +4,22 @@ import TidelinePostgres
 import TidelineServerCore
 
 struct LockProbe {
-    /// The locks that are free, also those of rows that no longer exist.
+    /// The free locks, including those of rows that no longer exist.
     private(set) var free: Set<ContendedLock> = []
-    /// The id of the transaction that took each lock last; absent if another transaction has locked the whole table.
+    /// The id of the transaction that last acquired each lock; absent if another transaction has locked the
+    /// whole table.
     private(set) var holders: [ContendedLock: String] = [:]
 
-    /// How long a probe waits for the lock of a whole table, in milliseconds.
+    /// The time that a probe waits for the lock of a whole table, in milliseconds.
     private static let wait = 10
 
-    /// Probes the locks in a transaction that it rolls back.
+    /// Probes the locks in a transaction that is rolled back.
     ///
     /// - Parameters:
     ///   - locks: The locks of tables and rows.
-    ///   - tables: Their tables, by the names of the clocks.
+    ///   - tables: The tables of the locks, by clock name.
     ///   - connection: A connection without a transaction.
-    ///   - times: How long a statement may take.
+    ///   - times: The time limits of statements.
     /// - Throws: ``PostgresError``
     init(
         at locks: Set<ContendedLock>,

@@ -6,22 +6,22 @@
 import TidelinePostgres
 import TidelineServerCore
 
-/// Another transaction had a row locked for longer than a transaction waits.
+/// The error if another transaction has locked a row for longer than a transaction waits.
 struct RowLockTimeout: Error {}
 
-/// Another transaction had a table or its clock locked for longer than a transaction waits.
+/// The error if another transaction has locked a table or its clock for longer than a transaction waits.
 struct TableLockTimeout: Error {
     let clock: String
 }
 
-/// The statements at the beginning of a transaction that may wait, by their indexes.
+/// The statements at the beginning of a transaction that may wait for locks, by their indexes.
 struct WaitingStatements {
-    /// The statements that lock a table, or its clock; by the name of the clock.
+    /// The statements that lock a table or its clock, with the clock's name.
     var tables: [Int: String] = [:]
     /// The statements that lock rows.
     var rows: Set<Int> = []
 
-    /// Converts the failure of a statement to the error that it means.
+    /// Converts the failure of a statement to an error for the batch.
     func refusal(_ error: PostgresError) -> any Error {
         guard error.isOverTime, let place = error.place else { return error }
         if let clock = tables[place] { return TableLockTimeout(clock: clock) }
@@ -30,13 +30,13 @@ struct WaitingStatements {
 }
 
 extension PostgresError {
-    /// Whether a statement waited too long, for one lock or for several together.
+    /// Whether a statement waited too long, for one lock or for several.
     var isOverTime: Bool { isLockTimeout || isCanceled }
 }
 
 extension PostgresWriteTransaction {
-    /// Records the rows that exist and could not be locked, because another transaction has locked or just inserted
-    /// them.
+    /// Records the existing rows that could not be locked, because another transaction has locked or just
+    /// inserted them.
     mutating func noteLocked(_ ids: [String], _ table: PostgresTable, locked: PostgresResult) {
         let locked = Set((0..<locked.count).map { locked.text($0, 0) })
         for id in ids where !locked.contains(id) {

@@ -52,7 +52,7 @@ extension WorldDevice {
 
     fileprivate static let highRank = 60
 
-    /// Whether a row of the server should be on this device.
+    /// Returns whether a row of the server should be on this device.
     func pulls(_ row: Row) -> Bool { !queries(matching: row).isEmpty }
 
     /// The ids of the queries that match a row.
@@ -134,7 +134,8 @@ extension WorldDevice {
         return policy
     }
 
-    /// Purges the table and pulls all rows: the original servers do not report which rows left a query.
+    /// Purges the table and pulls all rows, because the original servers do not report the rows that left a
+    /// query.
     func purgeAndPull() async throws {
         let items = try client().syncTable(WorldItem.self)
         try await items.purge()

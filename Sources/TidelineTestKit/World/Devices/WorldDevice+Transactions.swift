@@ -3,7 +3,7 @@
 import Tideline
 
 extension WorldDevice {
-    /// Draws the other rows that the user changes in one transaction with a row; nil for no transaction.
+    /// Draws the other rows that the user changes in the same transaction as a row; nil for no transaction.
     func othersToEdit(with id: String, among ids: [String]) -> [String]? {
         draw { generator in
             guard generator.chance(30) else { return nil }
@@ -12,7 +12,7 @@ extension WorldDevice {
         }
     }
 
-    /// Sets one text in several rows in one transaction, and inserts the rows that do not exist.
+    /// Sets the same text in several rows in one transaction, and inserts the rows that do not exist.
     func editTogether(_ ids: [String]) async throws {
         let text = nextText()
         let client = try client()

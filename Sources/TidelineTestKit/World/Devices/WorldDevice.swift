@@ -1,5 +1,4 @@
-// WorldDevice: a simulated device: a disk, a client that may be killed and restarted, and a user
-// who edits.
+// WorldDevice: simulates a device with a disk, a client that can be killed and restarted, and a user who edits rows.
 
 import Foundation
 import Synchronization
@@ -7,7 +6,7 @@ import Tideline
 import TidelineCore
 
 final class WorldDevice: Sendable {
-    /// The user's last edit of a row.
+    /// The last edit of a row by the user.
     enum LastEdit: Sendable, Hashable {
         case text(String)
         case deleted
@@ -23,27 +22,27 @@ final class WorldDevice: Sendable {
         var client: SyncClient?
         /// The task of automatic sync.
         var running: Task<Void, any Error>?
-        /// Copies of rows that a screen holds, by id.
+        /// Copies of rows that a screen shows, by id.
         var copies: [String: any WorldRecord] = [:]
         var copying: SeededGenerator
-        /// The network as the running app reaches it.
+        /// The network connection of the running app.
         var line: WorldLine?
         /// The number of times that the app was started.
         var starts = 0
-        /// An operation that was parked although the server did not reject it.
+        /// An operation that was parked although the server had not rejected it.
         var wronglyParked: String?
-        /// Whether another device got a copy of its file.
+        /// Whether another device got a copy of this device's file.
         var wasCopied = false
-        /// The device whose file was copied, on that device and on the one with the copy.
+        /// The device whose file was copied; set on both devices.
         var copiedFrom: String?
-        /// Rows of the file that the restored server lost, and that the user has not resolved since.
+        /// The rows of the file that the restored server has lost and that the user has not resolved since.
         var lost: Set<String> = []
     }
 
     let name: String
     let policy: ConflictPolicy
     let pullsPart: Bool
-    /// Whether it uses automatic sync.
+    /// Whether the device uses automatic sync.
     let syncsItself: Bool
     let disk: WorldDisk
     private let copies: WorldPlan.Copies?
@@ -55,7 +54,7 @@ final class WorldDevice: Sendable {
     let lostRows: LostRowPolicy
     let signIn: WorldSignIn?
     private let network: any Transport
-    /// Called with each row with which the app replaces the whole row of the server.
+    /// Called with each row whose whole server row the app replaces.
     let insists: @Sendable (_ id: String) -> Void
     /// Called with each row that the app deletes.
     private let deletes: @Sendable (_ id: String) -> Void
@@ -123,7 +122,7 @@ final class WorldDevice: Sendable {
     var isStarted: Bool { state.withLock { $0.client != nil } }
     var wasCopied: Bool { state.withLock { $0.wasCopied } }
     var wronglyParked: String? { state.withLock { $0.wronglyParked } }
-    /// Rows that the restored server lost, and that the user has not resolved since.
+    /// The rows that the restored server has lost and that the user has not resolved since.
     var lost: Set<String> { state.withLock { $0.lost } }
 
     /// Restarts the app, a client on the same disk; a running one is killed.
@@ -165,7 +164,7 @@ final class WorldDevice: Sendable {
         state.withLock { $0.running = running }
     }
 
-    /// Runs a task as soon as the phone is unlocked.
+    /// Runs a task when the phone is unlocked.
     private func whileUnlocked(_ body: () async throws -> Void) async throws {
         while true {
             do {
@@ -176,7 +175,7 @@ final class WorldDevice: Sendable {
         }
     }
 
-    /// Locks the phone: its store cannot be used until it is unlocked.
+    /// Locks or unlocks the phone; the store cannot be used while it is locked.
     func setLocked(_ isLocked: Bool) {
         story?.add(name, isLocked ? "is locked" : "is unlocked")
         disk.setLocked(isLocked)
@@ -192,8 +191,8 @@ final class WorldDevice: Sendable {
 
     /// Ends the app.
     ///
-    /// An app with a file ends immediately: its file is copied in its current state, and later
-    /// writes of the app reach neither the copy nor the network.
+    /// An app with a file ends immediately: the file is copied in its current state, and later writes of the
+    /// app affect neither the copy nor the network.
     func kill() async throws {
         let (client, line) = state.withLock { ($0.client, $0.line) }
         if client != nil, disk.isFile {
@@ -305,7 +304,7 @@ final class WorldDevice: Sendable {
         }
     }
 
-    /// The distance between ranks of one device, whose last digit is the device's index.
+    /// The distance between ranks of one device; the last digit of a rank is the index of the device.
     static let rankStep = 10
 
     /// Changes columns that only the comparison at the end checks.
@@ -324,7 +323,7 @@ final class WorldDevice: Sendable {
         state.withLock { body(&$0.copying) }
     }
 
-    /// Keeps a copy of an inserted record, which has no state, for a later edit by some users.
+    /// Keeps a copy of an inserted record, which has no state, for a later edit.
     private func keepInserted(_ id: String, _ text: String) {
         guard let copies, copyDraw({ $0.chance(50) }) else { return }
         let record: any WorldRecord =
@@ -401,7 +400,7 @@ final class WorldDevice: Sendable {
         return true
     }
 
-    /// Whether this device's user wrote a text.
+    /// Returns whether the user of this device wrote a text.
     private func isOwn(_ text: String) -> Bool { text.hasPrefix(name + "-") }
 
     func note(_ id: String, _ edit: LastEdit?) {
@@ -421,14 +420,14 @@ final class WorldDevice: Sendable {
         }
     }
 
-    /// Notes that the app discarded its changes of a row in favor of the server's row.
+    /// Records that the app discarded its changes of a row in favor of the server's row.
     func forget(_ id: String) {
         transactions.giveUp(id, by: name)
         note(id, nil)
         noteRank(id, nil)
     }
 
-    /// Notes that the file was replaced by an older one, without the user's later changes.
+    /// Records that the file was replaced with an older one, which lacks the user's later changes.
     func forgetAll() {
         transactions.giveUpAll(by: name)
         state.withLock { state in
@@ -439,17 +438,17 @@ final class WorldDevice: Sendable {
         }
     }
 
-    /// Notes that the user resolved rows, so they need not be as the server had them.
+    /// Records that the user resolved rows, which may then differ from the server's.
     func touch(_ ids: [String]) {
         state.withLock { $0.lost.subtract(ids) }
         guard let source = state.withLock({ $0.copiedFrom }) else { return }
         for id in ids { transactions.changed(id, copiedFrom: source) }
     }
 
-    /// Notes which rows of the file a restored server lost; `versions` are those that it has.
+    /// Records the rows of the file that a restored server has lost; `versions` are those on the server.
     ///
-    /// A row that the server has with the same values in an older version is not lost. A response from before the restore
-    /// may still remove a row that the server had deleted.
+    /// A row that the server has with the same values in an older version is not lost. A response from before the
+    /// restore may still remove a row that the server had deleted.
     func noteRestore(
         _ versions: [String: [UInt8]],
         _ items: [WorldItem],
@@ -476,7 +475,7 @@ final class WorldDevice: Sendable {
         state.withLock { $0.lost = Set(lost.map(\.id)) }
     }
 
-    /// The ids of the queries that were read to their end at least once.
+    /// Returns the ids of the queries that were read to their end at least once.
     private func queriesRead() async throws -> Set<String> {
         let rows = try await disk.plainStore().read {
             try $0.rows(TableQuery(), in: "MS_TableConfig")
@@ -494,7 +493,7 @@ final class WorldDevice: Sendable {
         return begun.subtracting(unfinished)
     }
 
-    /// Notes an operation that is parked although the server never rejects operations in this way.
+    /// Records an operation that is parked although the server never rejects operations in this way.
     func noteParked(_ text: String) {
         state.withLock { $0.wronglyParked = $0.wronglyParked ?? text }
     }
@@ -532,8 +531,8 @@ final class WorldDevice: Sendable {
         return try await disk.plainStore().read { try $0.rows(wanted, in: WorldItem.tableName) }
     }
 
-    /// Returns rows that contradict their operation in the queue: a deleted row that exists, or another
-    /// row that does not exist.
+    /// Returns rows that contradict their queued operation: a deleted row that exists, or another row that is
+    /// missing.
     func tornRows() async throws -> [String] {
         var query = TableQuery()
         query.order = [SortKey(column: "id")]

@@ -40,7 +40,7 @@ final class WorldDisk: Sendable {
         return directory
     }
 
-    /// The parent of all directories: in memory if possible, because each commit waits for the disk.
+    /// The parent of all directories, in memory if possible, because each commit waits for the disk.
     private static let parent: URL = {
         let memory = "/dev/shm"
         return FileManager.default.isWritableFile(atPath: memory)
@@ -135,7 +135,7 @@ final class WorldDisk: Sendable {
     }
 }
 
-/// The network of an app, which is cut when the app is killed.
+/// The network connection of an app, which is cut when the app is killed.
 final class WorldLine: Transport {
     private let inner: any Transport
     private let isCut = Mutex(false)

@@ -3,7 +3,7 @@
 package import Tideline
 
 package enum WorldQueue {
-    /// Returns the operations that neither are parked nor depend on a parked one.
+    /// Returns the operations that are not parked and do not depend on a parked one.
     ///
     /// An operation depends on the earlier operations of its row, on the rest of its atomic group, and on the
     /// dependencies of all of these, because groups that share a row are sent one after the other (docs/SYNC.md).

@@ -10,7 +10,7 @@ final class LockedStore: LocalStore {
     /// The number of failed transactions.
     private let failures = Mutex(0)
 
-    /// Wraps a store; `isLocked` says whether transactions currently fail.
+    /// `isLocked` returns whether transactions currently fail.
     init(_ inner: any LocalStore, isLocked: @escaping @Sendable () -> Bool) {
         self.inner = inner
         self.isLocked = isLocked
@@ -18,8 +18,9 @@ final class LockedStore: LocalStore {
 
     private func check() throws { if isLocked() { throw POSIXError(.EPERM) } }
 
-    /// Throws if a transaction fails at its start; every second one fails at its end instead, and is
-    /// rolled back.
+    /// Throws if a transaction fails at its start.
+    ///
+    /// Every second one fails at its end instead, and is rolled back.
     private func checkBegin() throws {
         guard isLocked() else { return }
         let count = failures.withLock { failures in

@@ -4,7 +4,7 @@ import Foundation
 import Synchronization
 import Tideline
 
-/// Tokens that contain their expiration time, as a JSON Web Token does.
+/// An authentication whose tokens contain their expiration time, as JSON Web Tokens do.
 final class WorldSignIn: Authentication {
     private struct State {
         var generator: SeededGenerator
@@ -20,7 +20,7 @@ final class WorldSignIn: Authentication {
         state = Mutex(State(generator: SeededGenerator(seed: seed ^ 0x746F_6B65)))
     }
 
-    /// The account of all devices, which belong to one user.
+    /// The account of all devices, which belong to the same user.
     let accountID: String? = "user"
 
     /// Makes the token server unreachable, or reachable again.

@@ -1,25 +1,25 @@
 // ClassicPage: the position of a client in the pages of a classic server.
 //
-// Pure. The next link of the original Node server has no port and the path `/`, so the client builds
-// the requests for pages. The position is stored as text, like the next links of other servers.
+// Pure. The next link of the original Node server has no port and the path `/`, so the client builds the
+// requests for pages. The position is stored as a string, like the next links of other servers.
 
 import Foundation
 package import TidelineCore
 
 package enum ClassicPage: Sendable, Hashable {
-    /// Rows whose `updatedAt` is at least this time, in its order; nil: all rows.
+    /// Rows whose `updatedAt` is at least this time, ordered by it; all rows if the time is nil.
     case from(String?)
-    /// Rows of exactly this millisecond, in the order of their ids, after this id; nil: from the first.
+    /// Rows of exactly this millisecond, ordered by id, after this id or from the first one if it is nil.
     ///
-    /// `$skip` cannot be used: if a row changes in the meantime, it leaves the millisecond, and the row
-    /// that moves to its position would be missed.
+    /// `$skip` cannot be used: a row that changes in the meantime no longer has this time, so that the
+    /// following rows move up and one is missed.
     case tied(at: String, behind: String?)
     /// This number of rows of a query has been read.
     case skip(Int)
 
     private static let separator: Character = "\n"
 
-    /// The position as text; times and ids contain no line feed.
+    /// The position as a string; times and ids contain no line feeds.
     package var link: String {
         switch self {
         case .from(let time): "from" + String(Self.separator) + (time ?? "")
@@ -82,9 +82,8 @@ package enum ClassicPage: Sendable, Hashable {
 
     /// Returns the position after a page; nil if the page was the last.
     ///
-    /// `page` has its rows in the order in which they arrived, `asked` is how many were requested.
-    /// `hasLink` is whether the response has a next link, wherever that leads: servers may return fewer
-    /// rows than requested.
+    /// The rows of `page` are in the order of the response; `asked` is the number of requested rows. `hasLink`
+    /// is true if the response has any next link, because servers may return fewer rows than requested.
     package func next(
         _ page: [Row],
         asked: Int,

@@ -17,7 +17,7 @@ struct JSONRowReader {
     private var columns: [String] = []
     private var layout = RowLayout.empty
 
-    /// A member as plain data: a loop over members counts no references.
+    /// A member as plain data, so that a loop over members causes no reference counting.
     private struct Member {
         var name: Range<Int>
         var form: ValueForm
@@ -60,7 +60,7 @@ struct JSONRowReader {
         names.removeSubrange((members.last?.name.upperBound ?? 0)...)
     }
 
-    /// Adds a member of a new shape; returns the form of its value.
+    /// Adds a member that the last row did not have; returns the form of its value.
     private mutating func append(
         _ name: JSONReader.Span,
         _ reader: JSONReader
@@ -71,7 +71,7 @@ struct JSONRowReader {
         let text = reader.text(name)
         var column = schema?.column(matching: text)
         if let known = column, let place = columns.firstIndex(of: known.name) {
-            // If two members match one column, the one with exactly the column's name counts.
+            // If two members match one column, the one with exactly the column's name is used.
             if known.name == text {
                 columns[place] = String(decoding: names[members[place].name], as: UTF8.self)
             } else {
@@ -86,7 +86,7 @@ struct JSONRowReader {
         return form
     }
 
-    /// Reads one value; a value that does not fit the column's type is kept unchanged.
+    /// Reads one value; a value that does not fit the type of the column is kept unchanged.
     static func value(_ reader: inout JSONReader, _ form: ValueForm) throws -> Value {
         let start = reader.position
         let token = try reader.value()
@@ -175,7 +175,7 @@ enum ValueForm {
     case guid
     case binary
     case json
-    /// The value as it is.
+    /// The value is not converted.
     case plain
 
     init(_ type: ColumnType?) {

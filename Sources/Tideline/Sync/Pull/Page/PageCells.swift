@@ -1,7 +1,7 @@
 // PageCells: the rows of a page as cells of a store, which point into the bytes of the response.
 //
-// All rows of a usual page have the same shape: the columns of the table, values that fit them, no
-// removed row. They need no names, values and texts of their own. Any other page is read as rows.
+// All rows of a typical page have the columns of the table and values that fit them, and none is removed. Such
+// a page is stored without creating names, values and strings for each row. Any other page is read as rows.
 
 import Foundation
 import TidelineCore
@@ -15,15 +15,15 @@ package struct PageCells: Sendable {
             case real
             /// UTF-8 within the bytes of the response.
             case text
-            /// UTF-8 that was made from them: escapes, canonical forms.
+            /// UTF-8 that was converted from the response: escapes, canonical forms.
             case copiedText
             case copiedBlob
         }
 
         var kind = Kind.null
-        /// The number of bytes of a text or blob.
+        /// The number of bytes of a string or blob.
         var count: Int32 = 0
-        /// The integer, the bits of the number, or the offset of the bytes.
+        /// The integer, the bits of a floating-point number, or the offset of the bytes.
         var payload: Int64 = 0
     }
 
@@ -38,7 +38,8 @@ package struct PageCells: Sendable {
 
     /// Reads an array of rows.
     ///
-    /// - Returns: Nil if they are not all of one shape and kind; `reader` is at any position then.
+    /// - Returns: Nil if the rows do not all have the same members and types; the position of `reader` is then
+    ///   undefined.
     init?(_ reader: inout JSONReader, of bytes: [UInt8], schema: TableSchema) {
         self.bytes = bytes
         let definitions = schema.systemColumns.filter { $0.name != SystemColumn.deleted }
@@ -118,7 +119,7 @@ package struct PageCells: Sendable {
         }
     }
 
-    /// Adds a value of a column that is not among the frequent ones.
+    /// Adds a value of a column that is not one of the frequent ones.
     private mutating func keep(_ value: Value, _ kind: CellKind, at place: Int) -> Bool {
         guard kind.holds(value) else { return false }
         switch SQLiteStoreSQL.stored(value) {
@@ -148,7 +149,7 @@ package struct PageCells: Sendable {
         return (0..<rowCount).contains { cells[$0 * columns.count + version].kind != .null }
     }
 
-    /// Calls `body` with the bytes that the cells point into: those of the response, and those made from them.
+    /// Calls `body` with the bytes that the cells point into: those of the response, and the converted ones.
     func withBytes<Result>(
         _ body: (UnsafeBufferPointer<UInt8>, UnsafeBufferPointer<UInt8>) throws -> Result
     ) rethrows -> Result {
@@ -157,7 +158,7 @@ package struct PageCells: Sendable {
         }
     }
 
-    /// Reads the bytes of the response a second time, with another reader.
+    /// Reads the bytes of the response again, with another reader.
     func rows(_ read: (UnsafeBufferPointer<UInt8>) throws -> [Row]) rethrows -> [Row] {
         try bytes.withUnsafeBufferPointer(read)
     }
@@ -175,14 +176,14 @@ package struct PageCells: Sendable {
     }
 }
 
-/// The members of each row of a page, learned from the first one.
+/// The members of each row of a page, determined from the first row.
 private struct PageShape {
     enum Form {
         case text
         case instant
         case integer
         case boolean
-        /// False or null: the row is not deleted.
+        /// False or null, which means that the row is not deleted.
         case deleted
         case other(ValueForm, CellKind)
     }
@@ -208,7 +209,7 @@ private struct PageShape {
         self.columns = columns
     }
 
-    /// Returns the member at this position; nil if the row has another one there.
+    /// Returns the member at this position; nil if the row has a different one there.
     mutating func member(
         _ place: Int,
         _ name: JSONReader.Span,

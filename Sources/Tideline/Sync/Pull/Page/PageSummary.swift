@@ -8,7 +8,7 @@ package struct PageSummary: Sendable, Hashable {
     package var latest: String?
     package var nextLink: String?
     package var deltaLink: String?
-    /// Whether the server tracks the changes after this list.
+    /// Whether the server tracks changes after this list.
     package var tracksChanges: Bool
     /// The time before which tombstones are gone.
     package var horizon: String?
@@ -38,9 +38,11 @@ package struct PageSummary: Sendable, Hashable {
 package struct PageStep: Sendable, Hashable {
     /// The position of the query's next request; nil for a pull without query id.
     package var position: PullCursor.Position?
-    /// Whether this is the first page of a read from the beginning.
+    /// Whether this is the first page of a complete read.
     package var startsOver = false
-    /// Whether this is the last page: rows that a read from the beginning did not return are removed with it.
+    /// Whether this is the last page.
+    ///
+    /// With it, the rows that a complete read did not return are removed.
     package var isLast = false
 
     package init(
@@ -54,13 +56,13 @@ package struct PageStep: Sendable, Hashable {
     }
 }
 
-/// The reason why a page did not arrive.
+/// The reason why a page did not arrive completely.
 package enum LostPage: Sendable, Hashable {
-    /// No connection, or one that must not be used: the page size does not matter.
+    /// There is no connection, or one that must not be used, so the page size does not matter.
     case unreachable
-    /// The time ran out before the page was whole.
+    /// The time limit was reached before the page was complete.
     case slow
-    /// The connection ended before the page was whole.
+    /// The connection ended before the page was complete.
     case cut
     /// The page is larger than the transport accepts.
     case tooLarge

@@ -9,10 +9,10 @@ package import TidelineCore
 package struct PulledPage: Sendable {
     /// The rows; empty if they are in ``cells``.
     package var rows: [Row] = []
-    /// The rows as cells, for a page with uniform rows that is only stored; otherwise nil.
+    /// The rows as cells, for a page of uniform rows that is only stored; nil otherwise.
     package private(set) var cells: PageCells?
     package var rowCount: Int { cells?.rowCount ?? rows.count }
-    /// Whether it has a row with an id and a version, as all servers send them.
+    /// Whether the page has a row with an id and a version, as rows from all servers do.
     package var hasServersRow: Bool {
         cells?.hasVersion ?? rows.contains { !$0.id.isEmpty && $0.version != nil }
     }
@@ -31,7 +31,7 @@ package struct PulledPage: Sendable {
 
     /// Reads the body of a response; returns nil if it does not contain a page.
     ///
-    /// `asCells`: the rows are read as cells, if possible.
+    /// If `asCells`, the rows are read as cells, if possible.
     package init?(_ response: TransportResponse, schema: TableSchema?, asCells: Bool = false) {
         let body = response.body
         let read = body.withUnsafeBufferPointer { bytes -> PulledPage? in
@@ -61,7 +61,7 @@ package struct PulledPage: Sendable {
     /// A page without rows.
     static let empty = PulledPage()
 
-    /// Reads the page; `bytes` are given if the rows are to be read as cells of them.
+    /// Reads the page; `bytes` is given if the rows are to be read as cells.
     private mutating func read(
         _ reader: inout JSONReader,
         _ schema: TableSchema?,
@@ -131,8 +131,10 @@ package struct PulledPage: Sendable {
         while try reader.nextElement() { rows.append(try decoder.row(&reader)) }
     }
 
-    /// Returns the next link of a `Link` header: `<URL>; rel="next"` among others (RFC 8288), or
-    /// `URL; rel=next` without brackets, as the original servers write it.
+    /// Returns the next link of a `Link` header.
+    ///
+    /// The header contains `<URL>; rel="next"`, possibly with other links (RFC 8288), or, from the original
+    /// servers, `URL; rel=next` without brackets.
     package static func nextLink(_ header: String) -> String? {
         guard header.contains("<") else {
             guard let end = header.lastIndex(of: ";"), isNext(header[header.index(after: end)...])
@@ -160,7 +162,7 @@ package struct PulledPage: Sendable {
         return parts[1].lowercased().split { $0.isWhitespace || $0 == "\"" }.contains("next")
     }
 
-    /// The list and the object that contains it.
+    /// The nesting depth of the rows: the list, and the object that contains it.
     private static let levelsAroundRows = 2
 
     /// Returns the rows of a page that was read as cells.

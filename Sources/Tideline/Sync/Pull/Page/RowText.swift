@@ -10,7 +10,7 @@ enum RowText {
         return JSON(checked: writer.text)
     }
 
-    /// Returns whether a text is one JSON document, with nothing after it.
+    /// Returns whether a string is one JSON document, with nothing after it.
     static func isDocument(_ text: String) -> Bool {
         var text = text
         return text.withUTF8 { bytes in
@@ -25,7 +25,7 @@ enum RowText {
         }
     }
 
-    /// Returns the row of a JSON object; nil if the text is not one.
+    /// Returns the row of a JSON object; nil if the bytes are not an object.
     static func row(_ bytes: some ContiguousBytes, _ schema: TableSchema?) -> Row? {
         bytes.withUnsafeBytes { raw in
             raw.withMemoryRebound(to: UInt8.self) { buffer in

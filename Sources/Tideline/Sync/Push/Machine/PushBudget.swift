@@ -7,12 +7,13 @@ package struct PushBudget: Sendable, Hashable {
     package private(set) var usesBatches: Bool
     /// Whether the server has ever sent a batch response.
     package private(set) var hasTakenBatch: Bool
-    /// Whether the server confirms each write by its request id (OASIS Repeatable Requests 1.0,
-    /// `Repeatability-Result`).
+    /// Whether the server confirms each write by its request id.
+    ///
+    /// OASIS Repeatable Requests 1.0 specifies this with `Repeatability-Result`.
     package private(set) var namesRequests: Bool
-    /// Whether other responses have proven the server to be an original one, which accepts no batches.
+    /// Whether other responses have proven that the server is an original one, which does not accept batches.
     package private(set) var isOfOriginalServer = false
-    /// Whether the server reports that it has no batches, so that groups are split.
+    /// Whether the server reports that it does not support batches, so that groups are split.
     private var splitsGroups: Bool
     private let limits: SyncLimits
 
@@ -32,8 +33,10 @@ package struct PushBudget: Sendable, Hashable {
         bytes = limits.batchBytesMax
     }
 
-    /// Makes the first batches smaller: the first operation of the queue was sent `attempts` times without a
-    /// response, perhaps in pushes that were killed, so the link may not carry as much.
+    /// Makes the first batches smaller if the first operation of the queue was sent `attempts` times without a
+    /// response.
+    ///
+    /// The attempts may have been in pushes that were killed. The network may be too slow for larger batches.
     package mutating func begin(afterAttempts attempts: Int) {
         guard usesBatches else { return }
         let factor = 1 << (2 * min(max(0, attempts), 10))
@@ -52,7 +55,7 @@ package struct PushBudget: Sendable, Hashable {
         if answer.wasAcceptedAsRequest { namesRequests = true }
     }
 
-    /// Notes that responses have proven the server to be an original one.
+    /// Records that responses have proven that the server is an original one.
     package mutating func learnOriginalServer() {
         if !namesRequests, !hasTakenBatch { isOfOriginalServer = true }
     }
@@ -71,15 +74,16 @@ package struct PushBudget: Sendable, Hashable {
         bytes = max(Self.bytesMin, bytes / 4)
     }
 
-    /// Something in between rejected a batch of `count` operations: each half is sent by itself.
+    /// A proxy rejected a batch of `count` operations: each half is sent by itself.
     package mutating func halve(_ count: Int) { rows = max(1, min(rows, count / 2)) }
 
     /// The server executed only `count` operations of a batch.
     package mutating func shrink(to count: Int) { rows = max(1, min(rows, count)) }
 
-    /// The server accepts no batches.
+    /// The server does not accept batches.
     ///
-    /// `says`: the server itself reports it. If it only rejected this batch, a group is still sent as one.
+    /// If `says`, the server itself reported it. If the server only rejected this batch, a group is still sent
+    /// in one batch.
     package mutating func giveUpBatches(says: Bool) {
         usesBatches = false
         splitsGroups = says

@@ -6,24 +6,22 @@ import TidelineCore
 struct PushFailures: Sendable {
     typealias Failure = PushMachine.Failure
 
-    /// The last response to each operation that was failed with 5xx, or that something between client and
-    /// server rejected.
+    /// The last response to each operation that failed with 5xx, or that a proxy rejected.
     private var last: [Int64: Failure] = [:]
-    /// How many attempts of an operation failed.
+    /// The number of failed attempts of each operation.
     private var attempts: [Int64: Int] = [:]
-    /// How often the responses to a group alone were too large, by its first operation.
+    /// The number of times that the responses to a single group were too large, by the group's first operation.
     private var answersTooLarge: [Int64: Int] = [:]
-    /// How many batches were lost.
+    /// The number of batches that were lost.
     private var lostBatches = 0
-    /// Whether operations were moved after the others and none was completed since.
+    /// Whether operations were moved to the end and none was completed since.
     private(set) var isProbing = false
-    /// Operations that something in between rejected in this push, and those of the last one that
-    /// were not accepted since.
+    /// Operations that a proxy rejected in this push, or in the last one and that were not accepted since.
     private var refusedInBetween: [QueuedOperation] = []
     private var refusedBefore: [QueuedOperation]
-    /// How many operations in a row something in between rejected.
+    /// The number of operations in a row that a proxy rejected.
     private(set) var refusedInRow = 0
-    /// Whether some are left to the next push because of that.
+    /// Whether some operations are left to the next push for that reason.
     private(set) var isPartlyRefused = false
 
     init(refusedBefore: [QueuedOperation] = []) { self.refusedBefore = refusedBefore }
@@ -31,7 +29,7 @@ struct PushFailures: Sendable {
     /// The failed operations with their last responses, in the order of the queue.
     var all: [Failure] { last.sorted { $0.key < $1.key }.map(\.value) }
 
-    /// Operations that go last in the next push.
+    /// The operations that the next push sends last.
     var lastOfNextPush: [QueuedOperation] {
         let ids = Set(refusedInBetween.map(\.id))
         return refusedBefore.filter { !ids.contains($0.id) } + refusedInBetween
@@ -42,12 +40,12 @@ struct PushFailures: Sendable {
         operations.contains { attempts[$0.id] != nil }
     }
 
-    /// The most failed attempts of one of these operations.
+    /// The maximum number of failed attempts of one of these operations.
     func tries(_ operations: [QueuedOperation]) -> Int {
         operations.compactMap { attempts[$0.id] }.max() ?? 0
     }
 
-    /// Counts responses that show no outcome.
+    /// Counts responses that do not show the outcome.
     mutating func note(_ failures: [Failure]) {
         for (operation, answer) in failures {
             attempts[operation.id, default: 0] += 1
@@ -56,28 +54,28 @@ struct PushFailures: Sendable {
         }
     }
 
-    /// Counts a response to a group alone that was too large, and returns how often that happened.
+    /// Counts a response to a single group that was too large, and returns the number of such responses.
     mutating func noteTooLarge(_ first: QueuedOperation) -> Int {
         answersTooLarge[first.id, default: 0] += 1
         return answersTooLarge[first.id, default: 0]
     }
 
-    /// Counts a batch without a response, and returns how many there were.
+    /// Counts a batch without a response, and returns the number of such batches.
     mutating func noteLostBatch() -> Int {
         lostBatches += 1
         return lostBatches
     }
 
-    /// Records that these operations are tried after the others, one of which is tried first.
+    /// Records that these operations are retried after the other ones.
     mutating func beginProbe(_ lost: [QueuedOperation] = []) {
         isProbing = true
         for operation in lost { attempts[operation.id] = 1 }
     }
 
-    /// Records that an operation was completed: the path to the server works.
+    /// Records that an operation was completed, which shows that the server can be reached.
     mutating func endProbe() { (isProbing, refusedInRow) = (false, 0) }
 
-    /// Forgets the failures of an operation whose outcome was stored.
+    /// Removes the failures of an operation whose outcome was stored.
     mutating func remove(_ operation: QueuedOperation) {
         attempts[operation.id] = nil
         last[operation.id] = nil
@@ -85,9 +83,9 @@ struct PushFailures: Sendable {
         refusedBefore.removeAll { $0.id == operation.id }
     }
 
-    /// Records operations that something in between rejected.
+    /// Records operations that a proxy rejected.
     ///
-    /// - Returns: Whether all of them were rejected before in this push.
+    /// - Returns: Whether each of them was already rejected before in this push.
     @discardableResult
     mutating func noteRefusedInBetween(_ operations: [QueuedOperation]) -> Bool {
         let known = Set(refusedInBetween.map(\.id))

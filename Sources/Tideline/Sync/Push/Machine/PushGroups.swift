@@ -19,20 +19,20 @@ package enum PushGroups {
         return units
     }
 
-    /// Whether all of them are one group, so that fewer of them cannot be sent.
+    /// Returns whether all operations are one group, so that the batch cannot be made smaller.
     package static func isOne(_ operations: [QueuedOperation]) -> Bool {
         operations.count > 1 && units(of: operations).count == 1
     }
 
-    /// Whether any of them are a group.
+    /// Returns whether any operation belongs to a group.
     package static func hasAny(_ operations: [QueuedOperation]) -> Bool {
         units(of: operations).contains { $0.count > 1 }
     }
 
-    /// Returns the replies, with the reply that a group shares given to each of its operations.
+    /// Returns the replies; operations of a group share one reply.
     ///
-    /// An operation whose reply only says that another one was rejected is retried if that one is; else
-    /// it waits for the outcome of that one.
+    /// If a reply only says that another operation was rejected, the two are retried together, or parked
+    /// together.
     package static func replies(
         _ replies: [PushReply],
         to operations: [QueuedOperation]
@@ -59,7 +59,7 @@ package enum PushGroups {
         return result
     }
 
-    /// Returns the reply for the other operations of a group, from those replies that show an outcome.
+    /// Returns the reply for the other operations of a group, chosen from the replies that show an outcome.
     private static func shared(_ causes: [(QueuedOperation, PushReply)]) -> PushReply {
         for (operation, reply) in causes {
             guard case .answer(let answer) = reply else { return reply }
@@ -68,14 +68,15 @@ package enum PushGroups {
             case .decided, .look: continue
             }
         }
-        // No operation was rejected: the response came from something in between.
+        // No operation was rejected: the response came from a proxy.
         return causes.isEmpty ? .answer(PushAnswer(status: 503)) : .withGroup
     }
 }
 
 extension QueuedOperation {
-    /// Whether its row is read before anything is sent: the delete of an insert that may have
-    /// arrived has no base version.
+    /// Whether the row is read before anything is sent.
+    ///
+    /// This applies to the delete of an insert that may have arrived, because it has no base version.
     package var mustBeRead: Bool {
         kind == .delete && outcomeUnknown && basis.base == nil && frozen?.ifMatch == nil
     }

@@ -11,7 +11,7 @@ extension PushMachine {
         case finished
     }
 
-    /// Why a push ended before the end of the queue.
+    /// The reason why a push ended before the end of the queue.
     package enum Stop: Sendable, Hashable {
         case network
         case unauthorized
@@ -21,14 +21,14 @@ extension PushMachine {
     package enum Action: Sendable, Hashable {
         /// Freeze the operations of a slice.
         case prepare(PushSlice)
-        /// In one request, or each in its own.
+        /// Send the operations in one request, or each in its own.
         case send([QueuedOperation], inBatch: Bool)
         /// Make a follow-up read.
         case look(QueuedOperation, PushLook)
         /// Store the outcomes, in one transaction.
         case settle([PushSettling])
         case wait(Duration)
-        /// nil: the end of the queue.
+        /// End the push; nil means that the end of the queue was reached.
         case finish(Stop?)
     }
 }

@@ -13,16 +13,16 @@ import TidelineCore
 package struct PushMachine: Sendable {
     private let limits: SyncLimits
     private var state = State.idle
-    /// How large the next slice may be, and whether it is a batch.
+    /// The maximum size of the next slice, and whether it is sent as a batch.
     package private(set) var budget: PushBudget
-    /// How many operations the server accepted.
+    /// The number of operations that the server accepted.
     package private(set) var completed = 0
     /// The last response after which an operation was sent again.
     package private(set) var refusal: PushAnswer?
     /// The response that rejected the token.
     package private(set) var unauthorizedAnswer: PushAnswer?
 
-    /// Why the push ends after the current responses.
+    /// The reason why the push ends after the current responses.
     private var stop: Stop?
     private var order = PushOrder()
     private var round = PushRound()
@@ -30,21 +30,22 @@ package struct PushMachine: Sendable {
 
     /// A failed operation with the last response to it.
     package typealias Failure = (operation: QueuedOperation, answer: PushAnswer)
-    /// The failed operations whose answers say nothing about other requests, in the order of the queue.
+    /// The failed operations whose responses do not concern other requests, in the order of the queue.
     ///
-    /// A 5xx that may be an outage, also one with `Retry-After`, is about the row if the server accepted
-    /// others in the same push. Original servers send some 500 without a proof: the pull shows whether they work.
+    /// A 5xx that may be an outage, with or without `Retry-After`, concerns the row if the server accepted
+    /// other operations in the same push. Original servers send some 500 responses without proof that they come
+    /// from the server; the pull shows whether such a server works.
     package var failing: [Failure] {
         failures.all.filter { _, answer in
             answer.isFailureOfTheServer || answer.isRefusedInBetween || answer.status == 500
                 || completed > 0
         }
     }
-    /// The operations that the server itself failed.
+    /// The operations that the server itself failed to process.
     package var failuresOfRows: [Failure] {
         failing.filter { $0.answer.isProven && $0.answer.status >= 500 }
     }
-    /// Operations that go last in the next push.
+    /// The operations that the next push sends last.
     package var lastOfNextPush: [QueuedOperation] { failures.lastOfNextPush }
 
     package init(limits: SyncLimits, budget: PushBudget) {
@@ -52,8 +53,10 @@ package struct PushMachine: Sendable {
         self.budget = budget
     }
 
-    /// `lastID`: the last operation of the queue at the start; `blocked`: rows with an operation that
-    /// cannot be decoded; `behind`: operations that something in between rejected in the last push.
+    /// Starts the push.
+    ///
+    /// `lastID` is the last operation of the queue at the start. `blocked` are rows with an operation that
+    /// cannot be decoded. `behind` are operations that a proxy rejected in the last push.
     package mutating func start(
         lastID: Int64,
         blocked: Set<RowKey> = [],
@@ -86,7 +89,7 @@ package struct PushMachine: Sendable {
         return .finish(stop)
     }
 
-    /// Handles a slice whose operations are frozen, in this push or in an earlier one.
+    /// Handles a slice of frozen operations, whether they were frozen in this push or in an earlier one.
     package mutating func prepared(_ slice: PreparedSlice) -> Action {
         guard case .preparing(let asked) = state else {
             preconditionFailure("prepared(_:) while not preparing")
@@ -117,7 +120,7 @@ package struct PushMachine: Sendable {
 
     // MARK: - Responses
 
-    /// Handles the server's response: one reply for each operation, in their order.
+    /// Handles the server's response: one reply for each operation, in the same order.
     package mutating func answered(_ replies: [PushReply]) -> Action {
         guard case .sending(let operations, let inBatch) = state else {
             preconditionFailure("answered(_:) with nothing in flight")
@@ -159,8 +162,9 @@ package struct PushMachine: Sendable {
         return settle(settlings)
     }
 
-    /// Returns the response to a group alone, if its responses were too large in every attempt: another
-    /// attempt would not help, and the other operations must not wait for it.
+    /// Returns the response to a single group if its responses were too large in every attempt.
+    ///
+    /// The group is then rejected, so that other operations do not wait for it.
     private mutating func answerBeyondBatch(
         _ replies: [PushReply],
         to operations: [QueuedOperation]
@@ -169,10 +173,9 @@ package struct PushMachine: Sendable {
         return failures.noteTooLarge(operations[0]) < limits.attemptsMax ? nil : answer
     }
 
-    /// Returns whether a response does not show if the server accepts batches, and a group waits
-    /// for that.
+    /// Returns whether a group has to wait because a response does not show if the server accepts batches.
     ///
-    /// Any other request shows which server it is.
+    /// Another request is sent to find out which server it is.
     package func mustKnowServer(after answer: PushAnswer) -> Bool {
         guard case .sending(let operations, true) = state, isOneGroup(operations) else {
             return false
@@ -185,7 +188,7 @@ package struct PushMachine: Sendable {
     ///
     /// - Parameters:
     ///   - answer: The response to the request.
-    ///   - isOriginalServer: Whether the server has proven to be an original one, which takes no batches.
+    ///   - isOriginalServer: Whether the server is proven to be an original one, which does not accept batches.
     /// - Returns: What to do next.
     package mutating func refused(
         _ answer: PushAnswer,
@@ -211,7 +214,7 @@ package struct PushMachine: Sendable {
             round.failures = operations.map { ($0, answer) }
             return judgeFailures(mayPass: isOneGroup(operations))
         case 401, 408, 429, 300..<400, 500, 502...:
-            // If this continues, one of the texts may be the cause: the next attempt has fewer operations.
+            // One of the strings may be the cause, so the next attempt has fewer operations.
             if answer.status >= 500, !answer.isProven,
                 failures.hasTried(operations)
             {
@@ -224,7 +227,7 @@ package struct PushMachine: Sendable {
         }
     }
 
-    /// Handles the response of a server that accepts no batches, or rejected this one.
+    /// Handles the response of a server that does not accept batches, or rejected this one.
     private mutating func notTaken(
         _ operations: [QueuedOperation],
         _ answer: PushAnswer
@@ -243,7 +246,7 @@ package struct PushMachine: Sendable {
             return judgeFailures()
         }
         if budget.hasTakenBatch || budget.namesRequests && !isUnknown, !answer.isProven {
-            // Something in between rejected it: one of the texts may be the cause.
+            // A proxy or firewall rejected it, possibly because of one of the strings.
             guard operations.count > 1 else {
                 round.failures = operations.map { ($0, answer) }
                 return judgeFailures()
@@ -256,9 +259,9 @@ package struct PushMachine: Sendable {
         return again(operations, areRefused: isRefusal && (isUnknown || answer.isProven))
     }
 
-    /// Handles a lost response: the operations stay frozen, and the next attempt sends the same bytes.
+    /// Handles a lost response: the operations remain frozen, and the next attempt sends the same bytes.
     ///
-    /// `mayBeSmaller`: the request may have reached the server, so a smaller one may get through.
+    /// `mayBeSmaller` is true if the request may have reached the server, so that a smaller one may succeed.
     package mutating func lost(mayBeSmaller: Bool) -> Action {
         guard case .sending(let operations, let inBatch) = state else { return failed(.network) }
         if operations.count == 1 || isOneGroup(operations), mayBeSmaller {
@@ -271,7 +274,7 @@ package struct PushMachine: Sendable {
         return again(operations)
     }
 
-    /// Moves a request that never gets through after the others, one of which is tried first.
+    /// Moves a request that is always lost to the end of the push.
     private mutating func lostAlone(_ operations: [QueuedOperation]) -> Action {
         guard !failures.hasTried(operations), !failures.isProbing, hasMore else {
             return failed(.network)
@@ -314,8 +317,8 @@ package struct PushMachine: Sendable {
         return .settle(settlings)
     }
 
-    /// Handles the stored outcomes; `unblocked` are operations of other atomic groups that
-    /// followed an accepted operation in its row.
+    /// Handles the stored outcomes; `unblocked` are operations of other groups that followed an accepted
+    /// operation in its row.
     package mutating func settled(
         _ results: [PushSettled],
         unblocked: [Int64] = []
@@ -327,7 +330,7 @@ package struct PushMachine: Sendable {
         var hasMoved = false
         for (settling, result) in zip(settlings, results) {
             if result == .untouched {
-                // A failure: something between client and server may respond like this every time.
+                // This is a failure, because a proxy may respond in the same way every time.
                 round.failures.append((settling.operation, settling.answer))
                 continue
             }
@@ -363,7 +366,7 @@ package struct PushMachine: Sendable {
             stop = .unauthorized
             unauthorizedAnswer = answer
         case .retry:
-            // A row that was read does not show what responded instead of the server.
+            // The row that was read does not show what sent the response.
             round.failures.append((operation, answer.outline == nil ? told : answer))
         }
         return proceed()
@@ -380,9 +383,9 @@ package struct PushMachine: Sendable {
 
     // MARK: - Failures
 
-    /// Moves failed operations after the others.
+    /// Moves failed operations to the end of the push.
     ///
-    /// If none is completed at all, the push waits and finally gives up.
+    /// If no operation is completed, the push waits, retries, and finally ends.
     private mutating func judgeFailures(mayPass: Bool = true) -> Action {
         defer { round.end() }
         if round.hasMoved { failures.endProbe() }
@@ -394,7 +397,7 @@ package struct PushMachine: Sendable {
             round.failures.filter { $0.operation.failedPushes == 0 }
             .compactMap(\.answer.retryAfter).max()
         if Backoff.isTooLong(asked, limits) {
-            // In the next push the others go first, and show whether the server works.
+            // The next push sends the other operations first, to find out whether the server works.
             failures.noteRefusedInBetween(failed)
             return finish(.network)
         }
@@ -415,12 +418,13 @@ package struct PushMachine: Sendable {
         return next()
     }
 
-    /// Moves operations that something in between rejected to the end, without a wait: it rejects
-    /// some of their contents, and the others may pass.
+    /// Moves operations that a proxy rejected to the end of the push, without a wait.
+    ///
+    /// The proxy rejects some of their contents, and may accept the other operations.
     ///
     /// An operation that is rejected a second time is left to the next push.
     ///
-    /// - Returns: Nil if no other operations are left: then the push waits and retries these.
+    /// - Returns: Nil if no other operations are left; the push then waits and retries these.
     private mutating func passRefused(_ operations: [QueuedOperation]) -> Action? {
         guard round.failures.allSatisfy(\.answer.isRefusedInBetween) else { return nil }
         let areKnown = failures.noteRefusedInBetween(operations)
@@ -436,8 +440,9 @@ package struct PushMachine: Sendable {
         return next()
     }
 
-    /// How many operations in a row something in between may reject before the push ends: if it rejects
-    /// everything, it must not get a request for each operation.
+    /// The number of operations in a row that a proxy may reject before the push ends.
+    ///
+    /// A proxy that rejects everything must not receive a request for each operation.
     private static let refusedInRowMax = 16
 
     private mutating func retryBehind() -> Action {
@@ -448,7 +453,7 @@ package struct PushMachine: Sendable {
         return .wait(Backoff.delay(after: max(1, tries), asked: nil, limits))
     }
 
-    /// Whether other operations are left besides those that just failed.
+    /// Whether operations are left other than those that just failed.
     private var hasMore: Bool { !order.isPassDone || !round.looks.isEmpty }
 
     package mutating func waited() -> Action {
@@ -456,7 +461,7 @@ package struct PushMachine: Sendable {
         return next()
     }
 
-    /// Ends the push: no response arrived, or the task is cancelled.
+    /// Ends the push, because no response arrived or the task is cancelled.
     package mutating func failed(_ stop: Stop) -> Action {
         state = .finished
         return .finish(stop)

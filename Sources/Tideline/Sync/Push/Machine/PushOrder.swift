@@ -4,24 +4,24 @@ import TidelineCore
 
 /// The order in which a push takes operations from the queue.
 ///
-/// Operations that go first come before those after the cursor; failed operations go after all others.
+/// The operations in `first` precede those after the cursor; failed operations are sent last.
 struct PushOrder: Sendable {
     /// The position in the queue up to which operations were taken.
     private var cursor = QueueReader.start
     private var isAtEnd = false
     private var first: [Int64] = []
     private(set) var behind: [QueuedOperation]
-    /// The operations that go first whose batch was rejected as a whole.
+    /// The operations in `first` whose batch was rejected as a whole.
     private var refused: Set<Int64> = []
-    /// Operations with a greater id were queued during the push.
+    /// The last operation that this push sends; later ones were queued during the push.
     private let lastID: Int64
-    /// Rows that were sent again after an edit, which happens once for each.
+    /// The rows whose operation was sent again after an edit, which happens once for each row.
     private var closed: Set<RowKey> = []
     /// Rows with an operation that cannot be decoded.
     private var blocked: Set<RowKey>
     /// Rows whose groups were already sent again after an edit.
     private var blockedRows: Set<RowKey> = []
-    /// Whether operations wait for earlier ones of their rows, and whether any was completed since.
+    /// Whether operations wait for earlier ones of their rows, and whether one of these was completed since.
     private var isWaiting = false
     private var hasMovedSince = false
 
@@ -35,10 +35,10 @@ struct PushOrder: Sendable {
         self.behind = behind
     }
 
-    /// Whether only failed operations are left, which go after all others.
+    /// Whether only failed operations are left, which are sent last.
     var isPassDone: Bool { first.isEmpty && isAtEnd }
 
-    /// The next slice within a budget.
+    /// Returns the next slice within a budget.
     func slice(_ budget: PushBudget) -> PushSlice {
         PushSlice(
             first: Array(first.prefix(budget.rows)),
@@ -53,7 +53,7 @@ struct PushOrder: Sendable {
         )
     }
 
-    /// Moves on by a slice that was prepared.
+    /// Advances past a slice that was prepared.
     mutating func take(_ slice: PreparedSlice, for asked: PushSlice) {
         if slice.skipped > 0 { hasMovedSince = true }
         if slice.isWaiting { isWaiting = true }
@@ -74,15 +74,15 @@ struct PushOrder: Sendable {
         first = again + first
     }
 
-    /// Sends an operation later, with its group: it was certainly not executed.
+    /// Sends an operation and its group later; it was certainly not executed.
     mutating func sendLater(_ operation: QueuedOperation) {
         refused.insert(operation.id)
         first.append(operation.id)
     }
 
-    /// Sends operations again, before all others.
+    /// Sends operations again before all others.
     ///
-    /// `areRefused`: none of them was executed.
+    /// If `areRefused`, none of them was executed.
     mutating func sendAgain(_ ids: [Int64], areRefused: Bool = false) {
         if areRefused { refused.formUnion(ids) }
         first = ids + first
@@ -90,7 +90,8 @@ struct PushOrder: Sendable {
 
     /// Sends an operation again that was edited after its rejection.
     ///
-    /// It does so once for each row: a row that is edited all the time must not keep the push busy forever.
+    /// This happens once for each row, so that a row that is edited continuously does not prolong the push
+    /// forever.
     mutating func sendAgainAfterEdit(_ operation: QueuedOperation, _ again: inout [Int64]) {
         if closed.insert(operation.row).inserted {
             again.append(operation.id)
@@ -99,13 +100,13 @@ struct PushOrder: Sendable {
         }
     }
 
-    /// Sends nothing more of these rows in this push.
+    /// Excludes these rows from the rest of the push.
     mutating func close(_ rows: [RowKey]) { closed.formUnion(rows) }
 
-    /// Sends operations after all others.
+    /// Moves operations to the end of the push.
     mutating func moveBehind(_ operations: [QueuedOperation]) { behind += operations }
 
-    /// Sends the failed operations first that were moved after all others.
+    /// Sends the failed operations that were moved to the end.
     ///
     /// Later operations of their rows were skipped, so the queue is read from its start.
     mutating func sendBehind() {
@@ -114,10 +115,10 @@ struct PushOrder: Sendable {
         startOver()
     }
 
-    /// Continues after outcomes were stored: the app may have changed something in the meantime.
+    /// Continues after outcomes were stored; the app may have changed something in the meantime.
     ///
-    /// `again`: operations that are sent again; `unblocked`: operations that waited for an earlier one of their
-    /// row; `hasMoved`: whether an operation left the queue or changed.
+    /// `again` are the operations to send again, and `unblocked` are those that waited for an earlier one of
+    /// their row. `hasMoved` is true if an operation was removed from the queue or changed.
     mutating func continueAfterSettling(
         again: [Int64],
         unblocked: [Int64],
@@ -133,7 +134,7 @@ struct PushOrder: Sendable {
 
     /// Reads the queue again if operations were skipped that may be sent now.
     ///
-    /// Operations that waited for earlier ones of their rows were skipped, and those may be completed.
+    /// An operation that waited for an earlier one of its row was skipped; the earlier one may now be complete.
     ///
     /// - Returns: Whether there may be such operations.
     mutating func readAgainIfSkipped() -> Bool {

@@ -2,18 +2,18 @@
 
 import TidelineCore
 
-/// The open responses of a push.
+/// The responses of a push that have not been handled.
 struct PushRound: Sendable {
-    /// The follow-up reads that are due.
+    /// The follow-up reads that are to be made.
     var looks: [(operation: QueuedOperation, look: PushLook)] = []
-    /// The responses that did not show the outcome, by their operations.
+    /// The responses that did not show the outcome, by operation.
     var unclear: [Int64: PushAnswer] = [:]
     /// The responses after which an operation is sent again.
     var failures: [PushMachine.Failure] = []
-    /// Whether the outcome of an operation was stored.
+    /// Whether an outcome was stored.
     var hasMoved = false
 
-    /// Removes the failures once they are judged.
+    /// Removes the failures after they were handled.
     mutating func end() {
         failures = []
         hasMoved = false

@@ -1,8 +1,8 @@
-// OperationErrors: the errors of the operations that wait for the app, and what it can do about them.
+// OperationErrors: the errors of the operations that need the app, and the app's actions for them.
 
 import TidelineCore
 
-/// The errors of the operations that wait for the app.
+/// The errors of the operations that need the app.
 struct OperationErrors {
     let engine: SyncEngine
 
@@ -48,7 +48,7 @@ struct OperationErrors {
             try queue.checkTable(of: parked)
             var operation = parked
             if try queue.reader.operations(parked.table, parked.itemID).count > 1 {
-                // The app decided about the row with everything that was changed in it.
+                // The app resolved the row with all its changes.
                 guard let whole = try queue.absorbFollowing(parked) else { return }
                 operation = whole
             }
@@ -57,7 +57,7 @@ struct OperationErrors {
                 again = ConflictRules.onTop(operation, latest)
                 again.conflicts = 0
                 if case .row(let row) = latest, again.kind == .update {
-                    // From here on an edit is what differs from this row, and no more is sent.
+                    // From now on, the edit is the difference from this row, and nothing else is sent.
                     again.basis = RowBasis(base: row)
                     again.basisVersion = nil
                     again.sendsWholeRow = false
@@ -66,7 +66,7 @@ struct OperationErrors {
                 again.thaw()
             }
             again.edit = nil
-            // The app has seen what the server has.
+            // The app has seen the server's row.
             again.isInherited = false
             try queue.put(again)
             try queue.removeErrors(of: operation.id)
@@ -80,16 +80,16 @@ struct OperationErrors {
         }
     }
 
-    /// Sends a parked operation again as it is.
+    /// Sends a parked operation again unchanged.
     func retry(_ error: TableOperationError) async throws {
         try await resolve(error) { queue, operation in
             try queue.retry(operation)
         }
     }
 
-    /// Sends parked operations again as they are.
+    /// Sends parked operations again unchanged.
     ///
-    /// - Returns: How many there were.
+    /// - Returns: The number of operations.
     func retry(_ errors: [TableOperationError]) async throws -> Int {
         try await engine.transaction { queue in
             var count = 0
@@ -107,7 +107,7 @@ struct OperationErrors {
         }
     }
 
-    /// Rejects values that no table can hold, except those that either side already has.
+    /// Rejects values that no table can hold, unless the local or the server's row already has them.
     private func check(_ item: Row, of error: TableOperationError) throws {
         var theirs: Row?
         if case .row(let row) = error.serverCopy { theirs = row }
@@ -124,10 +124,12 @@ struct OperationErrors {
         )
     }
 
-    /// The server's row with what this device changed, also in columns that the app's item does not
-    /// have; the local values if the server has no row.
+    /// Returns the server's row with the changes of this device, including those in columns that the app's item
+    /// lacks.
     ///
-    /// The changes of an update from an older copy are not known: the server's row stays unchanged.
+    /// If the server has no row, the result has the local values.
+    ///
+    /// The changes of an update from an older copy are not known; the server's row is then returned unchanged.
     private static func edits(
         of stored: Row,
         _ operation: QueuedOperation,
@@ -140,7 +142,7 @@ struct OperationErrors {
         return RowMerge.rebase(local: stored, from: base, onto: server)
     }
 
-    /// The app's item as a local row: with the operation's id, and the other columns of a known row.
+    /// Returns the app's item as a local row, with the operation's id and the other columns of a known row.
     private static func item(
         _ item: Row,
         _ operation: QueuedOperation,
@@ -153,7 +155,7 @@ struct OperationErrors {
         return row
     }
 
-    /// Runs one of the three actions, unless the error was resolved before.
+    /// Runs one of the three actions, unless the error was already resolved.
     private func resolve(
         _ error: TableOperationError,
         _ body: @escaping @Sendable (QueueTransaction, QueuedOperation) throws -> Void
@@ -171,10 +173,10 @@ struct OperationErrors {
 }
 
 extension QueueReader {
-    /// The errors of the operations that wait for the app, in the order of the queue.
+    /// Returns the errors of the operations that need the app, in the order of the queue.
     ///
-    /// A parked operation whose error is gone waits too, and one of a table that the app does not
-    /// name: they get an error that is not stored, so that every waiting operation is reported.
+    /// A parked operation without a stored error, and an operation of a table that the app does not declare,
+    /// get an error that is not stored, so that every such operation is reported.
     fileprivate func errors() throws -> [(StoredError, QueuedOperation)] {
         var stored: [Int64: Row] = [:]
         for row in try store.rows(TableQuery(), in: SystemTables.errors) {
@@ -197,7 +199,7 @@ extension QueueReader {
         }
     }
 
-    /// The error of an operation that waits and has none in the store.
+    /// Returns the error of an operation that needs the app but has no error in the store.
     private func derivedError(_ operation: QueuedOperation) -> StoredError {
         StoredError(
             id: Self.derivedErrorID(operation),
@@ -213,7 +215,7 @@ extension QueueReader {
         "operation-\(operation.id)"
     }
 
-    /// Whether the operation still waits with the error of this id.
+    /// Returns whether the operation is still parked with the error of this id.
     fileprivate func hasError(_ id: String, _ operation: QueuedOperation) throws -> Bool {
         let isReleased = operation.group != nil && operation.state == .pending
         let isParked = operation.state == .parked || isReleased
@@ -223,7 +225,7 @@ extension QueueReader {
         return isParked || !catalog.names(tableOf: operation)
     }
 
-    /// The row on this device; nil also if the app does not declare the table.
+    /// Returns the row on this device; nil also if the app does not declare the table.
     fileprivate func localRow(of operation: QueuedOperation) throws -> Row? {
         guard catalog.names(tableOf: operation) else { return nil }
         return try store.row(id: .string(operation.itemID), in: operation.table)
@@ -231,11 +233,11 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// Removes an operation from the queue; its row becomes the newest known row of the server.
+    /// Removes an operation from the queue; the newest known row of the server replaces the local one.
     func discard(_ operation: QueuedOperation) throws {
         try remove(operation)
-        // If an operation cannot be decoded, its row stays until it is pulled again. The rows of a table
-        // that the app does not declare cannot be reached.
+        // If an operation cannot be decoded, its row is kept until it is pulled again. The rows of a table that
+        // the app does not declare cannot be accessed.
         guard operation.damage == nil, catalog.names(tableOf: operation) else {
             return try letGo(behind: operation)
         }
@@ -247,8 +249,9 @@ extension QueueTransaction {
         if let next = others.first { return try discard(operation, before: next) }
         switch operation.basis.lastKnown {
         case .row(let row):
-            // The row was deleted here, and may have been inserted again. Membership changes that queries reported
-            // while it was missing were not stored, nor that a restored server has no such row: the queries restart.
+            // The row was deleted here, and may have been inserted again. Membership changes that queries
+            // reported in the meantime were not stored, and neither was a loss by a restored server, so the
+            // queries restart.
             let stored = try store.row(id: .string(operation.itemID), in: operation.table)
             if stored == nil || operation.kind == .update && operation.replacesRow {
                 try resetCursors(operation.table)
@@ -261,9 +264,9 @@ extension QueueTransaction {
         }
     }
 
-    /// Handles the removal of an operation that others follow in its row: their changes stay.
+    /// Handles the removal of an operation that others follow in its row; their changes are kept.
     ///
-    /// If the server has no such row, there is nothing that they could change, and they go, too.
+    /// If the server has no such row, the following operations are removed as well.
     private func discard(_ operation: QueuedOperation, before next: QueuedOperation) throws {
         guard let server = operation.basis.lastKnown, server.row != nil else {
             try removeFollowing(operation)
@@ -274,8 +277,8 @@ extension QueueTransaction {
             .moveUp(next, behind: operation, server, RowBasis(base: server.row), isDone: false)
     }
 
-    /// Handles the removal of an operation that follows another one in its row: the changes of the earlier and the
-    /// later ones stay.
+    /// Handles the removal of an operation that follows another one in its row; the changes of the other
+    /// operations are kept.
     private func discard(
         _ operation: QueuedOperation,
         behind earlier: QueuedOperation,
@@ -292,11 +295,11 @@ extension QueueTransaction {
         }
         switch operation.kind {
         case .insert:
-            // The earlier delete stays: there is no row that the later ones could change.
+            // The earlier delete remains: there is no row that the later operations could change.
             try removeFollowing(operation)
             try store.delete(ids: [.string(id)], in: table)
         case .delete:
-            // The new row replaces the one that stays.
+            // The new row replaces the remaining one.
             next.kind = .update
             next.sendsWholeRow = true
             try put(next)
@@ -325,11 +328,12 @@ extension QueueTransaction {
         throw SyncError.unknownTable(operation.table, known: Array(catalog.schemas.keys))
     }
 
-    /// Handles the removal of an operation that could not be decoded, or whose table the app does not declare:
-    /// changes that pulls reported for its row were not stored, so the queries of the table restart.
+    /// Handles the removal of an operation that could not be decoded, or whose table the app does not declare.
     ///
-    /// The next operation of the row is based on the version of the local row, or, if there is none, on the
-    /// empty version, which no row of the server has.
+    /// Changes that pulls reported for its row were not stored, so the queries of the table restart.
+    ///
+    /// The next operation of the row is based on the version of the local row. If there is none, it is based on
+    /// the empty version, which no row of the server has.
     fileprivate func letGo(behind dropped: QueuedOperation) throws {
         let (table, id) = (dropped.table, dropped.itemID)
         try resetCursors(table)

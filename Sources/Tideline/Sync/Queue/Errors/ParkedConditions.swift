@@ -4,22 +4,24 @@ import Foundation
 import TidelineCore
 
 struct ParkedConditions: Hashable, Sendable {
-    /// Names the tables, columns and permissions of the server that refused it; nil of servers that send no
-    /// `Tideline-Schema`.
+    /// The tables, columns and permissions of the server that rejected the operation; nil if the server does
+    /// not send `Tideline-Schema`.
     var schema: String?
-    /// A text that changes with the claims of the token; nil without a token.
+    /// A string that changes with the claims of the token; nil without a token.
     var rights: String?
     /// The version of the app.
     var app: String
 
-    /// Returns whether a rejection with this status may be temporary: for a missing table, column or right.
+    /// Returns whether a rejection with this status may be temporary, because a table, a column or a right is
+    /// missing.
     static func mayPass(_ status: Int?) -> Bool {
         status.map { [400, 403, 404, 405].contains($0) } ?? false
     }
 
-    /// Returns whether an operation that was rejected under these conditions may be accepted under `now`.
+    /// Returns whether an operation that was rejected under these conditions may be accepted under the
+    /// conditions `now`.
     ///
-    /// A condition that is not known yet, such as a token that was not requested yet, counts as unchanged.
+    /// A condition that is not known yet, such as that of a token that was not requested, counts as unchanged.
     func differ(from now: ParkedConditions, status: Int?) -> Bool {
         if app != now.app { return true }
         if let schema = now.schema, schema != self.schema { return true }
@@ -27,12 +29,12 @@ struct ParkedConditions: Hashable, Sendable {
         return rights != self.rights
     }
 
-    /// Whether responses do not show when the server changes, so that only a schedule can retry.
+    /// Returns whether responses do not show changes of the server, so that only a schedule can retry.
     func haveNoSchema(now: ParkedConditions) -> Bool { schema == nil && now.schema == nil }
 }
 
 extension StoredError {
-    /// Whether the operation is worth another attempt.
+    /// Returns whether the operation is worth another attempt.
     func mayPass(now: ParkedConditions, isDue: Bool, hasNewRights: Bool) -> Bool {
         guard let conditions else {
             return isOfEarlierVersion && (statusCode == 400 || statusCode == 403)
@@ -43,9 +45,9 @@ extension StoredError {
     }
 }
 
-/// The times at which operations are retried at a server that sends no `Tideline-Schema`.
+/// The times at which operations are retried if the server does not send `Tideline-Schema`.
 struct ParkedSchedule: Hashable, Sendable {
-    /// How often they were sent again.
+    /// The number of times that the operations were sent again.
     var attempts: Int
     var next: Date
 
@@ -61,10 +63,10 @@ struct ParkedSchedule: Hashable, Sendable {
         self.next = next
     }
 
-    /// Makes the schedule for operations that were rejected just now.
+    /// Creates the schedule for operations that were rejected just now.
     init(from now: Date) { self.init(attempts: 0, next: now.addingTimeInterval(Self.wait(0))) }
 
-    /// Reads a schedule as the store has it.
+    /// Parses a stored schedule.
     init?(_ text: String) {
         let parts = text.split(separator: " ")
         guard parts.count == 2, let attempts = Int(parts[0]), attempts >= 0,
@@ -75,12 +77,14 @@ struct ParkedSchedule: Hashable, Sendable {
 
     var text: String { "\(attempts) \(Int64(next.timeIntervalSince1970))" }
 
-    /// Whether it is time; also if the clock was set back since.
+    /// Returns whether the next attempt is due; also true if the clock was set back.
     func isDue(at now: Date) -> Bool {
         now >= next || next > now.addingTimeInterval(Self.waitMax)
     }
 
-    /// Returns the schedule after an attempt; one that was due long ago belongs to an earlier rejection.
+    /// Returns the schedule after an attempt.
+    ///
+    /// A schedule that was due long ago belongs to an earlier rejection.
     func after(_ now: Date) -> ParkedSchedule {
         let isOld = now > next.addingTimeInterval(Self.waitMax)
         let attempts = isOld ? 0 : attempts + 1
@@ -91,12 +95,12 @@ struct ParkedSchedule: Hashable, Sendable {
     }
 }
 
-/// The version of the app, with that of Tideline.
+/// The version of the app, combined with that of Tideline.
 enum AppVersion {
     /// Returns the version of the app and that of Tideline.
     ///
-    /// - Parameter version: The version; nil takes the one in the app's bundle.
-    /// - Returns: Both, with a word between them.
+    /// - Parameter version: The version; nil for the one in the app's bundle.
+    /// - Returns: Both versions, with a word between them.
     static func text(_ version: String?) -> String {
         let info = Bundle.main.infoDictionary ?? [:]
         let own = ["CFBundleShortVersionString", "CFBundleVersion"].compactMap {

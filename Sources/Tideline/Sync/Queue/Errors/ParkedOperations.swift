@@ -5,7 +5,7 @@ import Foundation
 import Synchronization
 import TidelineCore
 
-/// The operations that the server rejected, and that it may accept later.
+/// The operations that the server rejected but may accept later.
 struct ParkedOperations {
     let engine: SyncEngine
 
@@ -19,11 +19,12 @@ struct ParkedOperations {
         )
     }
 
-    /// Releases parked operations that the server may accept now, because its tables, the rights of the
-    /// caller or the app have changed since.
+    /// Releases parked operations that the server may accept now.
     ///
-    /// - Parameter hasNewRights: Whether the app says that the caller's rights have changed.
-    /// - Returns: How many were released.
+    /// Its tables, the rights of the caller or the app have changed since.
+    ///
+    /// - Parameter hasNewRights: Whether the app reported that the caller's rights have changed.
+    /// - Returns: The number of released operations.
     /// - Throws: ``SyncError`` if the store fails.
     @discardableResult
     func release(hasNewRights: Bool = false) async throws -> Int {
@@ -55,7 +56,7 @@ struct ParkedOperations {
 
     /// Counts a failed push for operations that the server failed to process although it processed others.
     ///
-    /// Each is counted once for a push, and parked when it has failed often enough.
+    /// An operation is counted once for each push, and parked when the count reaches the limit.
     func countFailedPush() async throws {
         let failed = engine.pushMemory.failing.withLock { failing in
             defer { failing = [] }
@@ -88,8 +89,9 @@ struct ParkedOperations {
         for operation in parked { engine.events.send(.parked, of: operation) }
     }
 
-    /// Requests one row if only rejected operations are left, because no other request of a push would show whether
-    /// the server's tables have changed.
+    /// Requests one row if only rejected operations are left.
+    ///
+    /// No other request of the push would show whether the server's tables have changed.
     func learnSchema() async {
         // If the store or the server cannot be reached, the push continues without this response.
         guard let service = try? engine.remote.get(), service.busyTime == .zero,
@@ -104,8 +106,8 @@ struct ParkedOperations {
 extension QueueReader {
     fileprivate func hasErrorThatMayPass() throws -> Bool { try !errorsThatMayPass().isEmpty }
 
-    /// The errors of this account's parked operations that the server may accept one day, in the order of the
-    /// queue.
+    /// Returns the errors of this account's parked operations that the server may accept later, in the order of
+    /// the queue.
     fileprivate func errorsThatMayPass() throws -> [StoredError] {
         var found: [StoredError] = []
         for row in try store.rows(TableQuery(), in: SystemTables.errors) {
@@ -119,7 +121,7 @@ extension QueueReader {
         return found.sorted { $0.operationID < $1.operationID }
     }
 
-    /// The first operation that was refused by a server that sends `Tideline-Schema`.
+    /// Returns the first operation that a server with `Tideline-Schema` rejected.
     fileprivate func firstRefusedBySchema() throws -> QueuedOperation? {
         try errorsThatMayPass().first { $0.conditions?.schema != nil }
             .flatMap { try operation($0.operationID) }
@@ -131,8 +133,9 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// Whether the operations at a server that sends no `Tideline-Schema` are due; a new schedule begins if
-    /// `isWanted` and there is none.
+    /// Returns whether operations are due for a server that does not send `Tideline-Schema`.
+    ///
+    /// If there is no schedule and `isWanted` is true, one begins.
     fileprivate func isParkedDue(_ endpoint: String, at now: Date, isWanted: Bool) throws -> Bool {
         guard isWanted else { return false }
         let id = QueueReader.scheduleID(endpoint)

@@ -15,7 +15,7 @@ struct StoredError: Sendable {
     var serverItem: Row?
     /// The conditions of the rejection; nil if the row itself caused it.
     var conditions: ParkedConditions?
-    /// Whether a version of Tideline stored it that did not know such conditions.
+    /// Whether a version of Tideline that did not store conditions stored the error.
     private(set) var isOfEarlierVersion = false
 
     var row: Row {
@@ -55,7 +55,7 @@ struct StoredError: Sendable {
         self.serverItem = serverItem
     }
 
-    /// Makes the error of a stored row; `operation` supplies values that the row does not have.
+    /// Creates the error of a stored row; `operation` supplies values that the row does not have.
     init(row: Row, operation: QueuedOperation, schema: TableSchema?) {
         var properties = Row()
         if case .data(let bytes) = row["properties"] {

@@ -3,11 +3,13 @@
 public import Foundation
 public import TidelineCore
 
-/// An operation that the server rejected, or that cannot be sent: it cannot be decoded, its row is not in
-/// the store, or the app does not declare its table.
+/// An operation that the server rejected, or that cannot be sent.
 ///
-/// It is stored: after a restart ``SyncContext/operationErrors()`` returns it again, and its
-/// actions still work. One of them, or a new edit of the row, releases the operation.
+/// It cannot be sent if it cannot be decoded, if its row is not in the store, or if the app does not declare
+/// its table.
+///
+/// The error is stored: after a restart ``SyncContext/operationErrors()`` returns it again, and its actions
+/// still work. An action, or a new edit of the row, releases the operation.
 ///
 /// ```swift
 /// for error in try await client.syncContext.operationErrors() {
@@ -34,7 +36,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     public var item: Row?
     /// The server's row; nil if the response had none or the row is deleted there.
     public var serverItem: Row?
-    /// The base row of the local change; nil for an insert, and if it is not stored.
+    /// The base row of the local change; nil for an insert, or if it is not stored.
     public var base: Row?
     /// The columns in which ``item`` and ``serverItem`` differ; none if either is missing.
     public var differingColumns: [String] {
@@ -45,18 +47,18 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     public var message: String
     /// The newest known state of the row on the server.
     ///
-    /// It is the state that ``cancelOperationAndDiscardItem()`` would leave. With `neverSeen` the local row
-    /// may be the only copy.
+    /// It is the state that ``cancelOperationAndDiscardItem()`` restores. With `neverSeen` the local row may be
+    /// the only copy.
     public var serverCopy: ServerCopy
     /// Whether ``updateOperationAndRetry(with:)-(Row)`` can work.
     ///
     /// It cannot if the operation cannot be decoded, or if the app does not declare its table.
     public var canRetry: Bool
 
-    /// The transaction that the operation was made in, as ``PendingOperation/groupID``.
+    /// The transaction of the operation, as in ``PendingOperation/groupID``.
     ///
-    /// If the server rejects one operation of a transaction, all of them wait, each row with an error
-    /// of its own; a retry or an edit of one of the rows sends all of them again.
+    /// If the server rejects one operation of a transaction, all of them are parked, each with its own error; a
+    /// retry or an edit of one of the rows sends all of them again.
     public var groupID: String?
 
     /// The known state of a row on the server.
@@ -70,10 +72,10 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     }
 
     var operationID: Int64
-    /// Nil for an error of a test, which has no operation.
+    /// The engine; nil for an error that a test created.
     let engine: SyncEngine?
 
-    /// Makes an error for a test of an app.
+    /// Creates an error, for an app's tests.
     ///
     /// It belongs to no client: its actions throw ``SyncError`` with code `notFound`, like those of an
     /// error that is already resolved.
@@ -92,7 +94,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// ```
     ///
     /// - Parameters:
-    ///   - id: The id of the error; nil for one made of table and row.
+    ///   - id: The id of the error; nil for an id that consists of table and row.
     ///   - table: The table's name.
     ///   - itemID: The row's id.
     ///   - kind: The kind of the operation.
@@ -102,8 +104,8 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     ///   - serverItem: The server's row.
     ///   - base: The base row of the local change.
     ///   - serverCopy: The newest known state of the row on the server; nil for `serverItem`.
-    ///   - canRetry: Whether it could be sent again.
-    ///   - groupID: The transaction that it was made in.
+    ///   - canRetry: Whether the operation can be sent again.
+    ///   - groupID: The transaction of the operation.
     public init(
         id: String? = nil,
         table: String,
@@ -142,7 +144,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// is none; ``serverCopy`` says which.
     ///
     /// If the operation cannot be decoded, or the app does not declare its table, only the operation is
-    /// removed: the row stays until the next pull, which reloads the table.
+    /// removed: the row is kept until the next pull, which reloads the table.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, or
     ///   `otherAccount`; nothing is changed then.
@@ -150,10 +152,10 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
         try await errors().discard(self)
     }
 
-    /// Drops the operation; the local row becomes `item`.
+    /// Drops the operation; `item` replaces the local row.
     ///
-    /// Nothing is queued: use it with the server's row. Columns that `item` does not have get the values of
-    /// the newest known server row, and stay unchanged if there is no such row.
+    /// Nothing is queued, so `item` should be the server's row. Columns that `item` does not have get the
+    /// values of the newest known server row, or are not changed if there is no such row.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
     ///   `rowDoesNotFit` or `otherAccount`; nothing is changed then.
@@ -161,10 +163,10 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
         try await errors().cancel(self, item)
     }
 
-    /// Drops the operation; the local row becomes `item`.
+    /// Drops the operation; `item` replaces the local row.
     ///
-    /// Nothing is queued: use it with the server's row. Columns that `item` does not have get the values of
-    /// the newest known server row, and stay unchanged if there is no such row.
+    /// Nothing is queued, so `item` should be the server's row. Columns that `item` does not have get the
+    /// values of the newest known server row, or are not changed if there is no such row.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
     ///   `rowDoesNotFit` or `otherAccount`; nothing is changed then.
@@ -172,12 +174,12 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
         try await errors().cancel(self, Row(item))
     }
 
-    /// Sends the operation again with the next push, unchanged, together with those that were parked in the
-    /// same transaction.
+    /// Sends the operation again with the next push, unchanged, with the other parked operations of its
+    /// transaction.
     ///
-    /// Use it if the server rejected the operation for a reason that has passed. Temporary rejections, for
-    /// a missing table, column or right, are also sent again without this call, when the cause has changed.
-    /// A conflict that was not resolved comes back unchanged.
+    /// Use it if the reason for the rejection no longer exists. After a temporary rejection, for a missing
+    /// table, column or right, the operation is also sent again without this call when the cause has changed. A
+    /// conflict that was not resolved is rejected again.
     ///
     /// ```swift
     /// for error in try await client.syncContext.operationErrors() where error.statusCode == 403 {
@@ -192,8 +194,8 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// Makes `item` the local row, and sends the operation with the next push, based on the
     /// newest known server row.
     ///
-    /// A delete stays a delete: then `item` is not stored. Columns that `item` does not have keep the change of
-    /// this device, else they get the server's values.
+    /// A delete remains a delete, and `item` is not stored. Columns that `item` does not have keep this
+    /// device's change, or get the server's values if there is none.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
     ///   `rowDoesNotFit`, `otherAccount`, and if ``canRetry`` is false; nothing is changed then.
@@ -204,9 +206,9 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// Makes `item` the local row, and sends the operation with the next push, based on the
     /// newest known server row.
     ///
-    /// A delete stays a delete: then `item` is not stored. A record has every column of its type: start
-    /// with the server's row, or changes of other writers are reverted. Columns that the type does not
-    /// have keep the change of this device, else they get the server's values.
+    /// A delete remains a delete, and `item` is not stored. A record has every column of its type, so start
+    /// with the server's row; otherwise changes of other writers are reverted. Columns that the type does not
+    /// have keep this device's change, or get the server's values if there is none.
     ///
     /// ```swift
     /// for error in try await client.syncContext.operationErrors() where error.canRetry {

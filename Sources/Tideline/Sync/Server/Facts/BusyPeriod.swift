@@ -4,7 +4,7 @@
 package import Foundation
 import TidelineCore
 
-/// A wait that a server asked for: when the device received it, and its length.
+/// A wait that a server asked for: its length, and when the response arrived.
 ///
 /// The end is not stored as a time. If the wall clock was wrong when the response arrived, such an end could be
 /// years away.
@@ -15,7 +15,7 @@ package struct BusyPeriod: Sendable, Hashable {
     /// The uptime when the response arrived; changes of the wall clock do not affect it.
     package let uptime: Duration?
 
-    /// Creates a period; a `length` that is longer than `lengthMax` is cut.
+    /// Creates a period; `length` is limited to `lengthMax`.
     package init(received: Date, length: Duration, lengthMax: Duration, uptime: Duration? = nil) {
         self.received = received
         self.length = min(max(length, .zero), lengthMax)
@@ -24,8 +24,8 @@ package struct BusyPeriod: Sendable, Hashable {
 
     /// Returns how much of the wait is left.
     ///
-    /// A wall clock that was set back to before the response ends the wait, because it could only make it longer.
-    /// If wall clock and uptime disagree, the shorter time counts.
+    /// If the wall clock was set back to a time before the response, the wait is over, because it would
+    /// otherwise become longer. If wall clock and uptime differ, the shorter time is used.
     package func remaining(at now: Date, uptime: Duration? = nil) -> Duration {
         let elapsed = now.timeIntervalSince(received)
         guard elapsed >= 0, elapsed < Self.seconds(length) else { return .zero }
@@ -41,13 +41,13 @@ package struct BusyPeriod: Sendable, Hashable {
 }
 
 extension BusyPeriod {
-    /// The period as the store contains it: milliseconds since 1970, and milliseconds.
+    /// The period as it is stored: milliseconds since 1970, and milliseconds.
     package var text: String {
         let milliseconds = length.components.seconds * 1000
         return "\(Timestamp(received).milliseconds) \(milliseconds)"
     }
 
-    /// Restores a stored period; nil if the text cannot be read.
+    /// Parses a stored period; nil if that is not possible.
     package init?(text: String, lengthMax: Duration, now: Date, uptime: Duration?) {
         let numbers = text.split(separator: " ").map { Int64($0) }
         guard numbers.count == 2, let start = numbers[0], let length = numbers[1], length > 0 else {
@@ -67,10 +67,10 @@ extension BusyPeriod {
 
 /// A parser for the field `Retry-After` (RFC 9110 section 10.2.3).
 package enum RetryAfter {
-    /// Returns the wait that a field asks for; nil if it cannot be read.
+    /// Returns the wait that a field asks for; nil if the field is invalid.
     ///
-    /// A date is measured from `date`, the field `Date` of the same response, or else from `serverTime`, the
-    /// server's time as far as the device knows it.
+    /// A date is relative to `date`, the field `Date` of the same response, or to `serverTime`, the estimated
+    /// time of the server, if that is missing.
     package static func wait(_ field: String, date: String?, serverTime: Date) -> Duration? {
         let text = field.trimmingCharacters(in: .whitespaces)
         let digits = text.hasPrefix("-") ? text.dropFirst() : text[...]
@@ -84,7 +84,7 @@ package enum RetryAfter {
         return .seconds(min(max(0, isTooLarge ? 0 : distance), secondsMax))
     }
 
-    /// A year; longer waits are cut to it.
+    /// The maximum wait, a year.
     private static let secondsMax: Int64 = 365 * 86_400
 }
 

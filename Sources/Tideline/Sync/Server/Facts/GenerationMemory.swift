@@ -8,11 +8,11 @@ import TidelineCore
 /// The signs of a server's generation in a response.
 package struct AnswerSigns: Sendable, Hashable {
     package var status: Int
-    /// Whether a rejection names `ZUMO-API-VERSION`: the server does not support the client's version.
+    /// Whether a rejection mentions `ZUMO-API-VERSION`: the server does not support the client's version.
     package var refusesVersion = false
-    /// Whether `x-zumo-server-version` names an original server.
+    /// Whether `x-zumo-server-version` identifies an original server.
     package var namesClassicServer = false
-    /// Whether a header field is present that only Tideline's own server sends.
+    /// Whether a header field is present that only a Tideline server sends.
     package var namesTideline = false
     /// Whether the body is an envelope with `items`, which no classic server sends.
     package var isEnvelope = false
@@ -40,17 +40,17 @@ package struct AnswerSigns: Sendable, Hashable {
 
     private static func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || (9...13).contains(byte) }
 
-    /// How many bytes of a rejection are searched for the name of the header field.
+    /// The number of bytes of a rejection that are searched for the name of the header field.
     private static let refusalBytesMax = 4096
 }
 
-/// The generation behind an endpoint.
+/// What is known about the generation of the server at an endpoint.
 package struct GenerationMemory: Sendable, Hashable {
-    /// The certainty of a sign.
+    /// How certain a sign is.
     package enum Confidence: Int, Sendable, Comparable {
-        /// A server of the other generation could have sent it with unusual settings.
+        /// A server of the other generation could have sent the sign with unusual settings.
         case likely
-        /// No server of the other generation sends it.
+        /// No server of the other generation sends the sign.
         case certain
 
         package static func < (left: Confidence, right: Confidence) -> Bool {
@@ -60,7 +60,7 @@ package struct GenerationMemory: Sendable, Hashable {
 
     private enum Knowledge: Sendable, Hashable {
         case nothing
-        /// Learned in an earlier run of the app; the server may have been replaced since.
+        /// An earlier run of the app determined the generation; the server may have been replaced since.
         case remembered(ServerDialect)
         case learned(ServerDialect, Confidence)
     }
@@ -79,31 +79,31 @@ package struct GenerationMemory: Sendable, Hashable {
         }
     }
 
-    /// Whether the app specified the generation, or a response of this run showed it.
+    /// Whether the app specified the generation, or a response in this run showed it.
     package var isKnown: Bool {
         if setting != .automatic { return true }
         if case .learned(_, .certain) = knowledge { return true }
         return false
     }
 
-    /// The dialect to store for later runs; nil if nothing was learned.
+    /// The dialect to store for later runs; nil if it was not determined.
     package var learned: ServerDialect? {
         guard setting == .automatic, case .learned(let dialect, _) = knowledge else { return nil }
         return dialect
     }
 
-    /// Takes the dialect that an earlier run learned; a dialect that this run has learned stays.
+    /// Uses the dialect of an earlier run, unless this run has already determined one.
     package mutating func remember(_ dialect: ServerDialect?) {
         if case .nothing = knowledge, let dialect { knowledge = .remembered(dialect) }
     }
 
-    /// Learns from the response to a request.
+    /// Evaluates the response to a request.
     ///
     /// - Parameters:
     ///   - signs: The signs in the response.
     ///   - asked: The dialect of the request.
-    /// - Returns: Whether the request had no effect and has to be sent again: it was rejected for
-    ///   its version, or for the syntax of a generation that was only remembered.
+    /// - Returns: Whether the request has to be sent again. The server rejected it for its version, or for the
+    ///   syntax of a generation that an earlier run determined.
     package mutating func hear(_ signs: AnswerSigns, asked: ServerDialect) -> Bool {
         guard setting == .automatic else { return false }
         if let (dialect, confidence) = Self.meaning(signs, asked: asked) {
@@ -118,7 +118,7 @@ package struct GenerationMemory: Sendable, Hashable {
         return true
     }
 
-    /// The generation that a response shows, and how certain that is; nil if it shows none.
+    /// Returns the generation that a response shows, and how certain that is; nil if it shows none.
     package static func meaning(
         _ signs: AnswerSigns,
         asked: ServerDialect
@@ -135,7 +135,7 @@ package struct GenerationMemory: Sendable, Hashable {
         case .nothing:
             knowledge = .learned(dialect, confidence)
         case .remembered(let known), .learned(let known, _):
-            // A likely sign does not override what is known.
+            // A likely sign does not override a known generation.
             if known == dialect || confidence == .certain {
                 knowledge = .learned(dialect, confidence)
             }

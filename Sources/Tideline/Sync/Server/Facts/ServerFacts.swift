@@ -7,14 +7,14 @@ import Foundation
 import Synchronization
 import TidelineCore
 
-/// The facts about the server of an endpoint, which the store keeps between runs of the app.
+/// The facts about the server of an endpoint that the store saves between runs of the app.
 struct ServerFacts {
     let engine: SyncEngine
 
-    /// Reads from the store what earlier runs learned of the endpoint's server, and the installation id.
+    /// Reads the facts about the endpoint's server, and the installation id, from the store.
     ///
-    /// If the store fails, the client learns the facts again and requests have no installation id; the next
-    /// call of the app throws the error.
+    /// If the store fails, the facts are determined again, and requests have no installation id; the app's next
+    /// call throws the error.
     func recall() async {
         await noteFile()
         guard let service = try? engine.remote.get() else { return }
@@ -45,8 +45,8 @@ struct ServerFacts {
 
     /// Finds out whether the file of the store is a copy.
     ///
-    /// A copy gets an installation id of its own, and the operations in its queue are flagged as inherited: the
-    /// original may have sent them, and newer edits of their rows since.
+    /// A copy gets a new installation id, and the operations in its queue are flagged as inherited, because the
+    /// original store may have sent them, and newer edits since.
     private func noteFile() async {
         guard let identity = engine.store.fileIdentity,
             let known = try? await engine.read({ try $0.fileIdentity() ?? "" }), known != identity
@@ -67,7 +67,7 @@ struct ServerFacts {
         )
     }
 
-    /// Puts the installation id of the store into the requests of the client, and makes one if there is none.
+    /// Adds the installation id of the store to the client's requests, and creates one if there is none.
     private func setInstallation(of service: RemoteService, _ known: String?) async {
         guard let make = engine.environment.makeInstallationID else { return }
         if let known {
@@ -83,7 +83,7 @@ struct ServerFacts {
         }
     }
 
-    /// Stores what was learned of the server for later runs.
+    /// Stores the facts about the server for later runs.
     func store() async throws {
         guard let service = try? engine.remote.get() else { return }
         let key = service.endpoint.key
@@ -129,13 +129,15 @@ struct ServerFacts {
             usesBatches: !isRefused,
             hasTakenBatch: known?.hasTakenBatch ?? false || hasTakenBatch
                 || remote.signs.known.contains(.batches),
-            // So does every server whose lists carry an epoch.
+            // A server whose lists have an epoch also supports this.
             namesRequests: known?.namesRequests ?? false || namesRequests
                 || remote.signs.known.contains(.epoch)
         )
     }
 
-    /// Keeps what a push learned; a store that fails here makes the next push learn it again.
+    /// Stores the budget of a push.
+    ///
+    /// If the store fails, the next push determines it again.
     func keep(_ learned: PushBudget, before: PushBudget) async {
         engine.pushMemory.budget.withLock { $0 = learned }
         let isFirstBatch = learned.hasTakenBatch && !before.hasTakenBatch
@@ -161,28 +163,28 @@ extension QueueReader {
     fileprivate static let installationKey = "installation"
     fileprivate static let fileKey = "file"
 
-    /// The identifier of the store's file when it was last opened.
+    /// Returns the identifier that the store's file had when it was last opened.
     fileprivate func fileIdentity() throws -> String? {
         try config("", Self.fileKey, PullCursor.fileIdentityType)
     }
 
     fileprivate static func gzipID(_ endpoint: String) -> Value { .string("gzip|\(endpoint)") }
 
-    /// Whether the server of an endpoint accepts bodies as gzip.
+    /// Returns whether the server of an endpoint accepts bodies as gzip.
     fileprivate func takesGzip(_ endpoint: String) throws -> Bool {
         try store.row(id: Self.gzipID(endpoint), in: SystemTables.config) != nil
     }
 
     fileprivate static func signsID(_ endpoint: String) -> Value { .string("signs|\(endpoint)") }
 
-    /// The signs of the server of an endpoint.
+    /// Returns the signs of the server of an endpoint.
     fileprivate func signs(_ endpoint: String) throws -> ServerSigns {
         let row = try store.row(id: Self.signsID(endpoint), in: SystemTables.config)
         return ServerSigns(text: row?["value"]?.text ?? "")
             .union(try isNoted("batchTaken", endpoint) ? .batches : [])
     }
 
-    /// The installation id of this store, if it has one that can be sent.
+    /// Returns the installation id of this store, if it is valid in a header field.
     fileprivate func installation() throws -> String? {
         let row = try store.row(id: .string(Self.installationKey), in: SystemTables.config)
         return row?["value"]?.text.flatMap { SharedInstallation.isName($0) ? $0 : nil }
@@ -192,7 +194,7 @@ extension QueueReader {
 extension QueueTransaction {
     /// Removes the installation id of a store that is a copy, and flags its operations as inherited.
     ///
-    /// - Returns: How many operations are in the queue.
+    /// - Returns: The number of operations in the queue.
     fileprivate func becomeAnotherInstallation() throws -> Int {
         try store.delete(ids: [.string(QueueReader.installationKey)], in: SystemTables.config)
         let operations = try reader.operations()
@@ -240,8 +242,8 @@ extension QueueReader {
 
     /// Returns whether the server of an endpoint ever showed a sign.
     ///
-    /// If it accepted a batch, a later 404 comes from something between client and server. If it sent
-    /// `Repeatability-Result`, so does a success without that field.
+    /// If it accepted a batch, a later 404 comes from a proxy. If it sent `Repeatability-Result`, a success
+    /// without that field comes from a proxy.
     func isNoted(_ sign: String, _ endpoint: String) throws -> Bool {
         try store.row(id: .string("\(sign)|\(endpoint)"), in: SystemTables.config) != nil
     }

@@ -7,13 +7,15 @@ import TidelineCore
 final class SharedBusyPeriod: Sendable {
     fileprivate struct State {
         var period: BusyPeriod?
-        /// Counts the periods: the response to a request that was sent before a period does not end it.
+        /// The number of periods so far.
+        ///
+        /// The response to a request that was sent before a period does not end it.
         var number = 0
-        /// The period that the store contains.
+        /// The period in the store.
         var stored: BusyPeriod?
     }
 
-    /// A change to store: a period, or none.
+    /// A change to be stored: a period, or none.
     struct Change: Sendable {
         var period: BusyPeriod?
     }
@@ -21,13 +23,13 @@ final class SharedBusyPeriod: Sendable {
     private let state = Mutex(State())
     private let hub = ChangeHub<Set<String>>()
 
-    /// The last period that no successful response has ended, even if its time is over.
+    /// The last period that no successful response has ended, even if it is over.
     var period: BusyPeriod? { state.withLock { $0.period } }
 
-    /// The count that a request notes before it is sent.
+    /// The number of periods, which a request records before it is sent.
     var number: Int { state.withLock { $0.number } }
 
-    /// Takes the period from the store.
+    /// Sets the period that was read from the store.
     func recall(_ period: BusyPeriod?) {
         update { state in
             state.stored = period
@@ -37,10 +39,10 @@ final class SharedBusyPeriod: Sendable {
         }
     }
 
-    /// Starts a period; `number` was the count when the request whose response asked for it was sent.
+    /// Starts a period; `number` is the number of periods when the request was sent.
     func begin(_ period: BusyPeriod, sentAt number: Int) {
         update { state in
-            // If the responses crossed each other, the longer wait counts.
+            // If responses crossed, the longer wait is used.
             if number != state.number, let known = state.period {
                 let left = known.remaining(at: period.received, uptime: period.uptime)
                 guard left < period.length else { return false }
@@ -50,7 +52,7 @@ final class SharedBusyPeriod: Sendable {
         }
     }
 
-    /// Ends the period: a request that was sent when the count was `number` was successful.
+    /// Ends the period after a success of a request that was sent when there were `number` periods.
     func end(sentAt number: Int) {
         update { state in
             guard state.period != nil, state.number == number else { return false }
@@ -64,14 +66,14 @@ final class SharedBusyPeriod: Sendable {
         if state.withLock({ body(&$0) }) { hub.publish([]) }
     }
 
-    /// The change that is not in the store yet; nil if there is none.
+    /// The change that has not been stored yet; nil if there is none.
     var unstored: Change? {
         state.withLock { $0.period == $0.stored ? nil : Change(period: $0.period) }
     }
 
     func markStored(_ change: Change) { state.withLock { $0.stored = change.period } }
 
-    /// Yields at each change of the period.
+    /// Emits a value at each change of the period.
     func changes() -> AsyncStream<Set<String>> { hub.stream() }
 }
 

@@ -1,9 +1,9 @@
 // SharedCoding: whether a server accepts batches as gzip; it sends those that become smaller compressed.
 //
-// A server says so in the response to a batch: `Accept-Encoding: gzip` (RFC 9110 section 12.5.3). A
-// server that does not say so gets no compressed batch. Something between client and server may not
-// accept gzip although the server does. If a compressed batch is rejected for its coding, or cannot be
-// read, it is sent again uncompressed, and so are all later ones in this run of the app.
+// A server says so in the response to a batch: `Accept-Encoding: gzip` (RFC 9110 section 12.5.3). A server that
+// does not say so gets no compressed batch. A proxy may not accept gzip although the server does. If a
+// compressed batch is rejected for its coding, or cannot be read, it is sent again uncompressed, and so are all
+// later ones in this run of the app.
 
 import Synchronization
 import TidelineCore
@@ -18,7 +18,7 @@ final class SharedCoding: Sendable {
 
     private let state = Mutex(State())
 
-    /// Takes the value from the store.
+    /// Sets the value that was read from the store.
     func recall(_ takesGzip: Bool) {
         state.withLock { state in
             state.stored = takesGzip
@@ -26,17 +26,17 @@ final class SharedCoding: Sendable {
         }
     }
 
-    /// The value that was learned and is not in the store; nil if there is none.
+    /// The value that has not been stored yet; nil if there is none.
     var unstored: Bool? {
         state.withLock { $0.takesGzip == $0.stored ? nil : $0.takesGzip }
     }
 
     func markStored(_ takesGzip: Bool) { state.withLock { $0.stored = takesGzip } }
 
-    /// Sends a request, compressed if the server accepts that and it saves enough, and learns from the
-    /// response.
+    /// Sends a request, compressed if the server accepts that and the body is large enough.
     ///
-    /// `bytesMin` is the least size that is compressed; nil for requests that no server accepts compressed.
+    /// `bytesMin` is the minimum size of a compressed body; nil for requests that no server accepts compressed.
+    /// The response shows whether the server accepts gzip.
     func send(
         _ request: TransportRequest,
         fromBytes bytesMin: Int?,
@@ -61,7 +61,7 @@ final class SharedCoding: Sendable {
         return response
     }
 
-    /// Returns whether a list of codings has gzip with a weight above 0.
+    /// Returns whether a list of codings contains gzip with a weight above 0.
     static func takesGzip(_ field: String?) -> Bool {
         (field ?? "").split(separator: ",").contains { part in
             let words = part.split(separator: ";").map { $0.filter { $0 != " " && $0 != "\t" } }

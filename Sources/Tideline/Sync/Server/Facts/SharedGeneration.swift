@@ -15,17 +15,17 @@ final class SharedGeneration: Sendable {
 
     var dialect: ServerDialect { state.withLock { $0.memory.dialect } }
 
-    /// Whether the app specified the generation, or a response of this run showed it.
+    /// Whether the app specified the generation, or a response in this run showed it.
     var isKnown: Bool { state.withLock { $0.memory.isKnown } }
 
-    /// The dialect that was learned and is not in the store; a store without one means datasync.
+    /// The dialect that has not been stored yet; a store without a dialect means datasync.
     var unstored: ServerDialect? {
         state.withLock { state in
             state.memory.learned.flatMap { $0 == state.stored ?? .datasync ? nil : $0 }
         }
     }
 
-    /// Takes the dialect from the store.
+    /// Sets the dialect that was read from the store.
     func recall(_ dialect: ServerDialect?) {
         state.withLock { state in
             state.stored = dialect

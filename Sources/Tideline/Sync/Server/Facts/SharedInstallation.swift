@@ -1,20 +1,20 @@
 // SharedInstallation: the id of a client's store for the server, `X-ZUMO-INSTALLATION-ID`.
 //
-// A random id, made once for each store. It shows the server's operators which device has not synced
-// for a long time. It does not identify an account, and contains nothing about the hardware.
+// A random id, created once for each store. It shows the server's operators which device has not synced for a
+// long time. It does not identify an account, and contains nothing about the hardware.
 
 import Synchronization
 
 final class SharedInstallation: Sendable {
     private let name = Mutex<String?>(nil)
 
-    /// Nil before a store is open, and if the environment makes no id.
+    /// The id; nil before a store is open, or if the environment creates none.
     var id: String? {
         get { name.withLock { $0 } }
         set { name.withLock { $0 = newValue.flatMap { Self.isName($0) ? $0 : nil } } }
     }
 
-    /// Returns whether the id can be sent in a header field: another program may have written the store.
+    /// Returns whether the id is valid in a header field, because another program may have written the store.
     static func isName(_ text: String) -> Bool {
         (1...64).contains(text.utf8.count)
             && text.utf8.allSatisfy { byte in

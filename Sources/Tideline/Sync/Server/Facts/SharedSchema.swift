@@ -1,4 +1,4 @@
-// SharedSchema: the schema that the server has, by the name in its last response.
+// SharedSchema: the server's schema, as named in its last response.
 
 import Synchronization
 import TidelineCore

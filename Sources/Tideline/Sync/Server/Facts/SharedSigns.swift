@@ -1,4 +1,4 @@
-// SharedSigns: the signs that a client has seen of the server of its endpoint, shared by all requests.
+// SharedSigns: the signs of the endpoint's server in its responses so far, shared by all requests of a client.
 
 import Foundation
 import Synchronization
@@ -7,13 +7,13 @@ import TidelineCore
 final class SharedSigns: Sendable {
     private struct State {
         var known: ServerSigns = []
-        /// The signs that the store contains.
+        /// The server's signs as stored in the local store.
         var stored: ServerSigns = []
         /// The time before which no batch is sent to the server.
         var batchesRefused: Date?
         /// Whether a response has shown that `If-Match` arrives at the server.
         var passesConditions = false
-        /// Whether a 401 arrived that is not proven to be the server's, and a new token did not help.
+        /// Whether a 401 arrived that is not proven to come from the server, and a new token did not help.
         var hasRenewedInVain = false
     }
 
@@ -21,7 +21,7 @@ final class SharedSigns: Sendable {
 
     var known: ServerSigns { state.withLock { $0.known } }
 
-    /// Adds the signs from the store.
+    /// Adds the signs that were read from the store.
     func recall(_ signs: ServerSigns, batchesRefused: Date?) {
         state.withLock { state in
             state.stored = signs
@@ -30,7 +30,7 @@ final class SharedSigns: Sendable {
         }
     }
 
-    /// The signs that were learned and are not in the store yet; nil if there are none.
+    /// The signs that have not been stored yet; nil if there are none.
     var unstored: ServerSigns? { state.withLock { $0.known == $0.stored ? nil : $0.known } }
 
     func markStored(_ signs: ServerSigns) { state.withLock { $0.stored = signs } }
@@ -42,7 +42,8 @@ final class SharedSigns: Sendable {
 
     /// Returns whether a request may be sent in a batch.
     ///
-    /// If the wall clock was wrong when the rejection was recorded, batches are avoided for `retryTime` at most.
+    /// Batches are avoided for at most `retryTime`, even if the wall clock was wrong when the rejection was
+    /// recorded.
     func mayBatch(at now: Date, retryTime: Duration) -> Bool {
         state.withLock { state in
             guard let until = state.batchesRefused else { return true }
@@ -53,12 +54,12 @@ final class SharedSigns: Sendable {
 
     func refuseBatches(until: Date) { state.withLock { $0.batchesRefused = until } }
 
-    /// Whether a response has shown that `If-Match` arrives at the server: nothing in between drops it.
+    /// Whether a response has shown that `If-Match` arrives at the server, so that no proxy drops it.
     var passesConditions: Bool { state.withLock { $0.passesConditions } }
 
     func notePassesConditions() { state.withLock { $0.passesConditions = true } }
 
-    /// Whether to request a new token for a 401 that is not proven to be the server's.
+    /// Whether to request a new token after a 401 that is not proven to come from the server.
     var mayRenew: Bool { state.withLock { !$0.hasRenewedInVain } }
 
     func note(isRenewedInVain: Bool) { state.withLock { $0.hasRenewedInVain = isRenewedInVain } }
