@@ -200,7 +200,7 @@ public actor SyncContext {
         try await engine().read { try $0.operations().map(\.pending) }
     }
 
-    /// Returns the operations that need the app: the server rejected them, or they cannot be sent.
+    /// Returns the operations that wait for the app: the server rejected them, or they cannot be sent.
     ///
     /// They are stored durably, and include operations of tables that the app does not declare.
     ///

@@ -5,7 +5,7 @@ import Synchronization
 import TidelineCore
 
 extension SyncTable {
-    /// Pushes all pending operations and pulls the changes of the records of a query, as for pull-to-refresh.
+    /// Pushes all pending operations and pulls the changes of the records of a query, as pull-to-refresh needs.
     ///
     /// When it returns, every change made on the device before the call is on the server, and
     /// every change that was on the server is on the device.

@@ -21,7 +21,7 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
         self.sql = sql
     }
 
-    /// The error of a call after the database was closed.
+    /// Returns the error for a failure that SQLite does not report itself.
     package static func unexpected(_ message: String) -> SQLiteError {
         SQLiteError(code: SQLITE_ERROR, message: message)
     }
@@ -57,7 +57,7 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
         primaryCode == SQLITE_PERM || primaryCode == SQLITE_AUTH
     }
 
-    /// Whether the disk failed, or the storage that a memory file system uses.
+    /// Whether reading or writing the storage failed.
     package var isInputOutput: Bool { primaryCode == SQLITE_IOERR }
 
     /// Whether the file currently cannot be read or written, such as a protected file on a locked phone.

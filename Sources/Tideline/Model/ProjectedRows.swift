@@ -119,7 +119,7 @@ final class ProjectedRows: Sendable {
         }
     }
 
-    /// Returns what is known about a record's row; nil if the record cannot come from a selection.
+    /// Returns the known facts about a record's row; nil if the record cannot come from a selection.
     func projection<Record>(
         of row: Row,
         _ coder: RecordCoder<Record>,
@@ -143,7 +143,7 @@ final class ProjectedRows: Sendable {
         )
     }
 
-    /// Returns what is known about a row that an app passes to an error's action; nil if it cannot come from a
+    /// Returns the known facts about a row that an app passes to an error's action; nil if it cannot come from a
     /// selection.
     func projection(of row: Row, table name: String, _ catalog: TableCatalog) -> Projection? {
         guard let unread = unread(of: row, table: name, identity: nil) else { return nil }

@@ -155,7 +155,7 @@ extension SyncError {
         /// A transaction creates more operations than fit into one batch of a push.
         public static let transactionTooLarge = Self(.transactionTooLarge)
 
-        /// Returns the code for a rejection with this status, whatever the request was.
+        /// Creates the code for a rejection with this status, whatever the request was.
         init(answer status: Int) {
             switch status {
             case 401: self = .unauthorized

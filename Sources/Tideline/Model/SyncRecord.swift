@@ -16,7 +16,7 @@ public import TidelineCore
 /// ```
 ///
 /// A column is named by its coding key. The properties `createdAt`, `updatedAt` (`Date?`), `version`
-/// (`String?`) and `deleted` (`Bool`) are system properties; all of them are optional to declare. Names that
+/// (`String?`) and `deleted` (`Bool`) are the system properties and may be left out. Names that
 /// begin with `__` are reserved.
 ///
 /// With `-default-isolation MainActor`, write `nonisolated` before a struct or an enum that a `Hashable` record

@@ -41,7 +41,7 @@ extension Filter {
 }
 
 extension RecordCoder {
-    /// Returns the column of a key path; nil for plain rows, which have no properties.
+    /// Returns the column of a key path; throws for plain rows, which have no properties.
     package func column(for path: AnyKeyPath) throws -> String {
         guard let schema else { throw KeyPathNames.noModel(path) }
         return try schema.column(for: path)

@@ -19,7 +19,7 @@ extension Set<String>: JoinedChange {
     package mutating func join(_ other: Set<String>) { formUnion(other) }
 }
 
-/// A broadcaster that sends changes to listeners.
+/// A broadcaster of changes to listeners.
 final class ChangeHub<Change: JoinedChange>: Sendable {
     private struct State {
         var next = 0

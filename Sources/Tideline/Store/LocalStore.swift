@@ -42,8 +42,8 @@ public protocol LocalStore: Sendable {
 
     /// Runs `body` in a transaction that need not survive a loss of power, for changes that can be repeated.
     ///
-    /// After a loss of power, the last of these transactions may be missing, but none that preceded a completed
-    /// ``write(_:)``. By default, this calls ``write(_:)``.
+    /// After a loss of power, the last of these transactions may be missing, each as a whole, but none that
+    /// preceded a ``write(_:)`` that changed something and returned. By default, this calls ``write(_:)``.
     ///
     /// - Throws: As ``write(_:)``.
     func writeRepeatable<Result: Sendable>(
@@ -114,9 +114,9 @@ public protocol LocalStore: Sendable {
 
     // MARK: - Stores with files
 
-    /// The number of free bytes on the disk, or nil if it is unknown, which is the default.
+    /// The number of free bytes on the disk, to which a push limits the requests that it prepares.
     ///
-    /// A push prepares no more requests than fit.
+    /// Nil, the default, sets no limit.
     var freeBytes: Int64? { get }
 
     /// Removes deleted values from the store's log.
@@ -140,7 +140,7 @@ extension LocalStore {
     /// Nil, because the store cannot distinguish a copy from its original.
     public var fileIdentity: String? { nil }
 
-    /// Returns all rows of the tables that ``changes()`` names.
+    /// Returns changes of all rows of the tables that ``changes()`` names.
     public func rowChanges() -> any AsyncSequence<StoreChange, Never> & Sendable {
         changes().map { StoreChange(all: $0) }
     }

@@ -28,7 +28,7 @@ public final class LiveStatus {
     public var pendingCount: Int { pending.own }
     /// The error that ended the last automatic sync, or nil if it succeeded.
     public private(set) var lastError: SyncError?
-    /// The operations that need the app: the server rejected them, or they cannot be sent.
+    /// The operations that wait for the app: the server rejected them, or they cannot be sent.
     public private(set) var errors: [TableOperationError] = []
     /// The number of rows that a restored server lost; see ``SyncContext/lostRows()``.
     public private(set) var lostRowCount = 0
@@ -67,11 +67,11 @@ public final class LiveStatus {
     }
 }
 
-/// The numbers of queued operations, and the operations that need the app.
+/// The numbers of queued operations, and the operations that wait for the app.
 struct WaitingOperations {
     let engine: SyncEngine
 
-    /// Emits the numbers of queued operations and the operations that need the app, now and after every change.
+    /// Emits the numbers of queued operations and the operations that wait for the app, now and after every change.
     ///
     /// Each of the `statuses` may mean that the account has changed.
     func stream(

@@ -162,11 +162,12 @@ extension SyncContext {
     /// short. If it throws, nothing is changed, and the error is rethrown. It may run twice, so it must do
     /// nothing but read and change tables of the transaction.
     ///
-    /// If the server supports batches, the changes are atomic there, too. If the server rejects one of the
-    /// operations, it applies none, and all of them are parked, each with its ``TableOperationError``. A retry
-    /// or an edit of one of the rows sends all of them again; a discarded operation is removed from the
-    /// transaction. If a transaction changes a row that an earlier, unsent transaction changed, it is sent
-    /// after that one. If the earlier one is rejected, the later one waits for it.
+    /// If the server supports batches, the changes are atomic there, too: no reader ever sees half of them. If
+    /// the server rejects one of the operations, it applies none, and all of them are parked, each with its
+    /// ``TableOperationError``. A retry or an edit of one of the rows sends all of them again; a discarded
+    /// operation is removed from the transaction. If a transaction changes a row that an earlier, unsent
+    /// transaction changed, it is sent after that one. If the earlier one is rejected, the later one waits for
+    /// it.
     ///
     /// A server without batches, such as the original ones, receives the operations in order, one by one, and
     /// may reject one and accept the others.

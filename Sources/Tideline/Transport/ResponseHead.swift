@@ -7,7 +7,7 @@
 package import TidelineCore
 
 package struct ResponseHead: Sendable {
-    /// The maximum size of status line and header fields.
+    /// The maximum size of status line and header fields; a response to a sync request is never larger.
     package static let bytesMax = 256 << 10
 
     package private(set) var status = 0

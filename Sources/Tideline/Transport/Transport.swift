@@ -111,7 +111,8 @@ public struct TransportResponse: Sendable {
 
 /// The limits of a transport, in addition to the timeout of each request.
 public struct TransportLimits: Sendable {
-    /// The timeout for connecting, including name lookup and TLS.
+    /// The timeout for connecting, including name lookup and TLS: a call to an unreachable server ends
+    /// after it.
     public var connectTimeout: Duration = .seconds(10)
 
     /// The longest time that a call may stay below ``stallBytesPerSecond``.

@@ -102,9 +102,9 @@ public struct ColumnDefinition: Hashable, Sendable {
 public struct ColumnRules: Hashable, Sendable {
     /// The maximum number of Unicode scalars of a string, or of bytes of binary data.
     public var maxLength: Int?
-    /// The minimum of a number, instant, day or time of day.
+    /// The minimum value of a number, instant, day or time of day.
     public var min: Value?
-    /// The maximum of a number, instant, day or time of day.
+    /// The maximum value of a number, instant, day or time of day.
     public var max: Value?
     /// A regular expression that the whole string must match.
     public var pattern: String?

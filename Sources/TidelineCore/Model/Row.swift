@@ -52,7 +52,7 @@ public struct Row: Sendable {
         }
     }
 
-    /// The names of the members.
+    /// The names of the members, in order.
     public var names: [String] { layout.names }
 
     /// The number of members.

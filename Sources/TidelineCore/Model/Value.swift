@@ -14,7 +14,7 @@ public enum Value: Sendable {
     case null
     /// A boolean.
     case bool(Bool)
-    /// A whole number.
+    /// A whole number; exact.
     case integer(Int64)
     /// A binary floating-point number, always finite.
     case number(Double)

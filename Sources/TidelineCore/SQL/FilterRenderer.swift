@@ -16,6 +16,9 @@ package struct FilterRenderer {
         /// The unit of the client.
         case milliseconds
         /// The unit of the server.
+        ///
+        /// Devices have milliseconds, so instants are truncated to them when they are compared and ordered:
+        /// see StoredInstants.
         case microseconds
 
         var microseconds: Int64 { self == .milliseconds ? 1000 : 1 }

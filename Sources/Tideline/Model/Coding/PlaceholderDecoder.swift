@@ -51,7 +51,7 @@ extension Placeholder where T: Decodable {
 
     /// Makes the value of a trivial type whose bits are all zero: the first case of an enum.
     ///
-    /// A trivial type holds no references, and the bits of an enum's first case are zero.
+    /// A trivial type holds no references, and every enum has a case whose bits are zero.
     private static func zeroBits(_ type: T.Type) -> T? {
         guard _isPOD(type), MemoryLayout<T>.size <= 64 else { return nil }
         return withUnsafeTemporaryAllocation(

@@ -121,12 +121,12 @@ public final class SQLiteStore: LocalStore {
 
     /// Creates the tables and columns that are missing.
     ///
-    /// If the type of a column has changed, its values are converted. If the task is cancelled in the meantime,
-    /// nothing is changed.
+    /// If the model has new columns, or columns of another type, rows are converted. If the task is cancelled in
+    /// the meantime, nothing is changed.
     ///
     /// - Throws: ``SyncError`` with code `storeFailure` for a full disk, a damaged file, a file
     ///   that another program has locked, or a closed store; the message says which. `cancelled` if
-    ///   the task is cancelled while rows are moved to other columns. On an error, the file is unchanged.
+    ///   the task is cancelled while rows are converted. On an error, the file is unchanged.
     public func open(tables schemas: [TableSchema]) async throws {
         let built: (tables: [SQLiteTable], version: Int64)
         do {

@@ -104,7 +104,7 @@ struct SQLiteTransaction: LocalStoreWriter {
         return plan
     }
 
-    /// Binds the values of a row; returns false if a value would compare differently in SQL.
+    /// Binds the values of a row; returns false if SQL does not see each of them as the same value.
     private func bind(_ row: Row, _ plan: PutPlan) -> Bool {
         let (table, statement) = (plan.table, plan.statement)
         let values = row.allValues

@@ -4,7 +4,7 @@
 struct PolicyRunner {
     let engine: SyncEngine
 
-    /// - Returns: The operations that need the app.
+    /// - Returns: The operations that wait for the app.
     func sync(_ policy: SyncPolicy) async throws -> UnacceptedRows {
         _ = try await engine.pushRunner.pushBeforePull()
         try await forEach(policy.pulls(of: engine.tableNames)) { pull in

@@ -32,7 +32,8 @@ package struct SyncMachine: Sendable {
         case done
         /// Everything succeeded except operations that the server rejected.
         case rejected(UnacceptedRows)
-        /// Everything succeeded, but rows that a restored server has lost must be resolved by the app.
+        /// Everything succeeded, but the app has to resolve this number of rows that a restored server has
+        /// lost.
         case lost(Int)
         /// No response arrived, or one that did not come from the server.
         case offline
@@ -55,7 +56,7 @@ package struct SyncMachine: Sendable {
         /// If the server does not support events, the stream is opened again only after a sync, after a network
         /// change, or at the app's request, because the response may have come from a captive portal.
         case listenEnded(isSupported: Bool)
-        /// The server asked for a wait.
+        /// The server asked for a wait until a time, which is this duration away.
         case busy(until: Date, Duration)
         /// A successful response ended the wait that the server had asked for.
         case busyEnded

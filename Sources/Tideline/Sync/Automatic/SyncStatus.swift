@@ -57,7 +57,7 @@ public struct SyncProgress: Sendable, Hashable {
 public enum SyncBlock: Sendable, Hashable {
     /// The user has to sign in.
     case signIn
-    /// The operations of these rows need the app; everything else is synced.
+    /// The operations of these rows wait for the app; everything else is synced.
     ///
     /// The server rejected them, they cannot be sent, or the app does not declare their table.
     case rejectedOperations(UnacceptedRows)
@@ -66,8 +66,8 @@ public enum SyncBlock: Sendable, Hashable {
     /// Operations that are not parked are retried automatically; see ``FailingRow``. Parked operations need the
     /// app.
     case failingRows(UnacceptedRows)
-    /// The server was restored from a backup and has lost some rows that are on this device; everything else is
-    /// synced.
+    /// The server was restored from a backup and has lost this number of rows that are on this device;
+    /// everything else is synced.
     ///
     /// ``SyncContext/lostRows()`` returns these rows; the app sends them again or discards them.
     case lostRows(Int)

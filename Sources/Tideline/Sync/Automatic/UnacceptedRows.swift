@@ -45,7 +45,7 @@ public struct UnacceptedRow: Sendable, Hashable {
     public var itemID: String
     /// The status of the last response; nil if no response rejected the operation.
     public var statusCode: Int?
-    /// Whether the operation needs the app, with a ``TableOperationError``.
+    /// Whether the operation waits for the app, with a ``TableOperationError``.
     ///
     /// Otherwise it is retried automatically.
     public var isParked: Bool
@@ -60,7 +60,7 @@ public struct UnacceptedRow: Sendable, Hashable {
 }
 
 extension UnacceptedRows {
-    /// Creates a value from the rows that are retried automatically and the operations that need the app.
+    /// Creates a value from the rows that are retried automatically and the operations that wait for the app.
     init(failing: [FailingRow] = [], parked: [TableOperationError]) {
         let failingRows = failing.lazy.map {
             UnacceptedRow(

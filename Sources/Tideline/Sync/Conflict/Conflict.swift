@@ -2,7 +2,7 @@
 
 public import TidelineCore
 
-/// A row that was changed on this device and, since it was last pulled, on the server.
+/// A row that was changed on this device and, since the base version, on the server.
 ///
 /// A handler of ``ConflictPolicy/custom(_:)`` receives it and decides what happens to the row.
 ///

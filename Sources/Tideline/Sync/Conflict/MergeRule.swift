@@ -17,7 +17,7 @@ public import TidelineCore
 /// ```
 ///
 /// If a rule does not apply to the kind of the values, or a closure returns a value that the column cannot
-/// hold, the row remains in conflict.
+/// hold (a number that is not finite, or another type), the row remains in conflict.
 public struct MergeRule: Sendable, Hashable {
     private enum Kind: Sendable, Hashable {
         case max

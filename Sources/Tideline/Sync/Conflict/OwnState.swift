@@ -28,7 +28,7 @@ struct OwnState: Sendable, Hashable {
         case none
         /// An accepted push of this device, which resulted in this version.
         case version(String)
-        /// Another writer, or an unknown one.
+        /// Another writer, or the replacement is not known.
         case otherWriter
     }
 }

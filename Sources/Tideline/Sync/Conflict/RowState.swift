@@ -26,7 +26,7 @@ struct RowState: Sendable, Hashable {
         self.init(version: stored.version, updatedAt: time.isNull ? Value?.none : time)
     }
 
-    /// Returns the state of a record; nil if it has none.
+    /// Creates the state of a record; nil if it has none.
     init?(_ record: Row, _ identity: RecordIdentity) {
         switch identity {
         case .version:

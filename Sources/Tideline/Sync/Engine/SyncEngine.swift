@@ -104,9 +104,8 @@ final class SyncEngine: Sendable {
         }
     }
 
-    /// Renames tables whose letter case differs from that in an earlier version of the app.
-    ///
-    /// This covers operations, cursors and query numbers.
+    /// Renames the operations, cursors and query numbers of tables whose names an earlier version of the app
+    /// wrote in another letter case.
     ///
     /// If the store's names are case-sensitive, nothing is renamed, and the operations stay in the queue; see
     /// ``SyncContext/operationErrors()``. If the store fails, the next call of the app throws the error.
@@ -148,7 +147,7 @@ final class SyncEngine: Sendable {
     /// During a push or pull, it is the one that was signed in at the start.
     func account() async -> AccountView { await tokens?.view() ?? .unused }
 
-    /// Runs a push or pull for the account that is signed in now.
+    /// Runs a push or pull for the account that is signed in now, until it ends.
     ///
     /// It sends nothing with another account's token, and stores nothing for another account.
     func pinned<Result>(_ body: () async throws -> Result) async throws -> Result {

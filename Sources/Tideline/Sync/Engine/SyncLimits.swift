@@ -74,9 +74,9 @@ public struct SyncLimits: Sendable, Hashable {
 
     /// The maximum number of bytes that the operations of one transaction of the app take up in a request.
     ///
-    /// A server rejects a larger batch; the limit of a Tideline server is its `limits.batchBytes`, with the
-    /// same default. It also applies to servers without batches, so that the size of a transaction does not
-    /// depend on the server.
+    /// The operations are counted as for ``transactionRowsMax``. A server rejects a larger batch; the limit
+    /// of a Tideline server is its `limits.batchBytes`, with the same default. It also applies to servers
+    /// without batches, so that the size of a transaction does not depend on the server.
     public var transactionBytesMax = 4 << 20
 
     /// The minimum size of a batch that is compressed, for a server that accepts gzip.
@@ -133,7 +133,7 @@ public struct SyncLimits: Sendable, Hashable {
     /// The time limit for returning free space to the disk after a purge that left half of the file free.
     public var compactionTimeMax: Duration = .seconds(10)
 
-    /// The time without events after which the event stream is reopened.
+    /// The longest silence of the server's event stream before it is reopened.
     public var liveSilenceMax: Duration = .seconds(90)
 
     /// The number of rows of a table that are tracked one by one after the app read them with selected columns.

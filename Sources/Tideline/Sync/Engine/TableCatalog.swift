@@ -4,7 +4,7 @@
 import TidelineCore
 
 extension TableSchema {
-    /// The reason why no store can have these columns; nil if a store can have them.
+    /// The reason why no store can have these columns; nil if a store can.
     var columnFault: String? {
         var seen: Set<String> = []
         for column in columns {

@@ -49,15 +49,15 @@ public struct SyncEvent: Sendable, Hashable {
 
         /// A push began; `pending` operations are in the queue.
         public static let pushStarted = Self(.pushStarted)
-        /// The server accepted an operation on the row `itemID` of `table`.
+        /// The server accepted an operation: `operation` of the row `itemID` in `table`.
         public static let operationCompleted = Self(.operationCompleted)
         /// An operation is parked, because the server rejected it, or because it cannot be sent.
         public static let operationParked = Self(.operationParked)
-        /// A push ended; `completed` operations were accepted, and `parked` operations need the app.
+        /// A push ended; `completed` operations were accepted, and `parked` operations wait for the app.
         public static let pushFinished = Self(.pushFinished)
         /// A pull of `table` began.
         public static let pullStarted = Self(.pullStarted)
-        /// A page was stored; it changed `applied` rows and removed `removed` rows.
+        /// A page was applied: `applied` rows were stored, and `removed` rows were removed.
         public static let pageApplied = Self(.pageApplied)
         /// A pull of `table` ended.
         public static let pullFinished = Self(.pullFinished)
@@ -65,13 +65,14 @@ public struct SyncEvent: Sendable, Hashable {
         public static let pullFailed = Self(.pullFailed)
         /// The server was restored from a backup, or its database was replaced.
         ///
-        /// `lost` rows on this device are missing on the server, or are there only in an older state.
+        /// `lost` rows of all tables on this device are missing on the server, or are there only in an older
+        /// state.
         public static let restoredServer = Self(.restoredServer)
         /// A verification of `table` began.
         public static let verifyStarted = Self(.verifyStarted)
         /// Rows of a range that differs were compared.
         ///
-        /// So far, `missing`, `different` and `surplus` rows were found, and `repaired` rows were fetched
+        /// So far, `missing`, `different` and `surplus` rows were found, and `repaired` rows match the server
         /// again.
         public static let rangeCompared = Self(.rangeCompared)
         /// A verification of `table` ended; its counts are those of its ``VerifyResult``.
@@ -206,7 +207,7 @@ extension SyncEvent {
         if case .pushFinished(let completed, _) = payload { completed } else { nil }
     }
 
-    /// The number of operations that need the app.
+    /// The number of operations that wait for the app.
     public var parked: Int? {
         if case .pushFinished(_, let parked) = payload { parked } else { nil }
     }
@@ -302,7 +303,7 @@ extension SyncEvent {
         return SyncEvent(.operationParked(operation))
     }
 
-    /// A push ended; `parked` is the number of operations that need the app.
+    /// A push ended; `parked` is the number of operations that wait for the app.
     public static func pushFinished(completed: Int, parked: Int) -> SyncEvent {
         SyncEvent(.pushFinished(completed: completed, parked: parked))
     }

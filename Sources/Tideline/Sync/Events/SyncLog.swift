@@ -9,11 +9,11 @@ public enum SyncLogLevel: String, Sendable, Hashable, CaseIterable, Comparable {
     case trace
     /// Pushes and pulls as they start and end.
     case debug
-    /// The start and end of pushes and pulls.
+    /// Temporary conditions that require no action, such as an unreachable server.
     case info
-    /// Temporary conditions that the app can ignore, such as an unreachable server.
+    /// Events that an app may want to show.
     case notice
-    /// Events that an app may want to show to the user.
+    /// Conditions that require the app to act: a rejected operation, a rejected pull.
     case warning
     /// Currently not used by the client.
     case error

@@ -1,6 +1,6 @@
-// RowExplanation: why a row is on the device in its state, as sentences and codes.
+// RowExplanation: why a row is on the device as it is, in sentences and as codes.
 
-/// An explanation of why a row is on this device in its state, is missing, is old, or was not sent.
+/// An explanation of why a row is on this device as it is, is missing, is old, or was not sent.
 ///
 /// ```swift
 /// let why = try await client.syncContext.explain(table: "TodoItem", id: milk.id)
@@ -40,7 +40,7 @@ public struct RowExplanation: Sendable, Hashable, CustomStringConvertible {
         public static let attempted = Self("attempted")
         /// An attempt may have taken effect on the server although its outcome was never received.
         public static let outcomeUnknown = Self("outcomeUnknown")
-        /// The server rejected an operation, which now needs the app.
+        /// The server rejected an operation, which now waits for the app.
         public static let parked = Self("parked")
         /// An operation in the queue cannot be read.
         public static let damaged = Self("damaged")

@@ -58,7 +58,7 @@ package struct RowFacts: Sendable {
     package var lost: Lost?
     /// Whether the row was pulled before the server was restored, and has not been requested since.
     package var isOfFormerEpoch = false
-    /// The queries of the table that have an id.
+    /// The queries of the table that have an id, ordered by id.
     package var queries: [Query] = []
     package var lastPull: Date?
 

@@ -64,7 +64,6 @@ package struct PullMachine: Sendable {
     private var startsOver: Bool
     private var hasBegunAnew = false
     private var state = State.idle
-    /// The number of requests that were sent.
     package private(set) var requests = 0
     private var pages = 0
     /// The number of rows in the next request.

@@ -69,7 +69,7 @@ struct PullRunner {
         }
     }
 
-    /// Pulls after a push; `left` is the push's error, if all remaining operations were rejected.
+    /// Pulls after a push; `left` is the push's error, if it left only operations that were not accepted.
     private func pull(
         _ query: TableQuery,
         _ queryID: String?,

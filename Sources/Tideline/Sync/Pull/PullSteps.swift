@@ -52,7 +52,7 @@ struct PullSteps: Sendable {
     let queryID: String?
     let fingerprint: String
     let table: String
-    /// Whether the pull ends if the server asks for a wait.
+    /// Whether nothing is sent during a wait that the server asked for.
     var isPatient = false
 
     /// The starting point of a pull.

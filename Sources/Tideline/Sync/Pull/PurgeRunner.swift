@@ -87,7 +87,8 @@ struct PurgeRunner {
 
     /// Truncates the write-ahead log, so that no file contains the purged rows.
     ///
-    /// If another connection is using the log, such as that of the checkpoint thread, this waits for it.
+    /// If another connection is using the log, such as that of the checkpoint thread, this retries without
+    /// blocking it.
     func checkpoint() async {
         for _ in 0..<Self.emptyingTries {
             if await engine.store.checkpoint() { return }
@@ -108,11 +109,8 @@ extension QueueTransaction {
         return records.filter { ids.contains(ItemKey($0.itemID)) }
     }
 
-    /// Returns what a purge removes: the ids of rows, and their operations.
-    ///
-    /// The third result is the ids of rows that are kept because they have operations of another account.
-    ///
-    /// Rows that another account has changed are kept, with its operations.
+    /// Returns the ids of the rows that a purge removes, the operations that it drops with them, and the ids
+    /// of the rows that are kept because they have operations of another account.
     fileprivate func purged(
         _ filter: Filter?,
         _ table: String

@@ -46,7 +46,7 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
         public static let storeFailure = Self(.storeFailure)
         /// The task was cancelled.
         public static let cancelled = Self(.cancelled)
-        /// The server rejected operations, or some cannot be sent; they need the app and are in `errors`.
+        /// The server rejected operations, or some cannot be sent; they wait for the app and are in `errors`.
         public static let operationErrors = Self(.operationErrors)
 
         /// The name of the status.
@@ -55,7 +55,7 @@ public struct PushError: LocalizedError, Sendable, CustomStringConvertible {
 
     /// The reason why the push ended.
     public var status: Status
-    /// The operations that need the app, including those of earlier pushes, in the order of the queue.
+    /// The operations that wait for the app, including those of earlier pushes, in the order of the queue.
     public var errors: [TableOperationError]
     /// The number of operations that the server accepted before the push ended.
     public var completed: Int

@@ -135,8 +135,8 @@ struct Settlement {
 
     /// Completes the operation; `server` is the server's state, if it is known.
     ///
-    /// `isOwn` is true if no other writer changed the row before; the response may be the replayed answer to an
-    /// earlier attempt. `isDone` is true if the operation took effect.
+    /// `isOwn` is true if no other writer changed the row in between; the response may be the replayed answer
+    /// to an earlier attempt. `isDone` is true if the operation took effect.
     func finish(
         _ operation: QueuedOperation,
         _ later: QueuedOperation?,

@@ -6,7 +6,7 @@ import TidelineCore
 enum SettlementPlan: Sendable {
     /// The operation is complete, and the server has this state.
     ///
-    /// `isOwn` is true if no other writer changed the row before. `isDone` is true if the operation took
+    /// `isOwn` is true if no other writer changed the row in between. `isDone` is true if the operation took
     /// effect; otherwise the server's row replaced it.
     case accept(ServerState, isOwn: Bool, isDone: Bool)
     /// The modified operation is sent again, based on the server's state.

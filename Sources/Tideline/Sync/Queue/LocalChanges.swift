@@ -258,7 +258,7 @@ struct LocalChanges {
             let state = RowState(record, identity)
             switch RecordAge(of: state, stored: stored, base: base, own: own) {
             case .older(let version): return version
-            // The row equals the base row, so the delete is based on the base row's version.
+            // There is nothing left to send of an unsent update of an older record.
             case .own(_, let row) where base == row: return row.version
             case .own, .current: return nil
             }

@@ -121,7 +121,7 @@ extension QueuedOperation {
     }
 }
 
-/// Reads the columns of a stored operation and records those that cannot be read.
+/// A reader of the columns of a stored operation, which records those that cannot be read.
 private struct OperationReader {
     private let stored: Row
     var schema: TableSchema?

@@ -22,7 +22,7 @@ public struct PendingOperation: Sendable, Hashable, Identifiable {
     public var kind: OperationKind
     /// Whether the operation was sent at least once; from then on the same bytes are sent.
     public var isAttempted: Bool
-    /// Whether the server rejected the operation, so that it needs the app.
+    /// Whether the server rejected the operation, so that it waits for the app.
     public var isParked: Bool
     /// The account of the operation; nil if no account was signed in.
     public var account: String?

@@ -106,12 +106,10 @@ struct QueueReader {
         try operations(byID(.equal("group", .string(group))))
     }
 
-    /// Returns the number of operations of a group.
     func count(group: String) throws -> Int {
         try store.count(.equal("group", .string(group)), in: SystemTables.operations)
     }
 
-    /// Returns whether any operation belongs to a group.
     func hasGroups() throws -> Bool {
         var query = TableQuery(filter: .greater("group", ""))
         query.select = ["id"]
@@ -163,7 +161,7 @@ struct QueueReader {
         )
     }
 
-    /// Returns the parked operations, by their ids.
+    /// Returns the ids of the parked operations.
     func parkedIDs() throws -> [Int64] {
         try operationIDs(.equal("state", .integer(QueuedOperation.State.parked.rawValue)))
     }

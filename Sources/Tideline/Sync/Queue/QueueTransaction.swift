@@ -123,7 +123,7 @@ struct QueueTransaction {
 
     /// Applies the changes of later operations of other groups to a new state of the row.
     ///
-    /// `sent` is the row after the operation before, and `row` is the row after it now.
+    /// `sent` is the row that the operation resulted in before, and `row` is the one that it results in now.
     func rebaseFollowing(_ operation: QueuedOperation, from sent: Row, onto row: Row) throws {
         let (table, id) = (operation.table, operation.itemID)
         guard try !reader.isReplaced(behind: operation) else { return }

@@ -76,16 +76,12 @@ package struct QueuedOperation: Sendable, Hashable {
     package var unknownSent: Row?
     /// The change of the operation, if an operation of another atomic group follows in its row.
     ///
-    /// It has the columns of an update, or the row of an insert. Nil means that the result of the operation is
-    /// the local row.
-    ///
-    /// Without it, the local row is what the operation leads to.
+    /// It has the columns of an update, or the row of an insert. Nil means that the local row is the result of
+    /// the operation.
     package var edit: Row?
     /// The local row before the last operation of a row, if another operation precedes it.
     package var before: Row?
-    /// The atomic group of the operation.
     package var group: String?
-    /// The account of the operation.
     package var account: String?
     package var damage: Damage?
 

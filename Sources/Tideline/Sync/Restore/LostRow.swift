@@ -24,12 +24,11 @@ public enum LostRowPolicy: Sendable, Hashable, CaseIterable {
     case discard
 }
 
-/// A row that the server lost when it was restored from a backup.
+/// A row that the server had before it was restored from a backup, and that the restored database lacks or
+/// has only in an older state.
 ///
-/// The restored database does not have the row, or has an older state of it.
-///
-/// The row is kept on the device until it is sent again, discarded, edited or deleted. <doc:AfterARestore>
-/// explains it.
+/// The row is kept on the device, through restarts and further pulls, until it is sent again, discarded,
+/// edited or deleted. <doc:AfterARestore> explains it.
 ///
 /// ```swift
 /// for row in try await client.syncContext.lostRows() {
@@ -129,7 +128,7 @@ extension SyncContext {
     /// try await client.syncContext.push()
     /// ```
     ///
-    /// - Parameter condition: The rows to send; nil for all.
+    /// - Parameter condition: Whether to send a row; by default, all are sent.
     /// - Returns: The number of these rows.
     /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`, and what the
     ///   condition throws; nothing is changed then.
@@ -150,7 +149,7 @@ extension SyncContext {
     /// try await client.syncContext.discardLostRows()
     /// ```
     ///
-    /// - Parameter condition: The rows to discard; nil for all.
+    /// - Parameter condition: Whether to discard a row; by default, all are discarded.
     /// - Returns: The number of these rows.
     /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`, and what the
     ///   condition throws; nothing is changed then.

@@ -10,9 +10,7 @@ struct RestoredOperations {
     let engine: SyncEngine
 
     /// Returns the ids of the operations whose row has an older state on the server than their base, or does
-    /// not exist there.
-    ///
-    /// The reason is that the server was restored from a backup.
+    /// not exist there, because the server was restored from a backup.
     func find(among settlings: [PushSettling]) async throws -> Set<Int64> {
         guard let remote = try? engine.remote.get(), remote.dialect == .datasync else { return [] }
         let endpoint = remote.dialect.cursorScope(remote.endpoint.key)

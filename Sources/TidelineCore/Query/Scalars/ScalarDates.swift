@@ -12,9 +12,9 @@ package enum DatePart {
     case fraction
     /// The offset from UTC in minutes.
     case offset
-    /// The UTC day.
+    /// The whole day.
     case date
-    /// The UTC time of day.
+    /// The whole time of day.
     case time
 }
 

@@ -7,9 +7,8 @@ package struct PushBudget: Sendable, Hashable {
     package private(set) var usesBatches: Bool
     /// Whether the server has ever sent a batch response.
     package private(set) var hasTakenBatch: Bool
-    /// Whether the server confirms each write by its request id.
-    ///
-    /// OASIS Repeatable Requests 1.0 specifies this with `Repeatability-Result`.
+    /// Whether the server confirms each write by its request id (OASIS Repeatable Requests 1.0,
+    /// `Repeatability-Result`).
     package private(set) var namesRequests: Bool
     /// Whether other responses have proven that the server is an original one, which does not accept batches.
     package private(set) var isOfOriginalServer = false

@@ -12,11 +12,11 @@ struct PushFailures: Sendable {
     private var attempts: [Int64: Int] = [:]
     /// The number of times that the responses to a single group were too large, by the group's first operation.
     private var answersTooLarge: [Int64: Int] = [:]
-    /// The number of batches that were lost.
     private var lostBatches = 0
     /// Whether operations were moved to the end and none was completed since.
     private(set) var isProbing = false
-    /// Operations that a proxy rejected in this push, or in the last one and that were not accepted since.
+    /// The operations that a proxy rejected in this push, and those of the last one that were not accepted
+    /// since.
     private var refusedInBetween: [QueuedOperation] = []
     private var refusedBefore: [QueuedOperation]
     /// The number of operations in a row that a proxy rejected.
@@ -66,7 +66,8 @@ struct PushFailures: Sendable {
         return lostBatches
     }
 
-    /// Records that these operations are retried after the other ones.
+    /// Records that these operations are retried after the others, of which the next one shows whether the
+    /// server can be reached.
     mutating func beginProbe(_ lost: [QueuedOperation] = []) {
         isProbing = true
         for operation in lost { attempts[operation.id] = 1 }

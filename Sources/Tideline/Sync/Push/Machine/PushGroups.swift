@@ -29,10 +29,11 @@ package enum PushGroups {
         units(of: operations).contains { $0.count > 1 }
     }
 
-    /// Returns the replies; operations of a group share one reply.
+    /// Returns the replies, with the reply that a group shares for those of its operations that have none of
+    /// their own.
     ///
-    /// If a reply only says that another operation was rejected, the two are retried together, or parked
-    /// together.
+    /// If a reply only says that another operation was rejected, the operation is retried if that one is, and
+    /// otherwise waits for the outcome of that one.
     package static func replies(
         _ replies: [PushReply],
         to operations: [QueuedOperation]

@@ -164,7 +164,7 @@ package struct PushMachine: Sendable {
 
     /// Returns the response to a single group if its responses were too large in every attempt.
     ///
-    /// The group is then rejected, so that other operations do not wait for it.
+    /// Another attempt would not help, and the other operations must not wait for the group.
     private mutating func answerBeyondBatch(
         _ replies: [PushReply],
         to operations: [QueuedOperation]
@@ -275,6 +275,8 @@ package struct PushMachine: Sendable {
     }
 
     /// Moves a request that is always lost to the end of the push.
+    ///
+    /// The next request shows whether the server can be reached; if it is lost as well, the push ends.
     private mutating func lostAlone(_ operations: [QueuedOperation]) -> Action {
         guard !failures.hasTried(operations), !failures.isProbing, hasMore else {
             return failed(.network)

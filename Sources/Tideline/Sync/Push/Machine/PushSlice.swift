@@ -16,7 +16,7 @@ package struct PushSlice: Sendable, Hashable {
     package var closed: Set<RowKey> = []
     /// The rows with an operation that cannot be decoded.
     ///
-    /// Later operations of such a row are based on an unknown state, and need the app.
+    /// Later operations of such a row are based on an unknown state, and wait for the app.
     package var blocked: Set<RowKey> = []
     /// Operations whose last request was certainly not executed, by their ids.
     package var refused: Set<Int64> = []

@@ -1,8 +1,8 @@
-// OperationErrors: the errors of the operations that need the app, and the app's actions for them.
+// OperationErrors: the errors of the operations that wait for the app, and the app's actions for them.
 
 import TidelineCore
 
-/// The errors of the operations that need the app.
+/// The errors of the operations that wait for the app.
 struct OperationErrors {
     let engine: SyncEngine
 
@@ -173,7 +173,7 @@ struct OperationErrors {
 }
 
 extension QueueReader {
-    /// Returns the errors of the operations that need the app, in the order of the queue.
+    /// Returns the errors of the operations that wait for the app, in the order of the queue.
     ///
     /// A parked operation without a stored error, and an operation of a table that the app does not declare,
     /// get an error that is not stored, so that every such operation is reported.
@@ -199,7 +199,7 @@ extension QueueReader {
         }
     }
 
-    /// Returns the error of an operation that needs the app but has no error in the store.
+    /// Returns the error of an operation that waits for the app but has no error in the store.
     private func derivedError(_ operation: QueuedOperation) -> StoredError {
         StoredError(
             id: Self.derivedErrorID(operation),

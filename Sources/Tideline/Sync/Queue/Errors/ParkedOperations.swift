@@ -19,9 +19,8 @@ struct ParkedOperations {
         )
     }
 
-    /// Releases parked operations that the server may accept now.
-    ///
-    /// Its tables, the rights of the caller or the app have changed since.
+    /// Releases parked operations that the server may accept now, because its tables, the rights of the
+    /// caller or the app have changed since.
     ///
     /// - Parameter hasNewRights: Whether the app reported that the caller's rights have changed.
     /// - Returns: The number of released operations.

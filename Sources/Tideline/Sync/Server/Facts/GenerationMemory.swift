@@ -44,7 +44,7 @@ package struct AnswerSigns: Sendable, Hashable {
     private static let refusalBytesMax = 4096
 }
 
-/// What is known about the generation of the server at an endpoint.
+/// The known generation of the server at an endpoint.
 package struct GenerationMemory: Sendable, Hashable {
     /// How certain a sign is.
     package enum Confidence: Int, Sendable, Comparable {
@@ -102,8 +102,8 @@ package struct GenerationMemory: Sendable, Hashable {
     /// - Parameters:
     ///   - signs: The signs in the response.
     ///   - asked: The dialect of the request.
-    /// - Returns: Whether the request has to be sent again. The server rejected it for its version, or for the
-    ///   syntax of a generation that an earlier run determined.
+    /// - Returns: Whether the request had no effect and has to be sent again. The server rejected it for its version,
+    ///   or for the syntax of a generation that an earlier run determined.
     package mutating func hear(_ signs: AnswerSigns, asked: ServerDialect) -> Bool {
         guard setting == .automatic else { return false }
         if let (dialect, confidence) = Self.meaning(signs, asked: asked) {

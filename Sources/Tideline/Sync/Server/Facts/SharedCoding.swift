@@ -33,10 +33,10 @@ final class SharedCoding: Sendable {
 
     func markStored(_ takesGzip: Bool) { state.withLock { $0.stored = takesGzip } }
 
-    /// Sends a request, compressed if the server accepts that and the body is large enough.
+    /// Sends a request, compressed if the server accepts that and it saves enough.
     ///
-    /// `bytesMin` is the minimum size of a compressed body; nil for requests that no server accepts compressed.
-    /// The response shows whether the server accepts gzip.
+    /// `bytesMin` is the minimum size of a body that is compressed; nil for requests that no server accepts
+    /// compressed. The response shows whether the server accepts gzip.
     func send(
         _ request: TransportRequest,
         fromBytes bytesMin: Int?,
