@@ -4,7 +4,7 @@
 // target checks. Otherwise the target throws or crashes. The fuzzer generates inputs until it is stopped; a test
 // replays those in `Fuzz/corpus`.
 
-/// Code that parses input from callers.
+/// A fuzz target: code that parses input from callers.
 package enum FuzzTarget: String, CaseIterable, Sendable {
     /// Filters, orders and selections; their results in memory and in SQL are compared.
     case odata

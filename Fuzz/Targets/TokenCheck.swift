@@ -1,4 +1,4 @@
-// TokenCheck: tokens, with keys of all three kinds, and the keys.
+// TokenCheck: tokens, with keys of all three kinds, and the keys themselves.
 
 import Foundation
 import TidelineCore

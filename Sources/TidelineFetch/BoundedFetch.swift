@@ -14,11 +14,11 @@ package struct FetchError: Error, Hashable, Sendable, CustomStringConvertible {
 
 /// A fetch with limits.
 package struct BoundedFetch: Sendable {
-    /// The maximum number of bytes of a document.
+    /// The maximum size of a document, in bytes.
     package var bytesMax = 512 * 1024
     /// The time limit for everything: name lookup, connection, redirects, document.
     package var timeMax: Duration = .seconds(10)
-    /// The maximum number of redirects, which must have the same origin.
+    /// The maximum number of redirects, which are followed only within the same origin.
     package var redirectsMax = 3
 
     package init() {}
@@ -51,7 +51,7 @@ package struct BoundedFetch: Sendable {
 
     // MARK: - Fetching
 
-    /// Fetches the document at an address, on its own thread.
+    /// Fetches the document at an address, on a separate thread.
     ///
     /// - Returns: The body of an answer with status 200.
     /// - Throws: ``FetchError``

@@ -101,7 +101,7 @@ final class HTTPConnection: @unchecked Sendable {
         var task: Task<Void, Never>?
         /// When the handler received the request.
         var since = ContinuousClock.now
-        /// The number of answers, so that a handler that timed out cannot answer a later request.
+        /// The number of answers so far; a handler that timed out compares it, and does not answer a later request.
         var turn: UInt64 = 0
     }
 

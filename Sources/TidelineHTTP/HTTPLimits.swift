@@ -4,13 +4,13 @@
 ///
 /// Times are checked twice a second, so a limit may be exceeded by up to half a second.
 public struct HTTPLimits: Sendable, Hashable {
-    /// The maximum number of bytes of a request body.
+    /// The maximum size of a request body, in bytes.
     ///
     /// Bodies are kept in memory. A larger body is rejected with 413 as soon as its length, or that of a chunk,
-    /// is known.
+    /// shows that it is too large.
     public var bodyBytesMax = 4 << 20
 
-    /// The maximum number of bytes of a request head, and of the trailers after a chunked body.
+    /// The maximum size of a request head, and of the trailers after a chunked body, in bytes.
     ///
     /// A larger head is answered with 431, or with 414 if the target is too long. A next link contains the
     /// filter of its list and the keys of a row, so it is longer than the first request's URL.
@@ -22,17 +22,17 @@ public struct HTTPLimits: Sendable, Hashable {
     /// each lookup by name is a linear search. Browsers behind proxies send about thirty.
     public var headerFieldsMax = 100
 
-    /// The maximum number of bytes of bodies and large heads in memory, for all connections.
+    /// The maximum size of all bodies and large heads in memory together, in bytes.
     ///
     /// A request that would exceed it is answered with 503, so that many callers with large requests do not use
     /// up the memory of the machine. The first 4 KiB of a request are not counted. The limit is never less than
     /// ``bodyBytesMax``.
     public var bodiesBytesMax = 256 << 20
 
-    /// The maximum number of bytes of answers in memory, for all connections.
+    /// The maximum size of all answers in memory together, in bytes.
     ///
-    /// If there is not enough memory left, a large answer is built later, and callers that have read nothing
-    /// for a second are disconnected, beginning with the longest idle. While half of the memory is used,
+    /// If there is not enough memory left, a large answer waits before it is built, and callers that have read
+    /// nothing for a second are disconnected, beginning with the longest idle. While half of the memory is used,
     /// callers that read more slowly than ``answerRateMin`` are disconnected, beginning with those that have
     /// the most left to read.
     public var answersBytesMax = 64 << 20
@@ -51,7 +51,7 @@ public struct HTTPLimits: Sendable, Hashable {
     /// descriptors are left for the database.
     public var connectionsMax = 10_000
 
-    /// The maximum number of callers that listen for changes, which do not count as connections.
+    /// The maximum number of callers that listen for changes; they do not count as connections.
     ///
     /// Further callers are rejected with 503. Each takes a file descriptor, too; if there are not enough,
     /// listeners and connections share them.
@@ -111,11 +111,10 @@ public struct HTTPLimits: Sendable, Hashable {
     /// answer if the socket were closed immediately (RFC 9112 section 9.6).
     public var lingerTimeMax: Duration = .seconds(1)
 
-    /// The maximum number of bytes that are read and dropped during `lingerTimeMax`.
+    /// The maximum number of bytes that are read and dropped during ``lingerTimeMax``.
     public var lingerBytesMax = 16 << 20
 
-    /// The time for which a server that is being stopped continues to serve, except that it reports that it is
-    /// not ready.
+    /// How long a server that is being stopped continues to serve while it reports that it is not ready.
     ///
     /// A load balancer polls the readiness, and stops sending requests once it has changed. Zero drains
     /// immediately.

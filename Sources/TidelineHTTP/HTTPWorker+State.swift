@@ -60,7 +60,7 @@ extension HTTPWorker {
     /// The periodic checks of all connections.
     struct Sweeps {
         var next = ContinuousClock.now
-        /// The number of sweeps after which unused memory is returned to the system.
+        /// The number of further sweeps that return unused memory to the system.
         var spareRounds = 0
         /// Whether some connections were idle at the last check.
         var idleKnown = true

@@ -197,7 +197,8 @@ final class HTTPWorker: @unchecked Sendable {
         return more < 0 || all <= bodiesMax || makeRoom(forRequestOf: caller)
     }
 
-    /// Returns the caller that the bytes of a request are counted for; empty if a proxy has not sent it yet.
+    /// Returns the caller that the bytes of a request are counted for; behind a trusted proxy, it is empty until
+    /// the head is complete.
     private func bytesCaller(of connection: HTTPConnection) -> String {
         if !connection.counts.address.isEmpty { return connection.counts.address }
         switch connection.request.parser.phase {
@@ -211,7 +212,9 @@ final class HTTPWorker: @unchecked Sendable {
 
     private var bodiesMax: Int { max(limits.bodyBytesMax, limits.bodiesBytesMax) }
 
-    /// Rejects a large request of the caller that uses the most memory.
+    /// Rejects the largest request of another caller that uses more than half of the memory for bodies.
+    ///
+    /// - Returns: Whether the remaining requests fit.
     private func makeRoom(forRequestOf caller: String) -> Bool {
         traffic.warnings.reached("bodiesBytes") { traffic.callerBytes.most }
         guard let most = traffic.callerBytes.most, most.caller != caller,
@@ -255,13 +258,12 @@ final class HTTPWorker: @unchecked Sendable {
     /// The number of bytes that are sent before the sockets take their turn.
     private static let turnBytesMax = 1 << 20
 
-    /// The number of sweeps after a shortage of memory, five seconds, because the waiting answers have been
-    /// sent by then.
+    /// The number of sweeps after a shortage of memory that return unused memory: five seconds, in which the
+    /// waiting answers are sent.
     private static let spareRoundsMax = 10
 
-    /// How long a connection may still send a request while the server is drained.
-    ///
-    /// A caller that has just sent a request then gets an answer.
+    /// How long a connection may still send a request while another server replaces the drained one, so that a
+    /// caller that has just sent a request gets an answer.
     private static let lastRequestTime: Duration = .milliseconds(500)
 
     /// Whether the loop waits for a connection without a request.
@@ -359,7 +361,7 @@ final class HTTPWorker: @unchecked Sendable {
         acceptIfPossible()
     }
 
-    /// The number of connections without listeners, which have their own limit.
+    /// The number of connections, not counting listeners, which have their own limit.
     private var served: Int { connections.count - streams.count }
 
     /// Whether a connection may be accepted; those beyond the limit serve only health checks.
@@ -371,7 +373,7 @@ final class HTTPWorker: @unchecked Sendable {
     /// How long a connection beyond a limit may take to send its request.
     private static let excessTime: Duration = .seconds(2)
 
-    /// The number of idle connections that are closed together, because finding them takes a while.
+    /// The number of idle connections that are closed at once for new ones, because finding them takes a while.
     private var evictedAtOnce: Int { min(16, max(1, doors.connectionsMax / 64)) }
 
     /// Counts a new connection for its address, and closes idle ones if there are too many.

@@ -52,9 +52,8 @@ package struct ReadPace: Sendable {
 
     package func isIdle(now: Instant) -> Bool { now - idleSince >= Self.idleGrace }
 
-    /// Returns whether this caller is disconnected before another one when memory is needed.
-    ///
-    /// That is the caller that is less likely to continue reading.
+    /// Returns whether this caller is disconnected before another one when memory is needed, because its peer is
+    /// less likely to read.
     package func hasWaitedLonger(than other: ReadPace) -> Bool {
         (idleSince, begin) < (other.idleSince, other.begin)
     }

@@ -60,7 +60,7 @@ extension ServerConfiguration {
         public var leewaySeconds: Int
         /// The users that may read `/metrics`.
         ///
-        /// Nil means every caller on loopback if the server listens there, or else every caller with a token.
+        /// Nil means every caller of this machine if the server listens on loopback, and every caller with a token.
         public var operators: [String]?
 
         /// Creates an authentication with these files.

@@ -56,7 +56,7 @@ extension ServerDatabase {
     /// The tables with owners, by their names in the configuration.
     package var ownedTables: [String] { tables.filter { $0.owner != nil }.map(\.name) }
 
-    /// Frees the space of removed rows: for the system in a file, or for the database in PostgreSQL.
+    /// Frees the space of removed rows: a file shrinks; PostgreSQL can use the space for new rows.
     ///
     /// - Returns: The size before and after, in bytes.
     /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file.

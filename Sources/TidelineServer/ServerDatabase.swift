@@ -246,8 +246,8 @@ public struct ServerDatabase: Sendable {
     /// Copies a whole database, from a file into PostgreSQL or back.
     ///
     /// The copy includes everything that devices rely on: versions, tombstones, change logs, the ledger and the
-    /// epoch. No server may use either database in the meantime. If a copy ended early, the next one resumes
-    /// where it stopped.
+    /// epoch, so that devices notice no difference. No server may use either database in the meantime. If a copy
+    /// ended early, the next one resumes where it stopped.
     ///
     /// - Parameters:
     ///   - source: The database that is copied.

@@ -12,8 +12,6 @@ extension TidelineServer {
     /// These are the certificate and its key, the keys of tokens and their required claims, the operators, the
     /// key of the metrics, and the levels of the log.
     ///
-    /// `read` returns the new configuration.
-    ///
     /// An invalid setting is not changed, and the log says why. Changes to the rest of the configuration take
     /// effect at the next start, which is logged as well. If the server is not running, the method does
     /// nothing.

@@ -41,7 +41,7 @@ public final class TidelineServer: Sendable {
     let log: ServerLog
     let state = Mutex(State.stopped)
 
-    /// Creates a server, which has to be started.
+    /// Creates a server that does nothing until it is started.
     public init(configuration: ServerConfiguration) {
         self.configuration = configuration
         log = configuration.makeLog()

@@ -147,7 +147,7 @@ package struct LocalCertificate: Sendable {
         return CertificateHandle(made)
     }
 
-    /// Returns a host in the form of a certificate: an address or a DNS name.
+    /// Returns a host as a certificate contains it: an address or a DNS name.
     package static func subjectName(_ host: String) throws(TLSError) -> String {
         var four = in_addr()
         var six = in6_addr()

@@ -120,7 +120,7 @@ extension KeyHandle {
 // MARK: - From parameters
 
 extension KeyHandle {
-    /// Returns a new key with only the public parameters of this one, which belongs to OpenSSL's provider.
+    /// Returns a new key in OpenSSL's provider, with only the public parameters of this one.
     func publicCopy() -> KeyHandle? {
         defer { ERR_clear_error() }
         let kind = isRSA ? "RSA" : isEd25519 ? "ED25519" : "EC"

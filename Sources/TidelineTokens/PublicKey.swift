@@ -7,9 +7,9 @@ import CCrypto
 /// `@unchecked Sendable`: the EVP_PKEY is private to this type, is not changed after `init`, and each check has
 /// its own EVP_MD_CTX. OpenSSL allows that: openssl-threads(7) says "Objects are thread-safe as long as the
 /// API's being invoked don't modify the object", and the maintainers confirm this use in
-/// github.com/openssl/openssl/issues/16496. The internal cache of an EVP_PKEY is not used, because
-/// EVP_PKEY_fromdata always creates the key in the provider that uses it. Keys of certificates have a different
-/// origin and are copied for that reason (issue 28936 describes a race).
+/// github.com/openssl/openssl/issues/16496. The internal cache of an EVP_PKEY, which has the form that another
+/// provider needs, is not used, because EVP_PKEY_fromdata always creates the key in the provider that uses it.
+/// Certificates give keys of the older kind, which are therefore copied (issue 28936 describes a race in those).
 final class PublicKey: @unchecked Sendable {
     enum Kind: Sendable {
         case rsa
@@ -127,7 +127,7 @@ enum SignatureStart {
             && EVP_PKEY_CTX_set_rsa_pss_saltlen(keyContext, tideline_pss_salt_as_digest) == 1
     }
 
-    /// Returns the hash; nil for EdDSA, which includes hashing.
+    /// Returns the hash; nil for EdDSA, which hashes by itself.
     private static func digest(_ algorithm: TokenAlgorithm) -> OpaquePointer? {
         switch algorithm {
         case .hs256, .rs256, .ps256, .es256: EVP_sha256()

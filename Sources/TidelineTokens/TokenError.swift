@@ -18,7 +18,7 @@ package struct TokenError: Error, Hashable, Sendable, CustomStringConvertible {
         case algorithmNotAllowed
         /// The token's header has `crit`, but the server supports no extensions.
         case unknownExtension
-        /// No key has the token's `kid`, or the key does not fit the algorithm.
+        /// No key has the token's `kid`, or none fits its algorithm.
         case unknownKey
         /// No matching key made this signature.
         case wrongSignature

@@ -4,7 +4,7 @@ import TidelineCore
 
 /// The source of a ``TokenVerifier``'s keys: the contents of a file, not its name.
 ///
-/// The description contains only the kind.
+/// The description contains only the kind, so that no secret is printed.
 package enum TokenKeySource: Sendable {
     /// A secret that is shared with the issuer of the tokens, for HS256. See ``secretBytes(file:)``.
     case secret([UInt8])
@@ -17,7 +17,8 @@ package enum TokenKeySource: Sendable {
 
     /// Returns the secret in a file.
     ///
-    /// A line ending at the end of the file is not part of it; other bytes are used unchanged.
+    /// A line ending at the end of a text file is not part of it. A file with control characters is used
+    /// unchanged.
     package static func secretBytes(file contents: [UInt8]) -> [UInt8] {
         let isText = contents.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 0x0A || $0 == 0x0D }
         guard isText, contents.last == 0x0A else { return contents }

@@ -351,7 +351,7 @@ extension Arguments {
         )
     }
 
-    /// The maximum duration: ten years.
+    /// The maximum lifetime of a token: ten years.
     private static let secondsMax = 315_360_000
 
     private static func set(

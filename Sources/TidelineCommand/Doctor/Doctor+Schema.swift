@@ -170,8 +170,7 @@ extension Doctor {
 
 extension Doctor {
     private static let daySeconds = 86_400
-    /// The number of days before the expiry of a certificate at which a warning begins; tools usually renew it
-    /// a month before.
+    /// How many days before its expiry a certificate causes a warning; tools usually renew it a month before.
     private static let warningDays = 14
 
     /// Reports when the server's certificate expires, without checking the authority that signed it.

@@ -73,7 +73,7 @@ package struct RequestParser: Sendable {
 
     /// Parses the next bytes.
     ///
-    /// - Returns: The number of bytes that belong to this request; fewer than all if the request ends before.
+    /// - Returns: The number of bytes that belong to this request: all of them, unless it ends.
     package mutating func take(_ bytes: UnsafeRawBufferPointer) -> Int {
         var offset = 0
         while offset < bytes.count {
@@ -87,8 +87,8 @@ package struct RequestParser: Sendable {
         return offset
     }
 
-    /// Whether the caller waits for `100 Continue` before it sends the body; returned as true only once (RFC
-    /// 9110 section 10.1.1).
+    /// Whether the caller waits for `100 Continue` before it sends the body; true only once (RFC 9110 section
+    /// 10.1.1).
     package mutating func takeExpectation() -> Bool {
         defer { if phase == .body { expectsContinue = false } }
         return expectsContinue && phase == .body && !isVersion10

@@ -160,7 +160,7 @@ extension ServerConfiguration {
         "an origin such as 'https://app.example', with '*.' before the host for all names below "
         + "it and '*' for any port, or '*' for all origins"
 
-    /// Reports requirements of tables that the server could not check.
+    /// Reports access rules of tables that the server cannot enforce.
     func checkAccess(_ problems: ConfigurationProblems) {
         for table in tables {
             let faults = table.accessFaults(hasAuthentication: authentication != nil)

@@ -46,7 +46,7 @@ extension ServerConfiguration {
 }
 
 extension ConfigurationNode {
-    /// Applies the value of a string, or reports why that failed.
+    /// Calls `body` with the value, which has to be a string, and reports its errors.
     func apply(_ body: (String) throws(ConfigurationError) -> Void) {
         guard let text = string() else { return }
         do {

@@ -139,15 +139,15 @@ public struct ServerConfiguration: Sendable {
     public var database = Database.sqlite(path: "tideline.db")
     /// The address of a read-only PostgreSQL replica, `postgres://…`, from which pages are read; nil for none.
     ///
-    /// A caller never receives an older state than before: if the copy lags, the database itself is read.
+    /// A caller never receives an older state than before: if the replica lags, the database itself is read.
     public var replica: String?
-    /// The server's address as clients use it, for links; required behind a proxy.
+    /// The server's address as clients use it, for links; needed behind a proxy.
     public var publicURL: String?
     /// The tokens that the server accepts; nil for a server without users.
     public var authentication: Authentication?
     /// The web pages that may call the server from a browser; none by default.
     public var cors = CORS()
-    /// The proxies that are trusted to say where a request comes from.
+    /// The proxies that are trusted to report the client's address.
     public var proxies = Proxies()
     /// The page for operators at `/`.
     public var dashboard = Dashboard()
@@ -167,9 +167,9 @@ public struct ServerConfiguration: Sendable {
     public var readers: Int?
     /// The limits of requests on tables.
     public var limits = ServerLimits()
-    /// The number of threads that serve connections: one for each core, up to 16.
+    /// The limits of connections.
     public var http = HTTPLimits()
-    /// The threads that serve connections: one for each core, up to 16.
+    /// The number of threads that serve connections; the default is one for each core, up to 16.
     public var loops = min(max(1, ProcessInfo.processInfo.activeProcessorCount), 16)
     /// The log on standard error.
     public var log = Log()
@@ -183,7 +183,7 @@ public struct ServerConfiguration: Sendable {
     ///   - json: The bytes.
     ///   - directory: The directory against which relative file names are resolved, including that of the
     ///     database: usually that of the configuration file. Nil means the working directory of the process.
-    /// - Throws: ``ConfigurationError``, which has every error with its path.
+    /// - Throws: ``ConfigurationError``, which lists every error with its path.
     public init(json: [UInt8], directory: String? = nil) throws(ConfigurationError) {
         let problems = ConfigurationProblems()
         if let root = ConfigurationNode(json, problems: problems) {

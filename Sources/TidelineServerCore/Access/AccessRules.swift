@@ -99,7 +99,7 @@ struct AccessRules: Sendable {
         }
     }
 
-    /// Returns the methods of a table or a row; in the classic generation, all methods are allowed for both.
+    /// Returns the methods of a table or a row that are not disabled; the classic generation has more of them.
     func allowedMethods(_ table: String, isRow: Bool, _ generation: Generation) -> String {
         permissions(named: table).allowed(
             Self.methods(isRow: isRow, generation),

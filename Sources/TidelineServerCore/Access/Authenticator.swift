@@ -194,7 +194,7 @@ package final class Authenticator: Sendable {
     package static let unusableUser =
         "The user of the token must have 1 to \(userBytesMax) bytes, none of them a control."
 
-    /// The maximum number of bytes of a user id, which is stored in each row of the user.
+    /// The maximum size of a user id in bytes, which is stored in each row of the user.
     private static let userBytesMax = 1024
 
     /// Whether a character is invisible or changes how text is displayed.
@@ -223,7 +223,7 @@ package final class Authenticator: Sendable {
 struct TokenCache {
     /// The maximum number of tokens of a generation.
     ///
-    /// With the maximum number of bytes of a token, this bounds the memory.
+    /// Together with `tokenBytesMax`, it bounds the memory.
     static let tokensMax = 1000
     static let tokenBytesMax = 4096
 

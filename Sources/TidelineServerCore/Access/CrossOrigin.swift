@@ -152,7 +152,7 @@ package struct CrossOrigin: Sendable {
     }
 }
 
-/// A check that rejects writes which a web page of another site makes its browser send.
+/// A check that rejects writes that a web page of another site makes its browser send.
 ///
 /// A browser sends a preflight, which ``CrossOrigin`` answers, for requests that an HTML form cannot make. It
 /// sends a form's requests without a preflight, and such a request can write if the server does not require a

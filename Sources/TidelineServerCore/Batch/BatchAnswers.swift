@@ -85,7 +85,7 @@ package enum BatchAnswers {
 }
 
 extension ServerResponse {
-    /// Returns the answer of an app's endpoint; its body is marked as JSON only if it is valid, so that it
+    /// Returns the answer of an app's endpoint; its body is marked as JSON only if it is valid JSON, so that it
     /// cannot break the batch.
     package func checkedForBatch() -> ServerResponse {
         guard !body.isEmpty, BatchContent(type: headers["Content-Type"]) == .json else {

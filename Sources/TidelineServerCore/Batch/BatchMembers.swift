@@ -38,7 +38,6 @@ struct BatchMembers {
         "Repeatability-Request-ID", "Repeatability-First-Sent", "If-Match", "Content-Type",
     ]
 
-    /// The maximum number of headers of a request.
     private static let headersMax = 100
 
     static let nameRule =

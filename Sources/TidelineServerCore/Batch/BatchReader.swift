@@ -19,7 +19,6 @@ package struct BatchReader {
     /// The unit of each atomicity group.
     private var groups: [String: Int] = [:]
 
-    /// The maximum number of bytes of an id.
     private static let idBytesMax = 128
 
     /// Reads a whole body.

@@ -61,7 +61,7 @@ extension RequestHandler {
         return response
     }
 
-    /// Converts strings to numbers in bodies, if the batch or a request declares them.
+    /// Converts strings to numbers in bodies, if the batch or a request declares such strings.
     private func plainNumbers(_ envelope: inout BatchEnvelope, _ request: ServerRequest) {
         let isForAll = TextNumbers.isAsked(by: request.headers["Content-Type"])
         for (place, inner) in envelope.requests.enumerated() where !inner.body.isEmpty {

@@ -39,7 +39,9 @@ package final class CallerCounts: Sendable {
     }
 }
 
-/// A log of reached limits, with the caller that uses most, at most once a minute for each limit.
+/// A log of the limits that are reached.
+///
+/// It has at most one line a minute for each limit, with the caller that uses most of it.
 package final class LimitWarnings: Sendable {
     private struct State {
         var log = ServerLog.silent

@@ -7,7 +7,7 @@ struct CallerGate: Sendable {
     let settings: ServerSettings
     /// The rates of callers; nil if they are not limited.
     let rates: CallerRates?
-    /// The numbers of concurrent queries; nil if they are not limited.
+    /// The counts of each caller's concurrent queries; nil if they are not limited.
     let queries: CallerQueries?
 
     init(_ settings: ServerSettings) {
@@ -66,7 +66,8 @@ struct CallerGate: Sendable {
         throw ServerError.askedForTooMuch(refusal)
     }
 
-    /// Charges the requests of a batch, which was admitted as one request, and its decompressed bytes.
+    /// Charges what the admission of a request did not: the other requests of a batch, which was admitted as one
+    /// request, and the bytes in addition to those that were sent.
     func charge(
         requests: Int = 1,
         writes: Int = 0,

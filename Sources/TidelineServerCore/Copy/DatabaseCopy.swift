@@ -33,9 +33,9 @@ package struct CopiedState: Hashable, Sendable {
     package var epoch: String
     /// The time of the youngest entry that was removed from the ledger.
     package var ledgerHorizon: Int64?
-    /// The number of entries in the ledger, with the first and the last one.
+    /// The number of entries in the ledger, followed by the first and the last one.
     ///
-    /// A write that changes no row can also have an entry.
+    /// They are compared as well, because a write that changes no row can have an entry.
     package var ledger: [Int64]
     package var tables: [CopiedTable]
 
@@ -108,7 +108,7 @@ package enum CopyPiece: Sendable {
     }
 }
 
-/// The part of the database that is copied.
+/// The part of the database that a portion belongs to.
 package enum CopyPart: Sendable {
     case rows(Table)
     case log(Table)

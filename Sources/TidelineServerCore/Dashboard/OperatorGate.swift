@@ -20,7 +20,7 @@ package struct OperatorGate: Sendable {
 
     /// The rights of an allowed call.
     package enum Pass: Sendable {
-        /// The rights of a caller.
+        /// The caller's own rights.
         case caller
         /// The rights of an operator.
         case `operator`(User)

@@ -15,7 +15,7 @@ package final class SeenDevices: Sendable {
         var firstSeen: Int64
         var lastSeen: Int64
         var lastPush: Int64?
-        /// When the last list of each table was answered.
+        /// When the server began to answer the last list of each table; later changes may be missing in it.
         var pulls: [String: Int64] = [:]
     }
 

@@ -8,7 +8,7 @@ package enum ContentCoding {
     /// The size up to which responses are not compressed, because they fit in a packet.
     package static let bytesMin = 1024
 
-    /// The compression level, which is faster than nearly every network; higher levels cost more than they
+    /// The compression level: this one is faster than nearly every network, and higher ones cost more than they
     /// save.
     private static let level: Int32 = 1
 

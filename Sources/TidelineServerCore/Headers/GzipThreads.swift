@@ -7,10 +7,10 @@ import Synchronization
 package final class GzipThreads: Sendable {
     /// The size up to which responses are compressed on their event loop.
     ///
-    /// That takes less than a millisecond, less than two thread switches are worth.
+    /// That takes less than a millisecond, which is not worth two thread switches.
     static let bytesMin = 32 << 10
 
-    /// The queues, for half of the cores; the others build responses in the meantime.
+    /// One queue for every second core; the other cores build responses in the meantime.
     private let queues = (0..<max(1, ProcessInfo.processInfo.activeProcessorCount / 2)).map {
         DispatchQueue(label: "tideline-gzip-\($0)")
     }

@@ -16,7 +16,6 @@ package enum PageToken: Hashable, Sendable {
     /// The size above which a page mark contains only a prefix of a key, and the size of that prefix, in bytes.
     private static let shortMax = 64
     private static let prefixMax = 128
-    /// The maximum number of keys of a page mark.
     private static let markKeysMax = 8
 
     /// Creates the token of a page that begins after a row.

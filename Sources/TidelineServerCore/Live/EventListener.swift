@@ -107,7 +107,7 @@ package struct EventListener: Sendable {
     /// The last bytes of a stream that the server ends; the client reconnects after a moment.
     package static let farewell = Array("retry: \(retryMilliseconds)\n\n".utf8)
 
-    /// The milliseconds after which a listener without a stream reconnects.
+    /// The milliseconds after which a client that lost its stream reconnects.
     private static let retryMilliseconds = 2000
 }
 
@@ -122,7 +122,7 @@ package struct EventTexts: Sendable {
         var bytes: [UInt8]
     }
 
-    /// The maximum number of different events that are cached at a time.
+    /// The maximum number of kinds of listeners whose events are cached at a time.
     private static let textsMax = 16
 
     private var texts: [Text] = []

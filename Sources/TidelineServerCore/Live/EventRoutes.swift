@@ -7,8 +7,6 @@ struct EventRoutes {
     let service: TableService
 
     /// Returns the answer that begins an event stream.
-    ///
-    /// `isOperator` is true if the caller is an operator.
     func events(
         _ request: ServerRequest,
         isOperator: Bool = false

@@ -66,7 +66,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
         )
     }
 
-    /// The rejection of an outdated delta link; the message contains the horizon.
+    /// The rejection of an outdated delta link; the message contains the horizon, before which links are too old.
     package static func deltaExpired(_ clock: TableClock) -> ServerError {
         var error = linkIsOver("Deletes were forgotten", code: .deltaExpired)
         if let horizon = clock.horizonText { error.headers.append("Tideline-Horizon", horizon) }
@@ -264,12 +264,12 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
             + "is slow."
     )
 
-    /// The rejection because another server has changed the table to match its own configuration.
+    /// The rejection of a request for a table that another server has changed to match its own configuration.
     package static let tableChanged = busy(
         "The table in the database differs from what this server read at its start: restart the server."
     )
 
-    /// The rejection because the table had a different schema version at each restart of the request.
+    /// The rejection of a request whose table had a different schema version at each restart.
     package static let tableChanging = busy(
         "The table is being changed by other servers; try again shortly."
     )

@@ -7,7 +7,6 @@ import Foundation
 package import TidelineCore
 
 package struct ColumnCheck: Sendable {
-    /// A rule of a column.
     package enum Rule: String, Sendable {
         case maxLength
         case min

@@ -6,9 +6,9 @@ import TidelineCore
 
 /// The limits of requests on tables; each has a configuration key of the same name.
 public struct ServerLimits: Hashable, Sendable {
-    /// The maximum number of bytes of a page's rows; a page that would be larger ends early, with a next link.
+    /// The maximum size of a page's rows, in bytes; a page that would be larger ends early, with a next link.
     public var pageBytes = 4 << 20
-    /// The maximum number of bytes of a row's body; larger bodies are rejected with 413.
+    /// The maximum size of a row's body, in bytes; larger bodies are rejected with 413.
     public var rowBytes = 1 << 20
     /// The time limit for one read of the database.
     ///
@@ -29,15 +29,15 @@ public struct ServerLimits: Hashable, Sendable {
     public var patchSteps = 1000
     /// The maximum number of requests of a batch; larger batches are rejected with 413.
     public var batchRequests = 1000
-    /// The maximum number of bytes of a batch; larger batches are rejected with 413, and so are bodies above
-    /// the general limit.
+    /// The maximum size of a batch, in bytes; larger batches are rejected with 413, and so are bodies above the
+    /// general limit.
     public var batchBytes = 4 << 20
     /// The size of a batch's answers, in bytes, above which its further reads and writes are rejected.
     public var batchAnswerBytes = 16 << 20
 
     /// The number of days for which the ledger keeps writes with a `Repeatability-Request-ID`.
     public var ledgerDays = 30
-    /// The maximum number of bytes of the ledger.
+    /// The maximum size of the ledger, in bytes.
     ///
     /// The oldest entries of the caller with the most bytes are removed first.
     public var ledgerBytes = 1 << 30
@@ -51,7 +51,7 @@ public struct ServerLimits: Hashable, Sendable {
     public var changeDays = 90
     /// The maximum number of rows, and of change log entries, that are read for a page of changes.
     ///
-    /// If the caller may not see that many rows, the page ends early, with a next link.
+    /// Rows that the caller may not see are included. At the limit, the page ends early, with a next link.
     public var changeScan = 10_000
 
     /// The number of days for which audit entries are kept, for tables with `audit`.

@@ -11,7 +11,7 @@ public struct TableDefinition: Hashable, Sendable {
     public var softDelete: Bool
     /// The maximum number of rows of a page; nil for 50 (2.x callers) or 100 (other callers).
     public var pageSize: Int?
-    /// The maximum of `$top`; nil for 1000 (2.x callers) or 128000 (other callers).
+    /// The maximum value of `$top`; nil for 1000 (2.x callers) or 128000 (other callers).
     public var maxTop: Int?
     /// Additional indexes, each a list of columns.
     public var indexes: [[String]]
@@ -218,7 +218,7 @@ package final class Table: Sendable {
         try checks[place]?.check(value, of: columns[place])
     }
 
-    /// Rejects a new row that lacks columns without a valid default.
+    /// Rejects a new row, or one that replaces a row, if it lacks a column without a valid default.
     func checkAbsent(_ values: [SQLValue?]) throws {
         for place in needed where values[place] == nil {
             try check(place, columns[place].storedDefault)

@@ -4,10 +4,7 @@ import TidelineCore
 
 /// The context of a table request, without its body.
 ///
-/// It is a class because a write passes it along many times, and copies of a struct would copy all fields.
-///
-/// A class, because it is passed along with its write many times, and each copy of a struct would copy all its
-/// fields.
+/// It is a class because it is passed along many times, and each copy of a struct would copy all its fields.
 final class TableCall: Sendable {
     let request: ServerRequest
     /// The user who sent the request; nil for a caller without a token.
@@ -46,7 +43,7 @@ final class TableCall: Sendable {
         includesDeleted = parameters.includesDeleted || head.includesDeleted
     }
 
-    /// The caller by which reads take turns.
+    /// The caller whose turn a read takes.
     var caller: ReadCaller {
         if let user { return .user(user.id) }
         return request.address.isEmpty

@@ -36,7 +36,7 @@ public struct TablePermissions: Hashable, Sendable {
     }
 }
 
-/// How a conflict is resolved: a write whose version is not the stored one.
+/// The rule for conflicts: writes whose version is not the stored one.
 public enum ConflictRule: String, Hashable, Sendable, CaseIterable {
     /// The write is rejected with the stored row, and the caller decides.
     case reject
@@ -44,7 +44,7 @@ public enum ConflictRule: String, Hashable, Sendable, CaseIterable {
     case serverWins
     /// The write is executed as if it had no version.
     case clientWins
-    /// Columns that only one side changed are merged.
+    /// Each column that only one side changed is taken from that side.
     ///
     /// If both sides changed a column to different values, the write is rejected with the stored row.
     case merge

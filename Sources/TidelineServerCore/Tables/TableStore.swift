@@ -76,8 +76,9 @@ package protocol TableStore: Sendable {
 
     /// Returns whether a write with this key is new, according to the committed state of the ledger.
     ///
-    /// If the result is false, ``write(_:)`` answers the write from the ledger. If the entry has been removed
-    /// in the meantime, the write is rejected if ``WriteBatch/Write/isRepeatOnly`` is set.
+    /// If the result is false, ``write(_:)`` answers the write without executing it, unless the key has become
+    /// new in the meantime, for example because its time is no longer in the future. In that case,
+    /// ``WriteBatch/Write/isRepeatOnly`` rejects the write.
     func isNew(_ key: RepeatKey) async throws -> Bool
 
     /// Returns the epoch of the database, which changes when it is restored from a backup.
@@ -158,7 +159,7 @@ package struct StoredRow: Sendable {
 
 package struct WriteOutcome: Sendable {
     package var decision: WriteDecision
-    /// The row after the write, or the row because of which it was rejected.
+    /// The row after the write, or the row that caused its rejection.
     package var row: StoredRow?
     /// Whether a conflict handler wrote a row in response to a delete.
     package var isInPlaceOfDelete = false

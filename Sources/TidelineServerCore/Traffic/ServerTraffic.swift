@@ -61,8 +61,8 @@ package final class ServerTraffic: Sendable {
         self.logLinesLost = logLinesLost
     }
 
-    /// The divisor of the memory for answers that gives the additional memory for batches that read, for
-    /// writes, and for compressed batches.
+    /// Batches that read, writes, and compressed batches each get this fraction, a quarter, of the memory for
+    /// answers in addition.
     private static let besideAnswers = 4
 
     /// All memory for answers.

@@ -112,13 +112,12 @@ package struct AuditEntry: Hashable, Sendable {
 
 /// A query for audit entries, which are returned newest first.
 package struct AuditQuery: Hashable, Sendable {
-    /// The table of the entries, in any letter case; nil for all.
+    /// Only entries of this table, in any letter case; nil for all.
     package var table: String?
-    /// The row id of the entries; nil for all.
+    /// Only entries of the row with this id; nil for all.
     package var id: String?
-    /// The user of the entries; nil for all.
+    /// Only entries of this user; nil for all.
     package var user: String?
-    /// The maximum number of entries.
     package var countMax = 100
 
     package init(table: String? = nil, id: String? = nil, user: String? = nil) {

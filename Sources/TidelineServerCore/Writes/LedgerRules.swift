@@ -10,7 +10,7 @@ package enum LedgerRules {
     /// The account of all callers; it is not a valid name of a caller.
     package static let allCallers = "*"
 
-    /// Returns how many entries may be removed with this many new ones, enough to free their space.
+    /// Returns how many entries may be removed along with this many new ones, enough to free their space.
     package static func drops(beside entries: Int) -> Int {
         entries * (rowBytesMax / entryBytes + 2) + 200
     }

@@ -73,7 +73,7 @@ extension RepeatKey {
         )
     }
 
-    /// The maximum difference, in microseconds, by which a caller's clock may be ahead.
+    /// How far a caller's clock may be ahead, in microseconds.
     ///
     /// If a write's time is further ahead, the server cannot later determine whether its entry was removed,
     /// because it compares that time with the horizon of removed entries, which is in the past.
@@ -163,7 +163,7 @@ extension ServerError {
         code: .repeatabilityMismatch
     )
 
-    /// The rejection if the ledger may have removed the entry, so that the outcome is unknown.
+    /// The rejection of a write whose entry the ledger may have removed, so that its outcome is unknown.
     package static let forgottenRequest = ServerError(
         412,
         "Repeatability-First-Sent lies further back than the server remembers (limits.ledgerDays, "

@@ -9,7 +9,7 @@ package struct WriteBatch: Sendable {
         package var repeatKey: RepeatKey?
         /// Whether the write may only be answered as a repeat; if its key is new, the write is outdated.
         ///
-        /// When the write is executed, the key's state in the ledger may have changed.
+        /// A key that was known, forgotten or ahead when the request was prepared may be new when it is executed.
         package var isRepeatOnly = false
 
         package init(_ operation: WriteOperation, in table: Table) {

@@ -65,7 +65,7 @@ package struct WriteOperation: Sendable {
     /// Whether tombstones may be written to.
     package var includesDeleted = false
     package var softDelete = true
-    /// The conflict rule, if `If-Match` fails or the version in the body is not the stored one.
+    /// The rule that applies if `If-Match` fails, or if the version in the body is not the stored one.
     package var conflict = ConflictRule.reject
     /// Whether a conflict handler replaced a delete with this write; the answer then says that the row still
     /// exists.

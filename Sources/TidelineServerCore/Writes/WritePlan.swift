@@ -27,7 +27,7 @@ package struct WritePlanner: Sendable {
     /// The known values of a write's base row.
     package enum Base: Sendable {
         case notRead
-        /// The values by column, nil for an unknown value; nil in total if the version is no longer stored.
+        /// The values by column, nil for an unknown value; nil as a whole if the version is no longer stored.
         case read([SQLValue?]?)
     }
 

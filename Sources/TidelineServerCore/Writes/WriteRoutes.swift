@@ -1,4 +1,4 @@
-// TableWrites: the verbs that change rows, in three steps:
+// WriteRoutes: the methods that change rows, in three steps:
 //
 //     prepare: request -> write          perform: writes -> outcomes          answer: outcome -> answer
 //
@@ -102,9 +102,10 @@ struct WriteRoutes {
         }
     }
 
-    /// Returns the stored answer to a write whose body was valid when it was executed but is not valid now.
+    /// Prepares a write to be answered from the ledger, because its body was valid when it was executed but is
+    /// not valid now.
     ///
-    /// Nil if the ledger does not have the answer.
+    /// Nil if the request has no key, or if the key is new.
     private func repeated(
         _ call: TableCall,
         _ name: String,

@@ -50,12 +50,12 @@ package struct PurgeSchedule: Sendable {
 
     package init() {}
 
-    /// Runs a turn of the purge.
+    /// Runs a turn of the purge, between other work.
     ///
     /// - Parameters:
     ///   - now: The uptime.
     ///   - round: Returns all steps; called at the beginning of a round.
-    ///   - next: The uptime at which the next round begins if this one ends.
+    ///   - next: The uptime at which the next round begins when this one ends.
     ///   - run: Performs a step; returns whether it removed nothing, something, or the maximum.
     package mutating func turn(
         at now: UInt64,

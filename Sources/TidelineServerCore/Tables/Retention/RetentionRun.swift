@@ -101,7 +101,7 @@ package final class RetentionRun<Steps: RetentionSteps>: Sendable {
         return (TrustedTime.Reading(wall: wall, steady: steady()), memory)
     }
 
-    /// Returns the time for removing expired rows; nil if the wall clock is doubted.
+    /// Returns the time that determines which rows have expired; nil if the wall clock is doubted.
     private func removalTime(
         _ reading: TrustedTime.Reading,
         _ memory: TrustedTime.Memory?,

@@ -13,7 +13,7 @@ package struct TrustedTime: Sendable {
     package struct Reading: Hashable, Sendable {
         /// The wall clock, in microseconds since 1970.
         package var wall: Int64
-        /// The steady clock, in microseconds since an arbitrary moment.
+        /// The steady clock, in microseconds since an arbitrary moment; it never jumps.
         package var steady: Int64
 
         package init(wall: Int64, steady: Int64) {
@@ -30,9 +30,9 @@ package struct TrustedTime: Sendable {
         package var latest: Int64
         /// Whether the wall clock agreed with a steady clock for an hour.
         package var isProven: Bool
-        /// The time that replaces the age of older rows and entries.
+        /// The time at which older rows and entries count as received.
         ///
-        /// The wall clock with which they were dated was behind, or may have been.
+        /// The wall clock that dated them was behind, or may have been.
         package var agesFrom: Int64
 
         package init(time: Int64, latest: Int64, isProven: Bool, agesFrom: Int64) {
@@ -72,14 +72,13 @@ package struct TrustedTime: Sendable {
     /// It limits how long a server may be stopped, and how early a wrong clock may remove something.
     package static let nearness: Int64 = 86_400_000_000
 
-    /// The time for which the wall clock has to agree with the steady clock if it differs from the expected
-    /// time.
+    /// How long the wall clock has to agree with the steady clock if it is not near the expected time.
     package static let proof: Int64 = 3_600_000_000
 
     /// The largest accepted drift between both clocks in that time.
     package static let drift: Int64 = 60_000_000
 
-    /// The minimum difference of a time from the stored one that is stored again.
+    /// The smallest change of the time that is stored.
     private static let pause: Int64 = 60_000_000
 
     /// The reading since which the wall clock agrees with the steady clock.
@@ -205,7 +204,7 @@ package enum ClockAhead {
     /// once.
     package static let tolerance: Int64 = 60_000_000
 
-    /// How often the difference of a table clock is stored, in microseconds.
+    /// How often the difference of a table clock that is ahead is stored, in microseconds.
     package static let notePause: Int64 = 3_600_000_000
 
     /// The keys of the clocks that order entries of the audit log and of the ledger.

@@ -24,7 +24,7 @@ package struct QueuedBatch<Backend: Sendable>: Sendable {
         batch.groups.contains { $0.writes.contains { $0.table.needsGrowth } }
     }
 
-    /// Answers the batch if its caller has cancelled it; returns whether that is so.
+    /// Answers the batch if its caller has cancelled it; returns true in that case.
     package func endIfCancelled() -> Bool {
         guard position.isCancelled else { return false }
         answer.resume(throwing: CancellationError())
@@ -75,7 +75,7 @@ package struct LargeBatches<Backend: Sendable> {
     /// The number of writes in the batches.
     package var writes: Int { batches.reduce(0) { $0 + $1.count } }
 
-    /// The number of batches of each caller.
+    /// The number of writes of each caller.
     package var callers: [String: Int] {
         batches.reduce(into: [:]) { callers, batch in
             if let caller = batch.batch.caller { callers[caller, default: 0] += batch.count }
@@ -95,7 +95,7 @@ package struct LargeBatches<Backend: Sendable> {
         return Array(next)
     }
 
-    /// Returns batches to the queue that did not fit into the transaction.
+    /// Puts back the batches that did not fit into the transaction.
     package mutating func putBack(_ left: [QueuedBatch<Backend>]) {
         if !left.isEmpty { batches = (left + batches)[...] }
     }

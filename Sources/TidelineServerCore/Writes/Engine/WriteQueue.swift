@@ -56,6 +56,6 @@ package struct WriteQueue<Work> {
         return taken
     }
 
-    /// The most entries whose memory is kept for the next ones.
+    /// The number of entries up to which the memory is kept for later ones.
     private static var countKept: Int { 1000 }
 }
