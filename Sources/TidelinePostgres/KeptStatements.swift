@@ -19,11 +19,11 @@ struct KeptStatements {
 
     private struct Key: Hashable {
         var text: String
-        /// The parameter types that were given when the statement was prepared.
+        /// The parameter types, which are fixed when the statement is prepared.
         var types: [Oid]
     }
 
-    /// The maximum number of names.
+    /// At most this many statements are prepared.
     static let countMax = 128
 
     /// The prefix of the names; no other connection has it.
@@ -50,7 +50,7 @@ struct KeptStatements {
         return .prepare(name)
     }
 
-    /// Records that the server has confirmed the first unconfirmed statement.
+    /// Records that the server has prepared the first unanswered statement.
     mutating func prepared() { unanswered.removeFirst() }
 
     /// Records that no further answers to the sent statements will arrive.

@@ -36,7 +36,7 @@ package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible
         state.isEmpty || category == "08" || category == "57" && state != "57014"
     }
 
-    /// Whether the same transaction may succeed in a retry.
+    /// Whether the same transaction may succeed when it is retried.
     package var isTransient: Bool { state == "40001" || state == "40P01" }
 
     /// Whether another transaction has inserted a row with the same key.

@@ -83,7 +83,7 @@ package final class PostgresTableStore: TableStore {
         }
     }
 
-    /// Creates a store, after a check that the database can be reached.
+    /// Creates a store after checking that the database can be reached.
     ///
     /// - Throws: ``DatabaseError``, which does not contain the password.
     package init(url: String, options: Options = Options()) throws {
@@ -265,7 +265,7 @@ package final class PostgresTableStore: TableStore {
         try await image(id, in: table) { $0.isVisible(in: view, of: table) ? $0 : nil }
     }
 
-    /// Reads a row; returns the result of `body` for it.
+    /// Reads a row; returns the result of `body` for it, or nil if it does not exist.
     private func image<Result: Sendable>(
         _ id: String,
         in table: Table,
@@ -364,8 +364,8 @@ package final class PostgresTableStore: TableStore {
 
     /// Records in the clock that a reader pages by counting the rows of a millisecond.
     ///
-    /// From then on, all servers count the rows that leave a millisecond. If that cannot be recorded, the read
-    /// is rejected, because its next page might skip rows.
+    /// From then on, all servers count the rows that leave a millisecond. If that cannot be recorded, the read is
+    /// rejected: its next page would skip rows, because the number of departed rows would be unknown.
     private func markCounted(of table: PostgresTable, _ request: ListRequest) async throws {
         let (time, caller) = (Uptime.now(), request.caller)
         let clock = table.clock
@@ -424,7 +424,7 @@ package final class PostgresTableStore: TableStore {
 
     // MARK: - Tables
 
-    /// Returns the values derived from a table, which are cached while its definition does not change.
+    /// Returns the values derived from a table, cached for as long as its definition is the same.
     private func derived(_ table: Table) -> PostgresTable {
         activity.touch()
         return known(table)

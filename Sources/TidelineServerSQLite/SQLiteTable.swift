@@ -90,7 +90,7 @@ final class SQLiteTable: Sendable {
         delete = "DELETE FROM \(quoted) WHERE \"id\" = ?1"
     }
 
-    /// Returns the statement that sets these columns to `?5` and following; `?1` to `?4` are id and system
+    /// Returns the statement that sets these columns, in their order from `?5` on; `?1` to `?4` are id and system
     /// values.
     func update(_ columns: [Int]) -> String {
         updates.withLock { updates in

@@ -38,11 +38,11 @@ package final class SQLiteTableStore: TableStore {
     private let log: ServerLog
     private let path: String
     private let now: @Sendable () -> Int64
-    /// The lock of the file; nil in inline mode, which is for databases without other processes.
+    /// The lock of the file; nil in inline mode, which is for databases that no other process uses.
     private let lock: FileLock?
     private let file: FileWatch?
 
-    /// Releases the file for other servers if the store was never stopped.
+    /// Releases the file for other servers if the store was never stopped, because its tables did not fit.
     deinit {
         file?.end()
         lock?.release()
@@ -330,7 +330,7 @@ package final class SQLiteTableStore: TableStore {
         lock?.release()
     }
 
-    /// Returns the values derived from a table, which are cached while its definition does not change.
+    /// Returns the values derived from a table, cached for as long as its definition is the same.
     private func derived(_ table: Table) -> SQLiteTable {
         tables.withLock { tables in
             if let known = tables[table.name], known.table === table { return known }

@@ -4,7 +4,7 @@ import Foundation
 import Tideline
 
 enum BatchChanges {
-    /// Returns a batch with only the first requests, as many tenths as given; an atomic group is never split.
+    /// Returns a batch with only the first tenths of its requests; an atomic group is never split.
     static func cut(_ request: TransportRequest, _ tenths: Int) -> TransportRequest {
         changed(request, "requests") { requests in
             let count = requests.count * tenths / 10
@@ -34,7 +34,8 @@ enum BatchChanges {
         return (rest, rejections)
     }
 
-    /// Returns a batch without the requests for which `rejects` returns a response, and the responses.
+    /// Returns a batch without the requests for which `rejects` returns a response, and the responses to all removed
+    /// requests.
     ///
     /// The rest of their atomic groups is removed as well.
     static func without(

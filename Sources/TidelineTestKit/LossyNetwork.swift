@@ -86,7 +86,7 @@ public final class LossyNetwork: Transport {
         case busy
         case refuse
         case empty
-        /// Only the first requests of a batch, as many tenths as given, reach the server.
+        /// Only the first tenths of a batch reach the server.
         case cut(Int)
         /// The request at a position in tenths of a batch is rejected.
         case refuseOne(Int)

@@ -42,7 +42,7 @@ package struct BackupLook: Sendable {
         SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'
         """
 
-    /// Reads the last base backup from the log, which contains it until it is recycled.
+    /// Returns when the last base backup was made, if the log still contains its history file.
     private static func lastBackup(_ connection: PostgresConnection) throws -> String {
         do {
             let found = try connection.run(

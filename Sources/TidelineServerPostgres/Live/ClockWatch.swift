@@ -25,7 +25,7 @@ final class ClockWatch: Sendable {
     private static let idlePause: UInt64 = 20_000
     /// The factor for the pause before it reconnects while the server is idle.
     private static let idleTries = 20.0
-    /// The pause after a notification, in milliseconds; the next commit may not send one.
+    /// The pause after a notification, in milliseconds, which is short because the next commit may not send one.
     private static let soon: Int32 = 20
 
     init(
@@ -62,9 +62,7 @@ final class ClockWatch: Sendable {
         }
     }
 
-    /// Reads the clocks, and waits for a notification.
-    ///
-    /// Returns whether a notification arrived within this many milliseconds, which requires another read.
+    /// Reads the clocks and waits for this many milliseconds; returns whether a notification requests another read.
     private func look(_ connection: PostgresConnection, _ wait: Int32) throws -> Bool {
         let now = Uptime.now()
         // This is sent each time, because a pooler may have switched to another server connection.

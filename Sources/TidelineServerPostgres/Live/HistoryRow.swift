@@ -51,7 +51,7 @@ struct DatabaseIdentity: Hashable {
         "SELECT system_identifier::text FROM pg_control_system()"
     ]
 
-    /// The queries for the timeline, of which the second lags behind a promotion until the next checkpoint.
+    /// The queries for the timeline; the second one lags behind a promotion until the next checkpoint.
     private static let readTimeline = [
         PostgresSchema.readTimeline,
         "SELECT lpad(upper(to_hex(timeline_id)), 8, '0') FROM pg_control_checkpoint()",
@@ -111,9 +111,7 @@ struct HistoryRow: Hashable {
         return result.count > 0 ? result.text(0, 0) : nil
     }
 
-    /// Writes the row.
-    ///
-    /// `xmin` contains the lower half of a transaction id.
+    /// Writes the row with the lower half of the transaction id, as in `xmin`.
     private static let write = """
         INSERT INTO tideline.state AS s ("key", "value")
         VALUES (

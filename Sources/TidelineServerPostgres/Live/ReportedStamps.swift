@@ -26,7 +26,7 @@ final class ReportedStamps: Sendable {
 
     private let state = Mutex(State())
 
-    /// Sets the listener, and reports all known timestamps and later the new ones.
+    /// Sets the listener, which gets all known timestamps and then the new ones.
     func listen(_ report: @escaping @Sendable ([TableStamp]) -> Void) {
         state.withLock { state in
             state.report = report

@@ -2,7 +2,7 @@
 
 import Synchronization
 
-/// The time of the last request, and whether a caller listens.
+/// The time of the last request to a store, and whether a caller listens.
 final class StoreActivity: Sendable {
     /// The time of the last request, in nanoseconds of ``Uptime``; 0 before the first one.
     private let last = Atomic<UInt64>(0)

@@ -20,7 +20,7 @@ final class TimelineWatch: Sendable {
     private let log: ServerLog
     /// The history that this server has accepted.
     private let known = Mutex<String?>(nil)
-    /// The reason why histories cannot be distinguished, as of the last new connection; nil if they can.
+    /// Why histories cannot be distinguished, as of the last new connection; nil if they can.
     private let blindness = Mutex<String?>(nil)
 
     /// The checks that do not work, as warnings for the operator.

@@ -16,12 +16,12 @@ struct CountedMark: Sendable {
 
     /// The age in microseconds below which the mark is not set again.
     static let youngTime: Int64 = 3_600_000_000
-    /// The age below which a failure to set the mark is ignored, because there is enough time left to read a
-    /// list.
+    /// The age below which a failure to set the mark is ignored, because enough time is left for a list that is being
+    /// read.
     static let oldTime = PostgresClock.countedTime / 2
-    /// The time that a reader waits for the lock of the clock, in milliseconds; its thread is blocked.
+    /// How long a reader waits for the lock of the clock, in milliseconds; its thread is blocked in the meantime.
     private static let wait = 100
-    /// The number of attempts of a reader, between which other readers run.
+    /// How often a reader tries; other readers run in between.
     static let tries = 3
 
     init(_ clock: String, _ now: (@Sendable () -> Int64)?) {

@@ -46,7 +46,7 @@ struct PostgresChangesRead {
         }
     }
 
-    /// The queries for the times at which the read ends; a query without a result means no limit.
+    /// The queries for the commit timestamp up to which rows are read; a query without a result sets no limit.
     ///
     /// In a busy table a caller may see few of the rows, but invisible rows have to be read as well.
     private var scanEnds: [PostgresStatement] {
@@ -80,8 +80,7 @@ struct PostgresChangesRead {
         var id: String
     }
 
-    /// Returns the rows that were removed from the visibility filter after the time and are not on the page as
-    /// changed rows.
+    /// Returns the rows that left the visibility filter after the time and have not entered it again.
     private func departures(
         upTo end: Int64?,
         _ read: PostgresRead,
@@ -201,8 +200,7 @@ private struct ChangeBuilder {
     private let request: ChangeRequest
     private let table: Table
     private var page: PageBytes
-    /// The removed rows on the page, because a row may have been removed from the visibility filter more than
-    /// once.
+    /// The removed rows on the page, because a row may have left the visibility filter more than once.
     private var told: Set<String> = []
     /// The time of the last change that was added.
     private(set) var last: Int64?

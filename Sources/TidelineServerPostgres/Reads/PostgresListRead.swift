@@ -17,7 +17,7 @@ struct PostgresListRead {
     private let keys: KeysetRenderer
     /// Whether SQL supports the order.
     private let isOrdered: Bool
-    /// The window of a page, for an order whose index has microseconds.
+    /// The window of a page, for an order that an index has only in microseconds.
     private let window: InstantWindow?
     /// The cells of a row that the page needs; all others are null.
     private let cells: String
@@ -94,7 +94,7 @@ struct PostgresListRead {
 
     private var clock: PostgresStatement { table.clockStatement }
 
-    /// Returns whether rows have microseconds, for a page that was read by the index.
+    /// Returns whether any row has microseconds, for a page that was read by the index.
     ///
     /// It checks the rows of the page and those in the milliseconds at its ends.
     private func hasMicroseconds(

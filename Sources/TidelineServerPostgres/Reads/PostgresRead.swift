@@ -50,7 +50,7 @@ struct PostgresRead {
         ).kept
     }
 
-    /// Runs one statement in a transaction, which is the pipeline.
+    /// Runs one statement in the implicit transaction of a pipeline.
     func one(_ statement: PostgresStatement) throws -> PostgresResult {
         try check()
         return try connection.pipeline([times, statement])[1]
@@ -112,7 +112,7 @@ struct PostgresRead {
         try connection.run("CLOSE tideline_scan")
     }
 
-    /// The number of rows, or the approximate number of bytes, of a portion in memory.
+    /// How many rows, and about how many bytes, a scan has in memory at a time.
     private static let firstRows = 100
     private static let rowsMax = 2000
     private static let bytesMax = 8 << 20
@@ -132,9 +132,9 @@ private final class WatchBudget {
 }
 
 extension PostgresTable {
-    /// The statement for the first cells of a read.
+    /// The statement that reads the table's clock, the epoch of the database, and the schema version of the table.
     ///
-    /// They are the table's clock, the epoch of the database, and the schema version of the table.
+    /// Its cells are the first ones of a read.
     var clockStatement: PostgresStatement {
         PostgresStatement(
             """

@@ -26,7 +26,7 @@ struct PostgresReads: Sendable {
         )
     }
 
-    /// Performs a read that ends before `end`, including the wait for a connection.
+    /// Performs a read until `end` at the latest, including the wait for a connection.
     ///
     /// - Parameters:
     ///   - caller: The caller for which the read takes its turn.

@@ -17,7 +17,7 @@ final class ReplicaReach: Sendable {
 
     init(_ wanted: TableClock) { self.wanted = wanted }
 
-    /// By how much the replica is ahead of the wanted timestamp; nil if it is behind.
+    /// The timestamp of the replica if it is later than the wanted one; otherwise nil.
     var ahead: Int64? {
         found.withLock { found in found.flatMap { $0.stamp > wanted.stamp ? $0.stamp : nil } }
     }
@@ -78,7 +78,7 @@ private final class FirstAnswer<Value: Sendable>: Sendable {
 }
 
 final class ReplicaReads: Sendable {
-    /// The reason why the replica is not used for now.
+    /// Why the replica is not used for now.
     private enum Reason: String {
         case behind = "it is behind"
         case otherEpoch = "it has another epoch: it is behind, or a copy of another database"
@@ -183,7 +183,7 @@ final class ReplicaReads: Sendable {
         }
     }
 
-    /// Performs a read that is abandoned shortly after its end, so that a stalled replica does not block the
+    /// Performs a read that is abandoned shortly after its time limit, so that a stalled replica does not block the
     /// caller.
     private func read<Page: Sendable>(
         of caller: ReadCaller,
@@ -214,7 +214,7 @@ final class ReplicaReads: Sendable {
         }
     }
 
-    /// Returns why the replica is not ready yet; nil for errors that do not pass.
+    /// Returns why the replica is not ready yet; nil for errors that waiting does not fix.
     private static func lack(_ error: any Error) -> Reason? {
         if let error = error as? ReplicaIsBehind {
             return error.isOfAnotherEpoch ? .otherEpoch : .behind

@@ -98,7 +98,7 @@ struct ForeignWriters {
         ) WHERE current_setting('search_path') NOT LIKE '%pg_temp%';
         """
 
-    /// The directive that gives columns precedence over variables of the same name.
+    /// Gives variables precedence over columns of the same name, so columns are written with their table.
     private static let names = "#variable_conflict use_variable"
 
     /// The options of each function.
@@ -127,7 +127,7 @@ struct ForeignWriters {
             """
     }
 
-    /// The condition for a change that may remove a row from a visibility filter.
+    /// The condition for a change after which a row may have left a visibility filter.
     private var mayLeave: String {
         switch scope {
         case .nothing: "FALSE"

@@ -24,7 +24,7 @@ extension PostgresAdoption {
         )
     }
 
-    /// Rejects an invalid table.
+    /// Rejects a table that cannot be adopted.
     ///
     /// - Throws: ``SchemaError``, which contains the reason and how to fix it.
     func refuseWhatCannotBe(_ table: TableDefinition, _ connection: PostgresConnection) throws {

@@ -5,17 +5,16 @@
 // ones are visible or rolled back, however many servers write.
 
 enum PostgresClock {
-    /// The minimum distance of two commit timestamps of a table, which is the same in every database.
+    /// The minimum distance between two commit timestamps of a table, as in every database.
     static let spacing: Int64 = 25
 
-    /// The maximum time by which timestamps may be ahead of the wall clock in order to leave a counted
-    /// millisecond.
+    /// How far timestamps may run ahead of the wall clock to leave a counted millisecond.
     static let aheadMax: Int64 = 1_000_000
 
-    /// The time after a list during which a reader may still count the rows of its last millisecond.
+    /// How long after a list a reader may still count the rows of its last millisecond.
     static let countedTime: Int64 = 86_400_000_000
 
-    /// A number greater than the rows of a millisecond.
+    /// As many rows as a millisecond can have.
     static let all = 1000 / spacing
 
     /// The position of the entry that a copy adds to the counted departures.

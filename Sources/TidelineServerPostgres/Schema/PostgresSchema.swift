@@ -135,7 +135,7 @@ enum PostgresSchema {
 
     /// The new epoch, which contains the latest commit.
     ///
-    /// Devices use it to find the rows that the database never had.
+    /// From that commit, devices find the rows that the database never had.
     private static let newEpoch = """
         substr(md5(gen_random_uuid()::text), 1, 16) || '.'
             || to_hex((SELECT coalesce(max("stamp"), 0) FROM tideline.clocks))
@@ -282,7 +282,7 @@ enum PostgresSchema {
 
     /// Returns the statement that creates an index.
     ///
-    /// `id` follows the columns, so that pages need no sort.
+    /// `id` follows the columns, so that pages in their order need no sort.
     ///
     /// Nulls come first, as in every order of the server.
     static func index(_ table: String, _ columns: [String]) -> String {

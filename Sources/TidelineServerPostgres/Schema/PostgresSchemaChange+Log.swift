@@ -7,7 +7,7 @@ import TidelineServerCore
 extension PostgresSchemaChange {
     /// Creates the log, with the columns of its table.
     ///
-    /// If the columns changed, the log is emptied, because older links are invalid.
+    /// If the columns changed, the log is emptied, because links from before the change are invalid.
     func prepareLog(_ table: TableDefinition, before: TableDefinition?) throws {
         func form(_ table: TableDefinition) -> Set<String> {
             Set(table.schema.columns.map { "\($0.name) \(PostgresColumn($0).declaration)" })
@@ -46,7 +46,7 @@ extension PostgresSchemaChange {
         try stampForeignWrites(to: table, scope)
     }
 
-    /// Creates the triggers of the table, unless they exist.
+    /// Creates the triggers of the table, unless the current ones exist.
     private func stampForeignWrites(to table: TableDefinition, _ scope: LogScope) throws {
         let text = ForeignWriters(table, scope).script
         let key = "triggers.\(table.name.lowercased())"

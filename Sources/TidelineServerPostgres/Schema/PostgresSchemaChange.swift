@@ -143,7 +143,7 @@ struct PostgresSchemaChange {
         return (stored, steps)
     }
 
-    /// Returns the steps; the tables that these depend on cannot be written to in the meantime.
+    /// Returns the steps, while the tables whose rows they depend on cannot be written to.
     private func plan(
         _ declared: [TableDefinition],
         _ stored: [TableDefinition],

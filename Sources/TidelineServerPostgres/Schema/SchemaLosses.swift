@@ -9,7 +9,7 @@ struct SchemaLosses {
     private(set) var tables: [TableDefinition] = []
     /// The missing columns of existing tables.
     private(set) var columns: [(table: String, column: ColumnDefinition)] = []
-    /// The tables without some triggers, so that external writes were not reported to devices.
+    /// The tables that have lost triggers, so that external writes were not reported to devices.
     private(set) var unheard: Set<String> = []
 
     /// - Throws: ``SchemaError`` if a declared column has another type, or if another program recreated a table
@@ -56,7 +56,7 @@ struct SchemaLosses {
         }
     }
 
-    /// Rejects a table that exists outside of the search path only, because it is not missing.
+    /// Rejects a table that exists only outside the search path, because it is not missing.
     private static func refuseOutOfSight(
         _ table: TableDefinition,
         _ connection: PostgresConnection

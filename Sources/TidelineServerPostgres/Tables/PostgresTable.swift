@@ -106,7 +106,7 @@ struct PostgresLog: Sendable {
         owner = table.ownerPlace
     }
 
-    /// Returns whether a change may remove a row from a visibility filter.
+    /// Returns whether a row may have left a visibility filter by this change.
     ///
     /// A tombstone was already reported as removed.
     func isNeeded(for old: RowImage, _ new: RowImage) -> Bool {

@@ -7,7 +7,7 @@ import TidelineServerCore
 /// The connection of a thread, which is reopened after it broke.
 struct PostgresLink {
     private let address: PostgresAddress
-    /// Whether statements are prepared; nil if they never are.
+    /// Decides whether statements are prepared; nil if they never are.
     private let keeping: StatementKeeping?
     private let log: ServerLog
     /// Called with each new connection before it is used.

@@ -28,7 +28,6 @@ final class PostgresThreads: Sendable {
 
     private typealias Turns = ReadTurns<(caller: ReadCaller, job: Job)>
 
-    /// A running job.
     private struct Running {
         let caller: ReadCaller
         let reader: Turns.Reader

@@ -19,9 +19,9 @@ extension PostgresBatch {
 }
 
 extension [PostgresBatch] {
-    /// Returns the cause of a failed statement, and the other batches.
+    /// Returns the cause of a failed statement if a table has lost columns; otherwise nil.
     ///
-    /// The cause is that a table has lost columns that some batches need.
+    /// `batches` are those that need the columns, and `others` the rest.
     func outdated(
         _ error: any Error,
         _ link: inout PostgresLink

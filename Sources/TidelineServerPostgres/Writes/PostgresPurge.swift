@@ -95,7 +95,7 @@ struct PostgresPurge: RetentionSteps {
         return count
     }
 
-    /// The end of the year 9999, after which no row has a time.
+    /// The end of the year 9999; no row has a later time.
     private static let lastTime: Int64 = 253_402_300_799_000_000
 
     /// The maximum number of rows that a step removes.
@@ -147,7 +147,7 @@ struct PostgresPurge: RetentionSteps {
         try connection.execute("LOCK TABLE \(PostgresName.quoted(table)) IN \(mode) MODE NOWAIT")
     }
 
-    /// Returns conditions that exclude a row `r` referenced by external rows, because it must be kept.
+    /// Returns the conditions under which external rows reference a row `r`, which must then be kept.
     ///
     /// Foreign keys with CASCADE, SET NULL or SET DEFAULT do not prevent a removal.
     private func references(
@@ -229,10 +229,10 @@ struct PostgresPurge: RetentionSteps {
 
     // MARK: - The ledger
 
-    /// The additional lifetime of entries compared with First-Sent, so that a delayed repeat is still known.
+    /// How much longer an entry lives than the oldest accepted First-Sent, so that a delayed repeat is still known.
     private static let margin: Int64 = 86_400_000_000
 
-    /// The divisor of the ledger's size that gives the tolerated error of its accounts.
+    /// The accounts may be wrong by one part in this many of the ledger's size.
     private static let accountsPart: Int64 = 100
 
     /// Removes expired entries and, if there are too many, those of the callers with the most bytes.

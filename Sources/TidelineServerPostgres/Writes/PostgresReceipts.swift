@@ -30,7 +30,7 @@ enum PostgresReceipts {
         try max(time, place(table.lowercased(), time, connection).map { $0 + 1 } ?? time)
     }
 
-    /// Returns the position of a key in the last record that is old enough; removes earlier records.
+    /// Returns the position of a key in its last record up to a time; removes earlier records.
     static func place(
         _ key: String,
         _ time: Int64,

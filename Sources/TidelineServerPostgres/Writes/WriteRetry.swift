@@ -5,7 +5,7 @@ import TidelineServerCore
 
 /// The state of a transaction that may be retried.
 ///
-/// The caller waits.
+/// It only decides: the caller waits and repeats the transaction.
 struct WriteRetry {
     enum Action {
         /// Retry the transaction after this many seconds.

@@ -70,7 +70,7 @@ enum WriteStatements {
         PostgresStatement("LOCK TABLE ONLY \(table.quoted) IN ROW EXCLUSIVE MODE NOWAIT")
     }
 
-    /// Locks rows; returns their ids if locked rows are skipped.
+    /// Locks rows; returns their ids if rows that other transactions have locked are skipped.
     static func lock(
         _ ids: [String],
         of table: PostgresTable,

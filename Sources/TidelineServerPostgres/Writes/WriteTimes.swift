@@ -10,11 +10,12 @@ package struct WriteTimes: Sendable {
     ///
     /// A transaction that waits in PostgreSQL's queue eventually gets such a lock.
     package var contendedLock = 500
-    /// The timeout for the locks of a group's statements while another transaction is known to hold such locks.
+    /// The timeout for the locks of a group's statements while another transaction is known to hold such locks for
+    /// long.
     ///
     /// Examples are the locks of rows that foreign keys reference.
     var groupLock = 100
-    /// The time after which PostgreSQL rolls back a transaction without a next statement.
+    /// How long PostgreSQL waits for the next statement before it rolls the transaction back.
     ///
     /// A server that stopped responding then no longer blocks the others.
     var idle = 5000

@@ -114,7 +114,7 @@ package struct DatabaseCare: Sendable {
         }
     }
 
-    /// Returns the time before which tombstones that are old enough were received; nil for all.
+    /// Returns the time before which tombstones that are older than this many days were received; nil for all.
     ///
     /// - Throws: ``DatabaseError`` if the wall clock is far ahead of the last time in the database.
     private func removalTime(

@@ -24,7 +24,7 @@ package struct DatabaseInspection {
 
     /// Returns a report on the file.
     ///
-    /// - Throws: ``DatabaseError`` for a file of another kind.
+    /// - Throws: ``DatabaseError`` for a file that is neither a store nor a server's database.
     package func report() throws -> Report {
         let database = try open()
         return try DatabaseError.naming(path) {

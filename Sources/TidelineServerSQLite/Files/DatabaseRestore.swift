@@ -38,7 +38,7 @@ package struct DatabaseRestore: Sendable {
 
     /// Restores the backup.
     ///
-    /// - Parameter now: The time in seconds since 1970, for the names of the files that are moved.
+    /// - Parameter now: The time in seconds since 1970, for the names of the files that are moved aside.
     /// - Returns: The new epoch, and the path of the old database.
     /// - Throws: ``DatabaseError``; the old database is then unchanged.
     package func make(now: Int64) throws -> Result {
@@ -88,7 +88,7 @@ package struct DatabaseRestore: Sendable {
 
     /// Renews the epoch of the copy, and closes it, which moves its log into it.
     ///
-    /// If that fails, the new epoch is not in the file, so the restore fails.
+    /// If that fails, so does the restore, because the old epoch would still apply.
     private func renewEpoch(of copy: String) throws -> String {
         let epoch = try DatabaseCare(path: copy).renewEpoch()
         unlink(FileLock.path(of: copy))
@@ -124,8 +124,7 @@ package struct DatabaseRestore: Sendable {
         _ = chown(copy, status.st_uid, status.st_gid)
     }
 
-    /// Moves the old files, the database first, and renames the copy to the target; undoes this if a step
-    /// fails.
+    /// Moves the old files aside, the database first, and renames the copy to the target; undoes this if a step fails.
     ///
     /// `goesOn` is true if an earlier restore was interrupted, possibly within these steps.
     ///
@@ -170,7 +169,7 @@ package struct DatabaseRestore: Sendable {
         return former
     }
 
-    /// Returns the database that an interrupted restore moved; the file that is still here is its log.
+    /// Returns the database that an interrupted restore moved aside; the file that is still here is its log.
     private func formerOfAnother(_ found: [String]) -> String? {
         guard !found.contains("") else { return nil }
         let place = URL(filePath: target)

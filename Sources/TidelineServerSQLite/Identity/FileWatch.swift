@@ -38,8 +38,8 @@ final class FileWatch: Sendable {
     private let copyEvents = Atomic(0)
     /// The newest commit timestamp.
     private let stamp = Atomic<Int64>(0)
-    /// The newest commit timestamp in the database without its log; negative until the whole log was copied
-    /// once.
+    /// The newest commit timestamp in the database without its log; negative until the whole log, with the identity,
+    /// was copied once.
     private let copiedStamp = Atomic<Int64>(-1)
 
     /// Records the file at the path immediately after it was opened.
@@ -194,7 +194,7 @@ final class FileWatch: Sendable {
 
     /// Checks the file after an error of SQLite, which a damaged file may have caused.
     ///
-    /// - Returns: The rejection, if the file has a fault.
+    /// - Returns: The rejection, if the file is at fault.
     @discardableResult
     func met(_ error: any Error) -> ServerError? {
         guard let error = error as? SQLiteError else { return nil }

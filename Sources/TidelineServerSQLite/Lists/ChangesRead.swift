@@ -37,7 +37,7 @@ struct ChangesRead {
         }
     }
 
-    /// Returns the time at which the read ends; nil for no limit.
+    /// Returns the commit timestamp up to which rows are read; nil for no limit.
     ///
     /// In a busy table a caller may see few of the rows, but invisible rows have to be read as well.
     private func scanEnd(_ database: Database) throws -> Int64? {
@@ -85,8 +85,7 @@ struct ChangesRead {
         var rows = 0
         var last: Int64?
         var reservedBytes = request.reservation?.begin() ?? .max
-        /// The removed rows on the page, because a row may have been removed from the visibility filter more
-        /// than once.
+        /// The removed rows on the page, because a row may have left the visibility filter more than once.
         var told: Set<String> = []
         var hasWritten = try written.step()
         var hasLeft = try left.step()
@@ -168,8 +167,7 @@ struct ChangesRead {
         return sql
     }
 
-    /// Returns the rows that were removed from the visibility filter after the time and are not on the page as
-    /// changed rows.
+    /// Returns the rows that left the visibility filter after the time and have not entered it again.
     private func departures(upTo end: Int64?) -> SQL {
         var sql: SQL = "SELECT \"tideline_stamp\", \"tideline_deleted\", \"id\"\(departed)"
         if let end { sql.append(" AND \"tideline_stamp\" <= \(SQLValue.integer(end))") }

@@ -8,7 +8,7 @@ import TidelineServerCore
 struct ListRead {
     let table: SQLiteTable
     let request: ListRequest
-    /// The statement; nil until the position of the page's beginning was read.
+    /// The statement; nil until the position where the page begins was read.
     private let statement: ListStatement?
 
     init(_ request: ListRequest, _ table: SQLiteTable) {

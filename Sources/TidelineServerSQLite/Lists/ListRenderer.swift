@@ -50,7 +50,7 @@ struct ListRenderer {
     private let keyset: KeysetRenderer
     /// The renderer of the order and of the position at which the page begins.
     private let orderRenderer: FilterRenderer
-    /// The window of the page, for an order whose index has microseconds.
+    /// The window of the page, for an order that an index has only in microseconds.
     let window: InstantWindow?
     /// Whether the page is read in the order of the index.
     private let goesByIndex: Bool

@@ -29,12 +29,12 @@ package struct WALCheckpointer: Sendable {
     private let bytesMax: Int
     private let pageBytes: Int
     private var pages = 0
-    /// The size of the log at the last copy, and at the last restart.
+    /// The size of the log at the last attempt to copy it, and at the last failed restart.
     private var pagesAtCopy = 0
     private var pagesAtRestart = 0
     private var failures = 0
     private var longReads = 0
-    /// Whether a long read was running during the last restart of the log.
+    /// Whether a long read ran during the last attempt to restart the log.
     private var hadLongRead = false
     /// Whether another program has a long read, so that waiting for this server's reads does not help.
     package private(set) var isHeldByOthers = false

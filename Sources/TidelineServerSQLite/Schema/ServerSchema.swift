@@ -62,7 +62,7 @@ enum ServerSchema {
 
     /// Renews the epoch, which contains the latest commit.
     ///
-    /// Devices use it to find the rows that the database never had.
+    /// From that commit, devices find the rows that the database never had.
     static let renewEpoch = """
         UPDATE "tideline_state" SET "value" = lower(hex(randomblob(8))) || '.'
             || printf('%x', (SELECT coalesce(max("stamp"), 0) FROM "tideline_tables"))
@@ -162,7 +162,7 @@ enum ServerSchema {
 
     /// Returns the statement that creates an index.
     ///
-    /// `id` follows the columns, so that pages need no sort.
+    /// `id` follows the columns, so that pages in their order need no sort.
     static func index(_ table: String, _ columns: [String]) -> String {
         let keys = columns.contains(SystemColumn.id) ? columns : columns + [SystemColumn.id]
         return """
@@ -183,7 +183,7 @@ enum ServerSchema {
 
     /// Returns the statement that removes tombstones.
     ///
-    /// It uses `id`, because a table may have a column with SQLite's name of the row number.
+    /// It uses `id`, because a table may have a column with SQLite's name for the row number.
     static func purgeTombstones(_ table: String) -> String {
         """
         DELETE FROM \(quoted(table)) WHERE "id" IN (

@@ -35,7 +35,7 @@ struct ChangeLog: Sendable {
             """
     }
 
-    /// Returns whether a change may remove a row from a visibility filter.
+    /// Returns whether a row may have left a visibility filter by this change.
     ///
     /// A tombstone was already reported as removed.
     func isNeeded(for old: RowImage, _ new: RowImage) -> Bool {
@@ -56,7 +56,7 @@ struct ChangeLog: Sendable {
 
     /// Creates the log, with the columns of its table.
     ///
-    /// If the columns changed, the log is emptied, because older links are invalid.
+    /// If the columns changed, the log is emptied, because links from before the change are invalid.
     static func prepare(_ table: TableDefinition, _ database: Database) throws {
         let log = ServerSchema.logName(table.name)
         let wanted = table.schema.columns.map {

@@ -37,7 +37,7 @@ final class KnownClock: Sendable {
     /// Records that a write with this commit timestamp was committed.
     func advance(to stamp: Int64) { state.withLock { $0.rise(to: TableClock(stamp: stamp)) } }
 
-    /// Records that the record of deletes up to this time is about to be removed.
+    /// Records that deletes up to this time are about to be forgotten.
     func raiseHorizon(to stamp: Int64) {
         state.withLock { $0.rise(to: TableClock(horizon: stamp)) }
     }

@@ -11,7 +11,7 @@ import TidelineServerCore
 struct Ledger {
     /// The size of an entry without its row.
     static let entryBytes = LedgerRules.entryBytes
-    /// The additional lifetime of entries compared with First-Sent, so that a delayed repeat is still known.
+    /// How much longer an entry lives than the oldest accepted First-Sent, so that a delayed repeat is still known.
     private static let margin: Int64 = 86_400_000_000
 
     let database: Database
@@ -131,7 +131,7 @@ struct Ledger {
         return dropped
     }
 
-    /// Returns the caller with the most bytes, and how many to remove; nil within the limit.
+    /// Returns the caller with the most bytes, and how many bytes to remove; nil within the limit.
     private func excess() throws -> (caller: String, bytes: Int64)? {
         let all = try bytes() - Int64(limits.ledgerBytes)
         guard all > 0 else { return nil }

@@ -12,12 +12,12 @@ import TidelineServerCore
 enum ReceiptTimes {
     /// Returns the commit timestamp up to which all commits of a table were received before a time.
     ///
-    /// Records that no later call needs are removed.
+    /// Later calls return no smaller timestamp; records that no later call needs are removed.
     static func end(_ table: String, _ time: Int64, _ database: Database) throws -> Int64 {
         try max(time, place(table, time, database).map { $0 + 1 } ?? time)
     }
 
-    /// Returns the position of a key in the last record that is old enough.
+    /// Returns the position of a key in its last record up to a time; removes earlier records.
     static func place(_ key: String, _ time: Int64, _ database: Database) throws -> Int64? {
         let found = try database.integer(
             ServerSchema.readReceipt,
@@ -107,7 +107,7 @@ extension ServerSchema {
         SELECT max("place") FROM "tideline_receipts" WHERE "key" = ?1 AND "time" <= ?2
         """
 
-    /// Removes the records before the last one that is old enough.
+    /// Removes the records before the last one up to a time.
     static let dropReceipts = """
         DELETE FROM "tideline_receipts" WHERE "key" = ?1 AND "time" < (
             SELECT max("time") FROM "tideline_receipts" WHERE "key" = ?1 AND "time" <= ?2
@@ -122,7 +122,7 @@ extension ServerSchema {
         DELETE FROM "tideline_receipts" WHERE "key" = ?1
         """
 
-    /// Adds a record at most once in an interval, and only after a change.
+    /// Adds a record at most once in an interval, and only after a change since the last one.
     static let noteReceipt = """
         INSERT OR REPLACE INTO "tideline_receipts" ("key", "time", "place")
         SELECT ?1, ?3, ?2 WHERE NOT EXISTS (

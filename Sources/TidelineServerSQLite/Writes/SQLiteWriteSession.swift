@@ -138,8 +138,8 @@ final class CommitReports: Sendable {
 
 /// A listener for commits.
 ///
-/// It is a class, because a closure stored in a generic type is wrapped again at each use. After many commits,
-/// a report would need more stack than a thread has.
+/// It is a class, because a closure stored in a generic type is wrapped again at each use, and stays wrapped. After
+/// many commits, a report would need more stack than a thread has.
 final class CommitListener: Sendable {
     let report: @Sendable ([TableStamp]) -> Void
 

@@ -11,14 +11,13 @@ import TidelineSQLite
 import TidelineServerCore
 
 struct SQLiteWriteTransaction: WriteTransaction {
-    /// The minimum distance of two commit timestamps of a table.
+    /// The minimum distance between two commit timestamps of a table.
     ///
     /// Classic clients page through the rows of one millisecond with `$skip`, and miss a row if there are more
     /// than a page of 50. With a distance of 25 microseconds, there are at most 40.
     static let spacing: Int64 = 25
 
-    /// The maximum time by which timestamps may be ahead of the wall clock in order to leave a counted
-    /// millisecond.
+    /// How far timestamps may run ahead of the wall clock to leave a counted millisecond.
     private static let aheadMax: Int64 = 1_000_000
 
     let database: Database
@@ -44,7 +43,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
     /// The size of a row above which a write is a large one.
     static let smallBytes = 64 << 10
 
-    /// The size of rows and answers after which a transaction accepts no more batches.
+    /// The bytes of rows, or of answers, after which a transaction accepts no more batches.
     ///
     /// All answers are in memory until the commit.
     ///

@@ -17,8 +17,8 @@ import TidelineSQLite
 
 /// The counts of rows that left a millisecond of a table.
 ///
-/// If a millisecond is no longer watched, or is from before the start of the server, all of its rows are
-/// assumed to have left it. The start is relevant only for a day, because no pull takes longer.
+/// If a millisecond is no longer watched, or is from before the start of the server, all of its rows are assumed to
+/// have left it. After the first day, the start no longer matters, because no pull takes longer.
 package final class TieCounts: Sendable {
     private struct State {
         /// The number of departed rows, by millisecond in which a list ended.
@@ -47,7 +47,7 @@ package final class TieCounts: Sendable {
     private static let watchedMax = 4096
     /// The maximum number of departures while a list is read.
     private static let recentMax = 4096
-    /// A number greater than the rows of a millisecond.
+    /// As many rows as a millisecond can have.
     private static let all = Int(1000 / SQLiteWriteTransaction.spacing)
 
     /// A duration longer than any pull.

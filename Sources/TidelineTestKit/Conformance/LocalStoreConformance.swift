@@ -17,7 +17,7 @@ import TidelineCore
 public enum LocalStoreConformance {
     /// Opens the store with a name, which is empty the first time and has its contents later.
     ///
-    /// A store in memory is the same object each time. Each run of a check begins without stores.
+    /// For a store in memory, it returns the same object each time. Each run of a check begins without stores.
     public typealias Stores = @Sendable (_ name: String) async throws -> any LocalStore
 
     /// A check of one requirement.

@@ -30,7 +30,7 @@ package enum ChildProgram {
         return try String(contentsOfFile: output, encoding: .utf8)
     }
 
-    /// A running script that reads a pipe and ends when the pipe is closed.
+    /// A running script that reads a pipe, and has to end when the pipe is closed.
     package final class Guarded: Sendable {
         // Closes the descriptors of tests: a server would otherwise inherit their sockets and keep them open.
         private static let closing = """

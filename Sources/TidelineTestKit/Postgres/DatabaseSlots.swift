@@ -7,7 +7,7 @@ import Synchronization
 
 /// The slots of all tests in this process.
 package final class DatabaseSlots: Sendable {
-    /// A slot, which is returned with the last reference.
+    /// A slot, which is returned when its last reference is gone.
     package final class Slot: Sendable {
         private let slots: DatabaseSlots
 

@@ -44,8 +44,7 @@ struct BlockedWrites {
     private static let longTime: UInt64 = 100_000_000
     /// The time for which the results of a probe are valid, in nanoseconds.
     private static let probeLifetime: UInt64 = 1_000_000_000
-    /// The number of times that a batch may wait within a transaction, during which the writer executes nothing
-    /// else.
+    /// How often a batch may wait within a transaction, during which the writer executes nothing else.
     private static let contendedTriesMax = 2
 
     var isEmpty: Bool { waiting.isEmpty }

@@ -49,7 +49,7 @@ struct ContendedLocks {
         if case .table = lock { false } else { contains(lock) }
     }
 
-    /// The clocks of the tables that are remembered or waited for, for which no transaction waits.
+    /// The clocks of the tables that are remembered or waited for, so that no transaction waits for them.
     var tables: Set<String> {
         ContendedLock.tables(of: ends.keys).union(ContendedLock.tables(of: blocked.locks))
     }

@@ -21,7 +21,7 @@ struct WaitingStatements {
     /// The statements that lock rows.
     var rows: Set<Int> = []
 
-    /// Converts the failure of a statement to an error for the batch.
+    /// Converts the timeout of a waiting statement to ``TableLockTimeout`` or ``RowLockTimeout``; keeps other errors.
     func refusal(_ error: PostgresError) -> any Error {
         guard error.isOverTime, let place = error.place else { return error }
         if let clock = tables[place] { return TableLockTimeout(clock: clock) }
@@ -30,7 +30,7 @@ struct WaitingStatements {
 }
 
 extension PostgresError {
-    /// Whether a statement waited too long, for one lock or for several.
+    /// Whether a statement waited too long, for one lock or for several together.
     var isOverTime: Bool { isLockTimeout || isCanceled }
 }
 
