@@ -161,7 +161,7 @@ enum Arguments: Sendable {
         audit              Prints the changes of tables with audit, newest first: the time, the user, the
                            row and its changed columns. It only reads; the server may be running.
           --table, --id, --user  Only this table, rows with this id, changes by this user.
-          --last           The maximum number of entries; default 100.
+          --last           Prints at most this many entries; default 100.
 
         export             Prints all data of a user, one JSON object per line: rows and tombstones of
                            tables with an owner, change log, merge bases, ledger, audit. It only reads;
@@ -191,7 +191,7 @@ enum Arguments: Sendable {
         bench URL          Measures a server under load: each connection sends one request after another,
                            either a read of 50 rows or an insert. The inserted rows are deleted at the
                            end. Prints the rate and the latency of requests as measured by the client.
-                           Do not use it with a table in which test rows are not acceptable.
+                           Use it only with a server and a table that may get load and test rows.
           --table          The table.
           --connections    The number of connections; default 8.
           --seconds        The duration; default 10.
