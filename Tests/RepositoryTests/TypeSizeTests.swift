@@ -26,7 +26,7 @@ import Testing
         "TidelineHTTP.HTTPWorker": (5, "The work on a connection, by phase, on one event loop."),
         "TidelineServer.ServerConfiguration": (9, "The keys of the configuration, by section."),
         "TidelineServerCore.RequestHandler": (4, "Routes of batches and the dashboard."),
-        "TidelineServerCore.ServerResponse": (5, "Responses, next to their feature."),
+        "TidelineServerCore.ServerResponse": (4, "Responses, next to their feature."),
         "TidelineServerPostgres.PostgresCare": (5, "Maintenance commands, by command."),
         "TidelineServerPostgres.PostgresWriteTransaction": (4, "Reads and external writes."),
         "TidelineTestKit.TableStoreConformance": (4, "The checks of stores, by subject."),

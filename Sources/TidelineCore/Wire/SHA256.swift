@@ -58,7 +58,7 @@ package struct SHA256: Sendable {
     }
 
     /// Returns the first bytes of the hash, at most 32; no bytes may be added afterwards.
-    package mutating func finish(count: Int = 32) -> [UInt8] {
+    package mutating func finish(prefix length: Int = 32) -> [UInt8] {
         let bits = count &* 8
         pending.append(0x80)
         let beyond = (pending.count + 8) % Self.blockSize
@@ -76,7 +76,7 @@ package struct SHA256: Sendable {
                 state.0.bigEndian, state.1.bigEndian, state.2.bigEndian, state.3.bigEndian,
                 state.4.bigEndian, state.5.bigEndian, state.6.bigEndian, state.7.bigEndian
             )
-        ) { Array($0.prefix(count)) }
+        ) { Array($0.prefix(length)) }
     }
 
     /// The hash in lower-case hexadecimal digits.

@@ -138,7 +138,7 @@ extension TableCall {
         hash.update(conditions.ifUnmodifiedSince ?? "", endedBy: 0)
         hash.update(conditions.ifModifiedSince ?? "", endedBy: 0)
         hash.update(request.body)
-        return hash.finish(count: 16)
+        return hash.finish(prefix: 16)
     }
 }
 

@@ -161,18 +161,15 @@ struct ReplicaTests {
         try await scene.caughtUp()
         try await onThread { try scene.standby.pauseReplay() }
         try await writes.insert("a")
-        let standby = try PostgresConnection(PostgresAddress(scene.replica()))
-        let before = try standby.run("SELECT clock_timestamp()::text").text(0, 0)
+        let asked = """
+            SELECT count(*) FROM pg_stat_activity
+            WHERE datname = '\(PostgresCluster.name(in: scene.url))' AND query_start >
+            """
+        let before = try scene.standby.psql("SELECT clock_timestamp()", in: "postgres")
         async let page = list(writes.store)
         // The server has asked the standby, which does not have the row.
         try await PostgresWrites.soon {
-            try standby.run(
-                """
-                SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-                AND pid <> pg_backend_pid() AND query_start > $1::timestamptz
-                """,
-                [.text(before)]
-            ).integer(0, 0) > 0
+            try scene.standby.psql("\(asked) '\(before)'", in: "postgres") != "0\n"
         }
         try await onThread { try scene.standby.resumeReplay() }
         let text = try await page.text

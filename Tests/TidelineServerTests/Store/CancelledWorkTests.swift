@@ -30,8 +30,8 @@ import TidelineTestKit
             }
             let begun = traffic.store.readWaits.reading.total
             let reads = (0..<8).map { _ in Task { await door.send("GET", Self.slow) } }
-            // All of them wait for their turn or have begun, several times if they are interrupted.
-            try await until { traffic.store.readWaits.reading.total >= begun + 8 }
+            // At least one of them has begun.
+            try await until { traffic.store.readWaits.reading.total > begun }
             for read in reads { read.cancel() }
             for read in reads { #expect(await read.value.status == 503) }
             #expect(await door.send("GET", "/tables/TodoItem?$top=1").status == 200)
