@@ -60,10 +60,24 @@ import TidelineTestKit
         #expect(transactions.half == nil)
         transactions.shown("two", of: "a", request: 9)
         #expect(transactions.half?.contains("two") == true)
-        transactions.giveUp("a", by: "d1")
-        #expect(transactions.half != nil)
+        // A text that has reached the server stays a part of its transaction.
         transactions.giveUp("a", by: "d0")
+        #expect(transactions.half?.contains("two") == true)
+    }
+
+    /// The rest of a transaction whose change was discarded may reach the server alone.
+    @Test func aDiscardedChangeIsNoPartOfItsTransaction() {
+        let transactions = WorldTransactions()
+        transactions.begin("one", rows: ["a", "b"], by: "d0")
+        transactions.shown("one", of: "a", request: 3)
+        transactions.giveUp("b", by: "d0")
+        transactions.shown("one", of: "b", request: 7)
         #expect(transactions.half == nil)
+        transactions.begin("two", rows: ["a", "b"], by: "d0")
+        transactions.giveUp("b", by: "d1")
+        transactions.shown("two", of: "a", request: 8)
+        transactions.shown("two", of: "b", request: 9)
+        #expect(transactions.half?.contains("two") == true)
     }
 
     /// A row that a restored server lost need not be deleted there, unless its device sent it again.
