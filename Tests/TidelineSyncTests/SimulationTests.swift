@@ -80,6 +80,36 @@ import TidelineTestKit
         #expect(transactions.half?.contains("two") == true)
     }
 
+    /// A row that the restored server lost must stay until its user resolves it or another request changes it.
+    @Test func silentlyLostRowsAreDetected() {
+        var rows = LostRowCheck()
+        rows.restored(without: ["a", "b", "c"])
+        rows.resolved(["b"])
+        rows.isMissing("b", changed: [])
+        rows.isMissing("c", changed: ["c"])
+        rows.isMissing("d", changed: [])
+        #expect(rows.silentlyLost(changed: ["a", "c"]).isEmpty)
+        #expect(rows.silentlyLost(changed: ["c"]) == ["a"])
+        // An insert under the id of a row that has disappeared does not bring the row back.
+        rows.isMissing("a", changed: [])
+        rows.resolved(["a"])
+        #expect(rows.silentlyLost(changed: ["a", "c"]) == ["a"])
+    }
+
+    /// Only a page that was sent to a device can remove a row from it.
+    @Test func removalsBelongToOneDevice() {
+        var removals = PageRemovals()
+        removals.sent(removed: ["a", "b"], present: ["c"], to: "d0")
+        removals.sent(removed: [], present: ["b"], to: "d0")
+        removals.sent(removed: [], present: ["a"], to: "d1")
+        #expect(removals["d0"] == ["a"])
+        #expect(removals["d1"].isEmpty)
+        removals.accepted("a", from: "d1")
+        #expect(removals["d0"] == ["a"])
+        removals.accepted("a", from: "d0")
+        #expect(removals["d0"].isEmpty)
+    }
+
     /// A row that a restored server lost need not be deleted there, unless its device sent it again.
     @Test func deletesOfLostRowsAreNotNeeded() {
         var deletes = UnneededDeletes()

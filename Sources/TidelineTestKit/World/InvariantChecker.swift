@@ -105,7 +105,7 @@ struct InvariantChecker {
             try await checkConvergence(device, rows)
             try checkLoss(device)
             // Guarantee 13: no device silently loses a row because the server was restored.
-            let lost = device.lost.subtracting(recorder.changedSinceRestore)
+            let lost = device.silentlyLost
             guard lost.isEmpty else {
                 throw violation(
                     "lost rows are kept",

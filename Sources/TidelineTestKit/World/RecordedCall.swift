@@ -118,6 +118,22 @@ struct RecordedCall: Sendable {
         }
     }
 
+    /// Returns the ids of the rows that a page removes from a device, and of the rows that it contains.
+    static func pageIDs(_ page: [UInt8]) -> (removed: Set<String>, present: Set<String>) {
+        var ids: (removed: Set<String>, present: Set<String>) = ([], [])
+        for row in parts(page, "items") ?? [] {
+            let isRemoved =
+                row["@removed"] != nil
+                || row["deleted"].map { String(decoding: $0, as: UTF8.self) } == "true"
+            if isRemoved {
+                ids.removed.insert(text(row, "id"))
+            } else {
+                ids.present.insert(text(row, "id"))
+            }
+        }
+        return ids
+    }
+
     private static func item(_ body: [UInt8]) -> Item? {
         guard let members = JSONPieces.members(body),
             let id = members["id"].flatMap(JSONPieces.text), let value = members["text"]

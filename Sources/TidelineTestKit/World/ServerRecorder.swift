@@ -32,10 +32,21 @@ final class ServerRecorder: Sendable {
         var restores = 0
         /// Rows that were changed after the last restore.
         var changedSince: Set<String> = []
+        var removals = PageRemovals()
         var unneeded = UnneededDeletes()
         /// The requests that were received, so that repeats are recognized.
         var seen: Set<String> = []
         var history: UInt64 = 14_695_981_039_346_656_037
+    }
+
+    /// The state of the server and the devices when the database was restored.
+    struct Restore: Sendable {
+        /// The last version of each row in the backup.
+        var versions: [String: [UInt8]]
+        /// The rows in the backup.
+        var items: [WorldItem] = []
+        /// The rows that pages removed from each device; a page may still be on its way.
+        var removals: PageRemovals
     }
 
     let transactions = WorldTransactions()
@@ -102,8 +113,16 @@ final class ServerRecorder: Sendable {
             state.requests += 1
             count(calls, &state)
             for call in calls {
-                watch(call, author, &state)
+                let tookEffect = watch(call, author, &state)
+                if tookEffect {
+                    state.changedSince.insert(call.item?.id ?? call.itemID)
+                    if let item = call.item { state.removals.accepted(item.id, from: author.name) }
+                }
                 record(call, author, &state)
+            }
+            if server.database != nil, request.method == "GET" {
+                let (removed, present) = RecordedCall.pageIDs(response.body)
+                state.removals.sent(removed: removed, present: present, to: author.name)
             }
         }
         return response
@@ -122,28 +141,29 @@ final class ServerRecorder: Sendable {
     /// only read.
     ///
     /// It may replace its own values, even with values from an older copy.
-    private func watch(_ call: RecordedCall, _ author: Author, _ state: inout State) {
-        guard server.isOurs, call.isChange else { return }
+    ///
+    /// - Returns: Whether the call took effect; a repeat that gets the replayed answer does not.
+    private func watch(_ call: RecordedCall, _ author: Author, _ state: inout State) -> Bool {
+        guard server.isOurs, call.isChange else { return false }
         // A late repeat gets the replayed answer.
         guard call.method != "DELETE", let after = call.item else {
             let version = call.askedVersion ?? []
-            if let before = state.items[call.itemID], version.isOlder(than: before.version) {
-                return
-            }
+            let before = state.items[call.itemID]
+            if let before, version.isOlder(than: before.version) { return false }
             state.items[call.itemID] = nil
             if !version.isEmpty { state.gone[call.itemID] = version }
-            return
+            return before != nil
         }
         let before = state.items[after.id]
         // A replayed answer shows a state that the row had, or still has.
-        if let before, after.version.isOlder(than: before.version) { return }
-        if let before, !after.version.isEmpty, after.version == before.version { return }
-        if let gone = state.gone[after.id], !gone.isOlder(than: after.version) { return }
+        if let before, after.version.isOlder(than: before.version) { return false }
+        if let before, !after.version.isEmpty, after.version == before.version { return false }
+        if let gone = state.gone[after.id], !gone.isOlder(than: after.version) { return false }
         state.items[after.id] = after
         let insists = state.insisted[author.name]?.remove(after.id) != nil
         // A device that sends a lost row again overwrites values of other devices.
         guard state.restores == 0, author.yields, !insists, let before, state.writtenBack == nil
-        else { return }
+        else { return true }
         let ownsText = before.text.map(author.wrote) ?? false
         if before.text != after.text, !ownsText, let text = after.text {
             // Every edit has a new text, so a text that the row had before is from an old record.
@@ -164,6 +184,7 @@ final class ServerRecorder: Sendable {
         {
             state.writtenBack = "\(author.name) wrote an old rank of \(after.id) back"
         }
+        return true
     }
 
     /// Notes that the device's next change of a row is a decision of its app about the whole row.
@@ -182,7 +203,6 @@ final class ServerRecorder: Sendable {
         let isRepeat = !state.seen.insert("\(author.name) \(key)").inserted
         guard call.isChange else { return }
         let id = call.item?.id ?? call.itemID
-        state.changedSince.insert(id)
         // A rejected insert that the network delivers twice may take effect after the delete.
         if !isRepeat { state.unneeded.changed(id, by: author.name) }
         // The original servers do not recognize repeats. Only a precondition keeps a repeat from taking effect again,
@@ -207,11 +227,9 @@ final class ServerRecorder: Sendable {
 
     /// Notes that the database was restored from the backup.
     ///
-    /// - Returns: The last version of each row in the backup, and the rows that the server had deleted before it was
-    ///   restored.
-    func noteRestore() -> (versions: [String: [UInt8]], deletedBefore: Set<String>) {
+    /// - Returns: The state at the restore, still without the rows in the backup.
+    func noteRestore() -> Restore {
         state.withLock { state in
-            let deletedBefore = Set(state.gone.keys.filter { state.items[$0] == nil })
             (state.items, state.gone) = state.backup
             state.restores += 1
             state.changedSince = []
@@ -219,7 +237,8 @@ final class ServerRecorder: Sendable {
             let versions = state.gone.merging(state.items.mapValues(\.version)) { gone, there in
                 there.isOlder(than: gone) ? gone : there
             }
-            return (versions, deletedBefore)
+            defer { state.removals = PageRemovals() }
+            return Restore(versions: versions, removals: state.removals)
         }
     }
 

@@ -36,8 +36,9 @@ final class WorldDevice: Sendable {
         var wasCopied = false
         /// The device whose file was copied, on that device and on the one with the copy.
         var copiedFrom: String?
-        /// Rows of the file that the restored server lost, and that the user has not resolved since.
-        var lost: Set<String> = []
+        var lost = LostRowCheck()
+        /// A restore of the server while the device was down.
+        var missedRestore: ServerRecorder.Restore?
     }
 
     let name: String
@@ -55,11 +56,8 @@ final class WorldDevice: Sendable {
     let lostRows: LostRowPolicy
     let signIn: WorldSignIn?
     private let network: any Transport
-    /// Called with each row with which the app replaces the whole row of the server.
-    let insists: @Sendable (_ id: String) -> Void
-    /// Called with each row that the app deletes.
-    private let deletes: @Sendable (_ id: String) -> Void
-    let transactions: WorldTransactions
+    let recorder: ServerRecorder
+    var transactions: WorldTransactions { recorder.transactions }
     private let environment: SyncEnvironment
     private let time: VirtualTime
     let story: WorldStory?
@@ -78,9 +76,7 @@ final class WorldDevice: Sendable {
         lostRows: LostRowPolicy,
         signIn: WorldSignIn?,
         network: any Transport,
-        insists: @escaping @Sendable (_ id: String) -> Void,
-        deletes: @escaping @Sendable (_ id: String) -> Void,
-        transactions: WorldTransactions,
+        recorder: ServerRecorder,
         environment: SyncEnvironment,
         time: VirtualTime,
         seed: UInt64,
@@ -98,9 +94,7 @@ final class WorldDevice: Sendable {
         self.lostRows = lostRows
         self.signIn = signIn
         self.network = network
-        self.insists = insists
-        self.deletes = deletes
-        self.transactions = transactions
+        self.recorder = recorder
         self.environment = environment
         self.time = time
         self.story = story
@@ -123,8 +117,11 @@ final class WorldDevice: Sendable {
     var isStarted: Bool { state.withLock { $0.client != nil } }
     var wasCopied: Bool { state.withLock { $0.wasCopied } }
     var wronglyParked: String? { state.withLock { $0.wronglyParked } }
-    /// Rows that the restored server lost, and that the user has not resolved since.
-    var lost: Set<String> { state.withLock { $0.lost } }
+    /// Rows that the restored server lost, and that disappeared or were not reported.
+    var silentlyLost: Set<String> {
+        let changed = recorder.changedSinceRestore
+        return state.withLock { $0.lost.silentlyLost(changed: changed) }
+    }
 
     /// Restarts the app, a client on the same disk; a running one is killed.
     func start() async throws {
@@ -153,7 +150,9 @@ final class WorldDevice: Sendable {
                 lostRows: self.lostRows
             )
         }
+        if let restore = state.withLock({ $0.missedRestore }) { try await noteLost(restore) }
         state.withLock { state in
+            state.missedRestore = nil
             state.client = client
             state.line = line
             state.copies = [:]
@@ -248,6 +247,7 @@ final class WorldDevice: Sendable {
         // An app that was killed in the meantime may or may not have stored the edit.
         guard state.withLock({ $0.starts != starts || $0.client == nil }) else { return }
         for id in edited { forget(id) }
+        resolved(edited)
     }
 
     /// The text of the next edit.
@@ -265,6 +265,7 @@ final class WorldDevice: Sendable {
         let todos = try client.syncTable(WorldItem.self)
         try await noteFlight(of: id, client)
         let stored = try await client.syncTable(named: WorldItem.tableName).read(id: id)
+        if stored == nil { noteVanished(id) }
         switch (stored != nil, dice) {
         case (false, ..<70):
             story?.add(name, "inserts \(id) with text \(text)")
@@ -282,7 +283,7 @@ final class WorldDevice: Sendable {
             let isInsert = try await client.syncContext.pendingOperations().contains {
                 $0.itemID == id && $0.kind == .insert && !$0.isAttempted && !$0.isParked
             }
-            deletes(id)
+            recorder.deletes(id, by: name)
             try await todos.delete(id: id)
             // A row that the server never had, or that it lost, may disappear silently.
             let isOnServer =
@@ -303,6 +304,7 @@ final class WorldDevice: Sendable {
             try await todos.update(id: id) { $0.text = text }
             note(id, .text(text))
         }
+        if stored != nil { resolved([id]) }
     }
 
     /// The distance between ranks of one device, whose last digit is the device's index.
@@ -391,7 +393,7 @@ final class WorldDevice: Sendable {
         if let before = current?["text"]?.text, before != text, isOwn(before), isOwn(text),
             stored.text == text
         {
-            insists(id)
+            recorder.insists(name, on: id)
         }
         let goesOn = copyDraw { $0.chance(50) }
         state.withLock { $0.copies[id] = goesOn ? record : stored }
@@ -435,26 +437,46 @@ final class WorldDevice: Sendable {
             state.lastEdits = [:]
             state.lastRanks = [:]
             state.copies = [:]
-            state.lost = []
+            state.lost = LostRowCheck()
         }
     }
 
-    /// Notes that the user resolved rows, so they need not be as the server had them.
+    /// Notes that the user resolved or changed rows of the file, so they need not be as the server had them.
+    func resolved(_ ids: [String]) { state.withLock { $0.lost.resolved(ids) } }
+
+    /// Notes that the file does not have a row: if the restored server lost it, only a later change may remove it.
+    func noteVanished(_ id: String) {
+        let changed = recorder.changedSinceRestore
+        state.withLock { $0.lost.isMissing(id, changed: changed) }
+    }
+
+    /// Notes that the user changed, or tried to change, rows.
     func touch(_ ids: [String]) {
-        state.withLock { $0.lost.subtract(ids) }
         guard let source = state.withLock({ $0.copiedFrom }) else { return }
         for id in ids { transactions.changed(id, copiedFrom: source) }
     }
 
-    /// Notes which rows of the file a restored server lost; `versions` are those that it has.
+    /// Notes which rows of the file a restored server lost.
     ///
-    /// A row that the server has with the same values in an older version is not lost. A response from before the restore
-    /// may still remove a row that the server had deleted.
-    func noteRestore(
-        _ versions: [String: [UInt8]],
-        _ items: [WorldItem],
-        deletedBefore: Set<String>
-    ) async throws {
+    /// If the app is not running, its file is read when it starts.
+    func noteRestore(_ restore: ServerRecorder.Restore) async throws {
+        if isStarted {
+            try await noteLost(restore)
+        } else {
+            // A response that was on its way does not reach the next run of the app.
+            state.withLock { state in
+                state.missedRestore = restore
+                state.missedRestore?.removals = PageRemovals()
+            }
+        }
+    }
+
+    /// Notes which rows of the file were lost.
+    ///
+    /// A row that the server has with the same values in an older version is not lost. A page that was on its way may
+    /// remove a row.
+    private func noteLost(_ restore: ServerRecorder.Restore) async throws {
+        let removed = restore.removals[name]
         guard lostRows != .discard else { return }
         let operations = try await disk.plainStore().read { reader in
             try reader.rows(TableQuery(), in: "MS_TableOperations").compactMap {
@@ -466,14 +488,15 @@ final class WorldDevice: Sendable {
             // A response from before the restore may remove a row that matches no query. A query that was never read to
             // its end has no member rows yet.
             let item = try row.decode(WorldItem.self)
-            guard !queries(matching: try Row(item)).isDisjoint(with: read), !items.contains(item)
+            guard !queries(matching: try Row(item)).isDisjoint(with: read),
+                !restore.items.contains(item)
             else { return false }
             let version = row.version.flatMap { Data(base64Encoded: $0) }.map(Array.init) ?? []
-            guard !version.isEmpty, !operations.contains(row.id), !deletedBefore.contains(row.id)
+            guard !version.isEmpty, !operations.contains(row.id), !removed.contains(row.id)
             else { return false }
-            return versions[row.id].map { $0.isOlder(than: version) } ?? true
+            return restore.versions[row.id].map { $0.isOlder(than: version) } ?? true
         }
-        state.withLock { $0.lost = Set(lost.map(\.id)) }
+        state.withLock { $0.lost.restored(without: Set(lost.map(\.id))) }
     }
 
     /// The ids of the queries that were read to their end at least once.
