@@ -13,6 +13,13 @@ struct RecordedCall: Sendable {
         var rank: Int?
         /// The bytes of the version; a later version has greater bytes.
         var version: [UInt8]
+
+        /// The state in the forms that records name it: the version, and the milliseconds of its time since 1970.
+        var states: [String] {
+            guard version.count == 8 else { return [] }
+            let micros = version.reduce(Int64(0)) { $0 << 8 | Int64($1) }
+            return [Data(version).base64EncodedString(), "\(micros / 1000)"]
+        }
     }
 
     var method: String

@@ -14,11 +14,15 @@ final class ServerRecorder: Sendable {
         var gone: [String: [UInt8]] = [:]
         /// An old value that a device wrote back although it had only read it.
         var writtenBack: String?
-        /// Rows with which an app replaces the whole row of the server, by the device's name.
-        var insisted: [String: Set<String>] = [:]
+        /// Rows with which an app replaces the whole row of the server, by the device's name and the id.
+        var insisted: [String: [String: Decision]] = [:]
+        /// Older texts that count as edits, by the device's name and the id.
+        var keptTexts: [String: [String: Set<String>]] = [:]
         /// Texts that a row had on the server, by id.
         var texts: [String: Set<String>] = [:]
         var ranks: [String: Set<Int>] = [:]
+        /// The texts of each state of a row, by id; an inserted state has the name of the device that inserted it.
+        var stateTexts: [String: [String: Set<String>]] = [:]
         /// Rows that a DELETE removed, or that were already removed.
         var deleted: Set<String> = []
         /// The states that requests led to; a repeat that gets the replayed answer adds no state.
@@ -37,6 +41,12 @@ final class ServerRecorder: Sendable {
         /// The requests that were received, so that repeats are recognized.
         var seen: Set<String> = []
         var history: UInt64 = 14_695_981_039_346_656_037
+    }
+
+    /// The row with which an app replaces the row of the server.
+    private struct Decision {
+        var text: String?
+        var rank: Int?
     }
 
     /// The state of the server and the devices when the database was restored.
@@ -160,36 +170,70 @@ final class ServerRecorder: Sendable {
         if let before, !after.version.isEmpty, after.version == before.version { return false }
         if let gone = state.gone[after.id], !gone.isOlder(than: after.version) { return false }
         state.items[after.id] = after
-        let insists = state.insisted[author.name]?.remove(after.id) != nil
+        check(after, over: before, author, &state)
+        return true
+    }
+
+    /// Checks the values of a row with which a device replaced another state of the row.
+    private func check(
+        _ after: RecordedCall.Item,
+        over before: RecordedCall.Item?,
+        _ author: Author,
+        _ state: inout State
+    ) {
+        let decision = state.insisted[author.name]?.removeValue(forKey: after.id)
+        let kept = after.text.flatMap { state.keptTexts[author.name]?[after.id]?.remove($0) }
         // A device that sends a lost row again overwrites values of other devices.
-        guard state.restores == 0, author.yields, !insists, let before, state.writtenBack == nil
-        else { return true }
+        guard state.restores == 0, author.yields, let before, state.writtenBack == nil
+        else { return }
+        let insistsOnText = decision.map { $0.text == after.text } ?? false
+        let insistsOnRank = decision.map { $0.rank == after.rank } ?? false
         let ownsText = before.text.map(author.wrote) ?? false
-        if before.text != after.text, !ownsText, let text = after.text {
+        if before.text != after.text, !ownsText, !insistsOnText, kept == nil, let text = after.text
+        {
             // Every edit has a new text, so a text that the row had before is from an old record.
             let wasThere = state.texts[after.id]?.contains(text) == true
             if !author.wrote(text) || wasThere {
                 state.writtenBack = "\(author.name) wrote the old text \(text) of \(after.id) back"
             }
         }
-        if let new = after.text, let old = before.text, author.isOlder(new, than: old) {
+        if !insistsOnText, let new = after.text, let old = before.text,
+            author.isOlder(new, than: old)
+        {
             state.writtenBack =
                 "\(author.name) stored its older text \(new) of \(after.id) over \(old)"
         }
         // A row that is inserted over a deleted one has another text and no rank.
         let mayBeNew = before.text != after.text && after.text.map(author.wrote) == true
         let ownsRank = before.rank.map(author.wrote) ?? false
-        if before.rank != after.rank, !ownsRank,
+        if before.rank != after.rank, !ownsRank, !insistsOnRank,
             after.rank.map(author.wrote) ?? mayBeNew == false
         {
             state.writtenBack = "\(author.name) wrote an old rank of \(after.id) back"
         }
-        return true
     }
 
     /// Notes that the device's next change of a row is a decision of its app about the whole row.
-    func insists(_ name: String, on id: String) {
-        state.withLock { _ = $0.insisted[name, default: []].insert(id) }
+    func insists(_ name: String, on row: Row) {
+        var decision = Decision(text: row["text"]?.text)
+        if case .integer(let rank) = row["rank"] { decision.rank = Int(rank) }
+        state.withLock { $0.insisted[name, default: [:]][row.id] = decision }
+    }
+
+    /// Notes that an older text counts as an edit of a device's user; returns whether it did not count before.
+    func keeps(_ text: String, of id: String, by name: String) -> Bool {
+        state.withLock { $0.keptTexts[name, default: [:]][id, default: []].insert(text).inserted }
+    }
+
+    /// Notes that a device did not keep an older text.
+    func drops(_ text: String, of id: String, by name: String) {
+        state.withLock { _ = $0.keptTexts[name]?[id]?.remove(text) }
+    }
+
+    /// Whether a state of a row had another text on the server; nil is the state that a device inserted.
+    func hadOtherText(than text: String, _ id: String, in rowState: String?, _ name: String) -> Bool
+    {
+        state.withLock { $0.stateTexts[id]?[rowState ?? name]?.contains { $0 != text } ?? false }
     }
 
     private func record(_ call: RecordedCall, _ author: Author, _ state: inout State) {
@@ -213,6 +257,10 @@ final class ServerRecorder: Sendable {
         }
         if let item = call.item, let text = item.text {
             state.texts[item.id, default: []].insert(text)
+            let isInsert = call.method == "POST" || call.method == "PUT"
+            for name in item.states + (isInsert ? [author.name] : []) {
+                state.stateTexts[item.id, default: [:]][name, default: []].insert(text)
+            }
             if server.isOurs { transactions.shown(text, of: item.id, request: state.requests) }
             if let rank = item.rank { state.ranks[item.id, default: []].insert(rank) }
         }

@@ -83,7 +83,7 @@ extension WorldDevice {
             do {
                 if draw({ $0.chance(60) }) {
                     story?.add(name, "sends the lost row \(row.itemID) again")
-                    recorder.insists(name, on: row.itemID)
+                    recorder.insists(name, on: row.item)
                     try await row.sendAgain()
                     resolved([row.itemID])
                 } else {
@@ -111,7 +111,7 @@ extension WorldDevice {
             do {
                 if draw({ $0.chance(50) }), let mine = error.item {
                     story?.add(name, "retries \(error.itemID)")
-                    recorder.insists(name, on: error.itemID)
+                    recorder.insists(name, on: mine)
                     try await error.updateOperationAndRetry(with: mine)
                     resolved([error.itemID])
                 } else {

@@ -26,6 +26,8 @@ final class WorldDevice: Sendable {
         /// Copies of rows that a screen holds, by id.
         var copies: [String: any WorldRecord] = [:]
         var copying: SeededGenerator
+        /// The states whose records have changed the text of their row.
+        var textsSet: Set<String> = []
         /// The network as the running app reaches it.
         var line: WorldLine?
         /// The number of times that the app was started.
@@ -387,13 +389,17 @@ final class WorldDevice: Sendable {
         let text = copy.text
         change(&copy)
         guard let record = copy as? Record else { return false }
+        // Noted before the update, because a device that syncs automatically may send it at once.
+        let before = try current?.decode(Record.self)
+        let isNoted =
+            copy.text == text && mayKeepText(of: record, over: before)
+            && recorder.keeps(text, of: id, by: name)
+        var isKept = false
+        defer { if isNoted, !isKept { recorder.drops(text, of: id, by: name) } }
         let stored = try await table.update(record)
-        // A record that was read after an unsent update names the state before it, so its text counts as an edit. See
-        // "Updates of older records" in SYNC.md.
-        if let before = current?["text"]?.text, before != text, isOwn(before), isOwn(text),
-            stored.text == text
-        {
-            recorder.insists(name, on: id)
+        isKept = stored.text == text
+        if stored.text != before?.text {
+            state.withLock { _ = $0.textsSet.insert(Self.stateKey(of: record)) }
         }
         let goesOn = copyDraw { $0.chance(50) }
         state.withLock { $0.copies[id] = goesOn ? record : stored }
@@ -401,6 +407,28 @@ final class WorldDevice: Sendable {
         note(id, isOwn(stored.text) ? .text(stored.text) : nil)
         noteRank(id, stored.rank.flatMap { $0 % Self.rankStep == Int(name.dropFirst()) ? $0 : nil })
         return true
+    }
+
+    /// Whether the text of a record may replace a later text of its user.
+    ///
+    /// A record that was read after an unsent update names the state before it, so its text counts as an edit. See
+    /// "Updates of older records" in SYNC.md.
+    private func mayKeepText<Record: WorldRecord>(
+        of record: Record,
+        over current: Record?
+    ) -> Bool {
+        guard let current, current.text != record.text, isOwn(current.text), isOwn(record.text)
+        else { return false }
+        // The update is not pushed yet, or an earlier record of the state changed the text, or the record was read after
+        // an unsent update.
+        return current.state == record.state
+            || state.withLock { $0.textsSet.contains(Self.stateKey(of: record)) }
+            || recorder.hadOtherText(than: record.text, record.id, in: record.state, name)
+    }
+
+    /// The id of a record and the state that it names.
+    private static func stateKey(of record: some WorldRecord) -> String {
+        "\(record.id) \(record.state ?? "")"
     }
 
     /// Whether this device's user wrote a text.
