@@ -110,6 +110,24 @@ import TidelineTestKit
         #expect(removals["d0"].isEmpty)
     }
 
+    /// A delete must reach the server, or the server must say that the row is gone.
+    @Test func lostDeletesAreDetected() {
+        var deletes = PendingDeletes()
+        deletes.deletes("a", by: "d0")
+        deletes.deletes("a", by: "d1")
+        deletes.deletes("b", by: "d0")
+        deletes.answered("a", status: 404, code: "noSuchTable", tookEffect: false)
+        // A late repeat gets the replayed answer.
+        deletes.answered("a", status: 204, code: nil, tookEffect: false)
+        #expect(deletes.contains("a", by: "d0"))
+        deletes.answered("a", status: 404, code: "noSuchRow", tookEffect: false)
+        #expect(!deletes.contains("a", by: "d0"))
+        #expect(!deletes.contains("a", by: "d1"))
+        #expect(deletes.contains("b", by: "d0"))
+        deletes.answered("b", status: 204, code: nil, tookEffect: true)
+        #expect(!deletes.contains("b", by: "d0"))
+    }
+
     /// A row that a restored server lost need not be deleted there, unless its device sent it again.
     @Test func deletesOfLostRowsAreNotNeeded() {
         var deletes = UnneededDeletes()

@@ -168,7 +168,8 @@ struct InvariantChecker {
             case .text(let text) where !recorder.had(text, id):
                 throw lost("wrote '\(text)' to", id)
             case .deleted
-            where !recorder.wasDeleted(id) && recorder.needsDelete(id, by: device.name):
+            where !recorder.wasDeleted(id, by: device.name)
+                && recorder.needsDelete(id, by: device.name):
                 throw lost("deleted", id)
             default: break
             }

@@ -33,6 +33,8 @@ struct RecordedCall: Sendable {
     /// The ETag of the response.
     var tag: String?
     var item: Item?
+    /// The error code of the response.
+    var code: String?
 
     /// Whether it changed a row of the server.
     var isChange: Bool { method != "GET" && (200..<300).contains(status) }
@@ -61,7 +63,8 @@ struct RecordedCall: Sendable {
                 body: request.body ?? [],
                 status: response.status,
                 tag: response.headers["ETag"],
-                item: request.method == "GET" ? nil : item(response.body)
+                item: request.method == "GET" ? nil : item(response.body),
+                code: code(response.status, response.body)
             )
         ]
     }
@@ -94,7 +97,8 @@ struct RecordedCall: Sendable {
                 status: number(answer, "status") ?? 0,
                 group: request["atomicityGroup"].flatMap(JSONPieces.text),
                 tag: headers(answer)["ETag"],
-                item: answer["body"].flatMap(item)
+                item: answer["body"].flatMap(item),
+                code: code(number(answer, "status") ?? 0, answer["body"])
             )
         }
     }
@@ -123,6 +127,12 @@ struct RecordedCall: Sendable {
         part[name].flatMap { Double(String(decoding: $0, as: UTF8.self)) }.flatMap {
             Int(exactly: $0)
         }
+    }
+
+    /// Returns the `code` of an error's body.
+    private static func code(_ status: Int, _ body: [UInt8]?) -> String? {
+        guard status >= 400 else { return nil }
+        return body.flatMap(JSONPieces.members)?["code"].flatMap(JSONPieces.text)
     }
 
     /// Returns the ids of the rows that a page removes from a device, and of the rows that it contains.

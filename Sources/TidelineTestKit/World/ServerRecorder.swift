@@ -25,6 +25,7 @@ final class ServerRecorder: Sendable {
         var stateTexts: [String: [String: Set<String>]] = [:]
         /// Rows that a DELETE removed, or that were already removed.
         var deleted: Set<String> = []
+        var pendingDeletes = PendingDeletes()
         /// The states that requests led to; a repeat that gets the replayed answer adds no state.
         var effects: [String: Set<String>] = [:]
         var requests = 0
@@ -127,6 +128,14 @@ final class ServerRecorder: Sendable {
                 if tookEffect {
                     state.changedSince.insert(call.item?.id ?? call.itemID)
                     if let item = call.item { state.removals.accepted(item.id, from: author.name) }
+                }
+                if call.method == "DELETE" {
+                    state.pendingDeletes.answered(
+                        call.itemID,
+                        status: call.status,
+                        code: call.code,
+                        tookEffect: tookEffect
+                    )
                 }
                 record(call, author, &state)
             }
@@ -296,6 +305,7 @@ final class ServerRecorder: Sendable {
             let isThere =
                 state.restores == 0 || state.items[id] != nil || state.changedSince.contains(id)
             state.unneeded.deletes(id, by: name, isThere: isThere)
+            if state.items[id] != nil { state.pendingDeletes.deletes(id, by: name) }
         }
     }
 
@@ -317,8 +327,16 @@ final class ServerRecorder: Sendable {
         state.withLock { $0.ranks[id]?.contains(rank) == true }
     }
 
-    /// Whether a delete of a row succeeded at some time.
-    func wasDeleted(_ id: String) -> Bool { state.withLock { $0.deleted.contains(id) } }
+    /// Whether the last delete of a row by a device reached the server, or the row was gone there.
+    ///
+    /// At an original server, whether any delete of the row succeeded at some time.
+    func wasDeleted(_ id: String, by name: String) -> Bool {
+        state.withLock { state in
+            server.isOurs
+                ? !state.pendingDeletes.contains(id, by: name)
+                : state.deleted.contains(id)
+        }
+    }
 
     /// A request that took effect more than once.
     var doubled: String? {
@@ -335,40 +353,5 @@ final class ServerRecorder: Sendable {
 
     var report: (requests: Int, groups: Int, history: UInt64) {
         state.withLock { ($0.requests, $0.groups, $0.history) }
-    }
-}
-
-/// Deletes that need not reach the server, because a restored server lost the row, and the device that
-/// deletes it never stored it there again.
-///
-/// A row that another device inserts later with the same id is not the deleted one.
-package struct UnneededDeletes {
-    private struct Delete: Hashable {
-        var id: String
-        var device: String
-    }
-
-    /// Whether the restored server lacked the row, by delete.
-    private var deletes: [Delete: Bool] = [:]
-
-    package init() {}
-
-    package mutating func deletes(_ id: String, by device: String, isThere: Bool) {
-        deletes[Delete(id: id, device: device)] = !isThere
-    }
-
-    /// Notes that the server was restored and has only these rows.
-    package mutating func restored(to ids: Set<String>) {
-        for delete in deletes.keys where !ids.contains(delete.id) { deletes[delete] = true }
-    }
-
-    /// Notes that a request of this device changed a row.
-    package mutating func changed(_ id: String, by device: String) {
-        let delete = Delete(id: id, device: device)
-        if deletes[delete] != nil { deletes[delete] = false }
-    }
-
-    package func contains(_ id: String, by device: String) -> Bool {
-        deletes[Delete(id: id, device: device)] == true
     }
 }
