@@ -37,6 +37,8 @@ final class ServerRecorder: Sendable {
         var restores = 0
         /// Rows that were changed after the last restore.
         var changedSince: Set<String> = []
+        /// The ids of the rows that each device changed after the last restore, by the device's name.
+        var changedBy: [String: Set<String>] = [:]
         var removals = PageRemovals()
         var unneeded = UnneededDeletes()
         /// The requests that were received, so that repeats are recognized.
@@ -192,9 +194,11 @@ final class ServerRecorder: Sendable {
     ) {
         let decision = state.insisted[author.name]?.removeValue(forKey: after.id)
         let kept = after.text.flatMap { state.keptTexts[author.name]?[after.id]?.remove($0) }
-        // A device that sends a lost row again overwrites values of other devices.
-        guard state.restores == 0, author.yields, let before, state.writtenBack == nil
-        else { return }
+        // A device that sends or edits a row that the restored server lost overwrites values of other devices, but only
+        // once.
+        let isFirst = state.changedBy[author.name, default: []].insert(after.id).inserted
+        let maySendLost = state.restores > 0 && isFirst
+        guard !maySendLost, author.yields, let before, state.writtenBack == nil else { return }
         let insistsOnText = decision.map { $0.text == after.text } ?? false
         let insistsOnRank = decision.map { $0.rank == after.rank } ?? false
         let ownsText = before.text.map(author.wrote) ?? false
@@ -289,7 +293,7 @@ final class ServerRecorder: Sendable {
         state.withLock { state in
             (state.items, state.gone) = state.backup
             state.restores += 1
-            state.changedSince = []
+            (state.changedSince, state.changedBy) = ([], [:])
             state.unneeded.restored(to: Set(state.items.keys))
             let versions = state.gone.merging(state.items.mapValues(\.version)) { gone, there in
                 there.isOlder(than: gone) ? gone : there
