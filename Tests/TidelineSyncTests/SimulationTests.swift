@@ -60,10 +60,72 @@ import TidelineTestKit
         #expect(transactions.half == nil)
         transactions.shown("two", of: "a", request: 9)
         #expect(transactions.half?.contains("two") == true)
-        transactions.giveUp("a", by: "d1")
-        #expect(transactions.half != nil)
+        // A text that has reached the server stays a part of its transaction.
         transactions.giveUp("a", by: "d0")
+        #expect(transactions.half?.contains("two") == true)
+    }
+
+    /// The rest of a transaction whose change was discarded may reach the server alone.
+    @Test func aDiscardedChangeIsNoPartOfItsTransaction() {
+        let transactions = WorldTransactions()
+        transactions.begin("one", rows: ["a", "b"], by: "d0")
+        transactions.shown("one", of: "a", request: 3)
+        transactions.giveUp("b", by: "d0")
+        transactions.shown("one", of: "b", request: 7)
         #expect(transactions.half == nil)
+        transactions.begin("two", rows: ["a", "b"], by: "d0")
+        transactions.giveUp("b", by: "d1")
+        transactions.shown("two", of: "a", request: 8)
+        transactions.shown("two", of: "b", request: 9)
+        #expect(transactions.half?.contains("two") == true)
+    }
+
+    /// A row that the restored server lost must stay until its user resolves it or another request changes it.
+    @Test func silentlyLostRowsAreDetected() {
+        var rows = LostRowCheck()
+        rows.restored(without: ["a", "b", "c"])
+        rows.resolved(["b"])
+        rows.isMissing("b", changed: [])
+        rows.isMissing("c", changed: ["c"])
+        rows.isMissing("d", changed: [])
+        #expect(rows.silentlyLost(changed: ["a", "c"]).isEmpty)
+        #expect(rows.silentlyLost(changed: ["c"]) == ["a"])
+        // An insert under the id of a row that has disappeared does not bring the row back.
+        rows.isMissing("a", changed: [])
+        rows.resolved(["a"])
+        #expect(rows.silentlyLost(changed: ["a", "c"]) == ["a"])
+    }
+
+    /// Only a page that was sent to a device can remove a row from it.
+    @Test func removalsBelongToOneDevice() {
+        var removals = PageRemovals()
+        removals.sent(removed: ["a", "b"], present: ["c"], to: "d0")
+        removals.sent(removed: [], present: ["b"], to: "d0")
+        removals.sent(removed: [], present: ["a"], to: "d1")
+        #expect(removals["d0"] == ["a"])
+        #expect(removals["d1"].isEmpty)
+        removals.accepted("a", from: "d1")
+        #expect(removals["d0"] == ["a"])
+        removals.accepted("a", from: "d0")
+        #expect(removals["d0"].isEmpty)
+    }
+
+    /// A delete must reach the server, or the server must say that the row is gone.
+    @Test func lostDeletesAreDetected() {
+        var deletes = PendingDeletes()
+        deletes.deletes("a", by: "d0")
+        deletes.deletes("a", by: "d1")
+        deletes.deletes("b", by: "d0")
+        deletes.answered("a", status: 404, code: "noSuchTable", tookEffect: false)
+        // A late repeat gets the replayed answer.
+        deletes.answered("a", status: 204, code: nil, tookEffect: false)
+        #expect(deletes.contains("a", by: "d0"))
+        deletes.answered("a", status: 404, code: "noSuchRow", tookEffect: false)
+        #expect(!deletes.contains("a", by: "d0"))
+        #expect(!deletes.contains("a", by: "d1"))
+        #expect(deletes.contains("b", by: "d0"))
+        deletes.answered("b", status: 204, code: nil, tookEffect: true)
+        #expect(!deletes.contains("b", by: "d0"))
     }
 
     /// A row that a restored server lost need not be deleted there, unless its device sent it again.

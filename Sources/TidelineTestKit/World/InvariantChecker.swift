@@ -104,7 +104,7 @@ struct InvariantChecker {
             try await checkConvergence(device, rows)
             try checkLoss(device)
             // Guarantee 13: no device silently loses a row because the server was restored.
-            let lost = device.lost.subtracting(recorder.changedSinceRestore)
+            let lost = device.silentlyLost
             guard lost.isEmpty else {
                 throw violation(
                     "lost rows are kept",
@@ -168,7 +168,8 @@ struct InvariantChecker {
             case .text(let text) where !recorder.had(text, id):
                 throw lost("wrote '\(text)' to", id)
             case .deleted
-            where !recorder.wasDeleted(id) && recorder.needsDelete(id, by: device.name):
+            where !recorder.wasDeleted(id, by: device.name)
+                && recorder.needsDelete(id, by: device.name):
                 throw lost("deleted", id)
             default: break
             }

@@ -13,6 +13,13 @@ struct RecordedCall: Sendable {
         var rank: Int?
         /// The bytes of the version; a later version has greater bytes.
         var version: [UInt8]
+
+        /// The state in the forms that records name it: the version, and the milliseconds of its time since 1970.
+        var states: [String] {
+            guard version.count == 8 else { return [] }
+            let micros = version.reduce(Int64(0)) { $0 << 8 | Int64($1) }
+            return [Data(version).base64EncodedString(), "\(micros / 1000)"]
+        }
     }
 
     var method: String
@@ -26,6 +33,8 @@ struct RecordedCall: Sendable {
     /// The ETag of the response.
     var tag: String?
     var item: Item?
+    /// The error code of the response.
+    var code: String?
 
     /// Whether the request changed a row on the server.
     var isChange: Bool { method != "GET" && (200..<300).contains(status) }
@@ -54,7 +63,8 @@ struct RecordedCall: Sendable {
                 body: request.body ?? [],
                 status: response.status,
                 tag: response.headers["ETag"],
-                item: request.method == "GET" ? nil : item(response.body)
+                item: request.method == "GET" ? nil : item(response.body),
+                code: code(response.status, response.body)
             )
         ]
     }
@@ -87,7 +97,8 @@ struct RecordedCall: Sendable {
                 status: number(answer, "status") ?? 0,
                 group: request["atomicityGroup"].flatMap(JSONPieces.text),
                 tag: headers(answer)["ETag"],
-                item: answer["body"].flatMap(item)
+                item: answer["body"].flatMap(item),
+                code: code(number(answer, "status") ?? 0, answer["body"])
             )
         }
     }
@@ -116,6 +127,28 @@ struct RecordedCall: Sendable {
         part[name].flatMap { Double(String(decoding: $0, as: UTF8.self)) }.flatMap {
             Int(exactly: $0)
         }
+    }
+
+    /// Returns the `code` of an error's body.
+    private static func code(_ status: Int, _ body: [UInt8]?) -> String? {
+        guard status >= 400 else { return nil }
+        return body.flatMap(JSONPieces.members)?["code"].flatMap(JSONPieces.text)
+    }
+
+    /// Returns the ids of the rows that a page removes from a device, and of the rows that it contains.
+    static func pageIDs(_ page: [UInt8]) -> (removed: Set<String>, present: Set<String>) {
+        var ids: (removed: Set<String>, present: Set<String>) = ([], [])
+        for row in parts(page, "items") ?? [] {
+            let isRemoved =
+                row["@removed"] != nil
+                || row["deleted"].map { String(decoding: $0, as: UTF8.self) } == "true"
+            if isRemoved {
+                ids.removed.insert(text(row, "id"))
+            } else {
+                ids.present.insert(text(row, "id"))
+            }
+        }
+        return ids
     }
 
     private static func item(_ body: [UInt8]) -> Item? {

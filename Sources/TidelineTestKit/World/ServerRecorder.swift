@@ -14,14 +14,19 @@ final class ServerRecorder: Sendable {
         var gone: [String: [UInt8]] = [:]
         /// An old value that a device wrote back although it had only read the value.
         var writtenBack: String?
-        /// The rows whose whole server row an app replaces, by the name of the device.
-        var insisted: [String: Set<String>] = [:]
-        /// The texts that a row had on the server, by id.
+        /// Rows with which an app replaces the whole row of the server, by the device's name and the id.
+        var insisted: [String: [String: Decision]] = [:]
+        /// Older texts that count as edits, by the device's name and the id.
+        var keptTexts: [String: [String: Set<String>]] = [:]
+        /// Texts that a row had on the server, by id.
         var texts: [String: Set<String>] = [:]
         var ranks: [String: Set<Int>] = [:]
-        /// The rows that a DELETE removed, or that were already removed.
+        /// The texts of each state of a row, by id; an inserted state has the name of the device that inserted it.
+        var stateTexts: [String: [String: Set<String>]] = [:]
+        /// Rows that a DELETE removed, or that were already removed.
         var deleted: Set<String> = []
-        /// The states that resulted from requests; a replayed answer adds none.
+        var pendingDeletes = PendingDeletes()
+        /// The states that requests led to; a repeat that gets the replayed answer adds no state.
         var effects: [String: Set<String>] = [:]
         var requests = 0
         /// The number of groups that were applied atomically, and the first one that was not.
@@ -32,10 +37,29 @@ final class ServerRecorder: Sendable {
         var restores = 0
         /// The rows that were changed after the last restore.
         var changedSince: Set<String> = []
+        /// The ids of the rows that each device changed after the last restore, by the device's name.
+        var changedBy: [String: Set<String>] = [:]
+        var removals = PageRemovals()
         var unneeded = UnneededDeletes()
         /// The requests that were received, so that repeats are recognized.
         var seen: Set<String> = []
         var history: UInt64 = 14_695_981_039_346_656_037
+    }
+
+    /// The row with which an app replaces the row of the server.
+    private struct Decision {
+        var text: String?
+        var rank: Int?
+    }
+
+    /// The state of the server and the devices when the database was restored.
+    struct Restore: Sendable {
+        /// The last version of each row in the backup.
+        var versions: [String: [UInt8]]
+        /// The rows in the backup.
+        var items: [WorldItem] = []
+        /// The rows that pages removed from each device; a page may still be on its way.
+        var removals: PageRemovals
     }
 
     let transactions = WorldTransactions()
@@ -102,8 +126,24 @@ final class ServerRecorder: Sendable {
             state.requests += 1
             count(calls, &state)
             for call in calls {
-                watch(call, author, &state)
+                let tookEffect = watch(call, author, &state)
+                if tookEffect {
+                    state.changedSince.insert(call.item?.id ?? call.itemID)
+                    if let item = call.item { state.removals.accepted(item.id, from: author.name) }
+                }
+                if call.method == "DELETE" {
+                    state.pendingDeletes.answered(
+                        call.itemID,
+                        status: call.status,
+                        code: call.code,
+                        tookEffect: tookEffect
+                    )
+                }
                 record(call, author, &state)
+            }
+            if server.database != nil, request.method == "GET" {
+                let (removed, present) = RecordedCall.pageIDs(response.body)
+                state.removals.sent(removed: removed, present: present, to: author.name)
             }
         }
         return response
@@ -122,53 +162,91 @@ final class ServerRecorder: Sendable {
     /// only read.
     ///
     /// It may replace its own values, even with values from an older copy.
-    private func watch(_ call: RecordedCall, _ author: Author, _ state: inout State) {
-        guard server.isOurs, call.isChange else { return }
+    ///
+    /// - Returns: Whether the call took effect; a repeat that gets the replayed answer does not.
+    private func watch(_ call: RecordedCall, _ author: Author, _ state: inout State) -> Bool {
+        guard server.isOurs, call.isChange else { return false }
         // A late repeat gets the replayed answer.
         guard call.method != "DELETE", let after = call.item else {
             let version = call.askedVersion ?? []
-            if let before = state.items[call.itemID], version.isOlder(than: before.version) {
-                return
-            }
+            let before = state.items[call.itemID]
+            if let before, version.isOlder(than: before.version) { return false }
             state.items[call.itemID] = nil
             if !version.isEmpty { state.gone[call.itemID] = version }
-            return
+            return before != nil
         }
         let before = state.items[after.id]
         // A replayed answer shows a state that the row had, or still has.
-        if let before, after.version.isOlder(than: before.version) { return }
-        if let before, !after.version.isEmpty, after.version == before.version { return }
-        if let gone = state.gone[after.id], !gone.isOlder(than: after.version) { return }
+        if let before, after.version.isOlder(than: before.version) { return false }
+        if let before, !after.version.isEmpty, after.version == before.version { return false }
+        if let gone = state.gone[after.id], !gone.isOlder(than: after.version) { return false }
         state.items[after.id] = after
-        let insists = state.insisted[author.name]?.remove(after.id) != nil
-        // A device that sends a lost row again overwrites values of other devices.
-        guard state.restores == 0, author.yields, !insists, let before, state.writtenBack == nil
-        else { return }
+        check(after, over: before, author, &state)
+        return true
+    }
+
+    /// Checks the values of a row with which a device replaced another state of the row.
+    private func check(
+        _ after: RecordedCall.Item,
+        over before: RecordedCall.Item?,
+        _ author: Author,
+        _ state: inout State
+    ) {
+        let decision = state.insisted[author.name]?.removeValue(forKey: after.id)
+        let kept = after.text.flatMap { state.keptTexts[author.name]?[after.id]?.remove($0) }
+        // A device that sends or edits a row that the restored server lost overwrites values of other devices, but only
+        // once.
+        let isFirst = state.changedBy[author.name, default: []].insert(after.id).inserted
+        let maySendLost = state.restores > 0 && isFirst
+        guard !maySendLost, author.yields, let before, state.writtenBack == nil else { return }
+        let insistsOnText = decision.map { $0.text == after.text } ?? false
+        let insistsOnRank = decision.map { $0.rank == after.rank } ?? false
         let ownsText = before.text.map(author.wrote) ?? false
-        if before.text != after.text, !ownsText, let text = after.text {
+        if before.text != after.text, !ownsText, !insistsOnText, kept == nil, let text = after.text
+        {
             // Every edit has a new text, so a text that the row had before is from an old record.
             let wasThere = state.texts[after.id]?.contains(text) == true
             if !author.wrote(text) || wasThere {
                 state.writtenBack = "\(author.name) wrote the old text \(text) of \(after.id) back"
             }
         }
-        if let new = after.text, let old = before.text, author.isOlder(new, than: old) {
+        if !insistsOnText, let new = after.text, let old = before.text,
+            author.isOlder(new, than: old)
+        {
             state.writtenBack =
                 "\(author.name) stored its older text \(new) of \(after.id) over \(old)"
         }
         // A row that is inserted over a deleted one has another text and no rank.
         let mayBeNew = before.text != after.text && after.text.map(author.wrote) == true
         let ownsRank = before.rank.map(author.wrote) ?? false
-        if before.rank != after.rank, !ownsRank,
+        if before.rank != after.rank, !ownsRank, !insistsOnRank,
             after.rank.map(author.wrote) ?? mayBeNew == false
         {
             state.writtenBack = "\(author.name) wrote an old rank of \(after.id) back"
         }
     }
 
-    /// Records that the app decides about a whole row with the next change of the device.
-    func insists(_ name: String, on id: String) {
-        state.withLock { _ = $0.insisted[name, default: []].insert(id) }
+    /// Records that the device's next change of a row is a decision of its app about the whole row.
+    func insists(_ name: String, on row: Row) {
+        var decision = Decision(text: row["text"]?.text)
+        if case .integer(let rank) = row["rank"] { decision.rank = Int(rank) }
+        state.withLock { $0.insisted[name, default: [:]][row.id] = decision }
+    }
+
+    /// Records that an older text counts as an edit of a device's user; returns whether it did not count before.
+    func keeps(_ text: String, of id: String, by name: String) -> Bool {
+        state.withLock { $0.keptTexts[name, default: [:]][id, default: []].insert(text).inserted }
+    }
+
+    /// Records that a device did not keep an older text.
+    func drops(_ text: String, of id: String, by name: String) {
+        state.withLock { _ = $0.keptTexts[name]?[id]?.remove(text) }
+    }
+
+    /// Whether a state of a row had another text on the server; nil is the state that a device inserted.
+    func hadOtherText(than text: String, _ id: String, in rowState: String?, _ name: String) -> Bool
+    {
+        state.withLock { $0.stateTexts[id]?[rowState ?? name]?.contains { $0 != text } ?? false }
     }
 
     private func record(_ call: RecordedCall, _ author: Author, _ state: inout State) {
@@ -182,7 +260,6 @@ final class ServerRecorder: Sendable {
         let isRepeat = !state.seen.insert("\(author.name) \(key)").inserted
         guard call.isChange else { return }
         let id = call.item?.id ?? call.itemID
-        state.changedSince.insert(id)
         // A rejected insert that the network delivers twice may take effect after the delete.
         if !isRepeat { state.unneeded.changed(id, by: author.name) }
         // The original servers do not recognize repeats. Only a precondition keeps a repeat from taking effect again,
@@ -193,6 +270,10 @@ final class ServerRecorder: Sendable {
         }
         if let item = call.item, let text = item.text {
             state.texts[item.id, default: []].insert(text)
+            let isInsert = call.method == "POST" || call.method == "PUT"
+            for name in item.states + (isInsert ? [author.name] : []) {
+                state.stateTexts[item.id, default: [:]][name, default: []].insert(text)
+            }
             if server.isOurs { transactions.shown(text, of: item.id, request: state.requests) }
             if let rank = item.rank { state.ranks[item.id, default: []].insert(rank) }
         }
@@ -207,19 +288,18 @@ final class ServerRecorder: Sendable {
 
     /// Records that the database was restored from the backup.
     ///
-    /// - Returns: The last version of each row in the backup, and the rows that were deleted on the server
-    ///   before the restore.
-    func noteRestore() -> (versions: [String: [UInt8]], deletedBefore: Set<String>) {
+    /// - Returns: The state at the restore, still without the rows in the backup.
+    func noteRestore() -> Restore {
         state.withLock { state in
-            let deletedBefore = Set(state.gone.keys.filter { state.items[$0] == nil })
             (state.items, state.gone) = state.backup
             state.restores += 1
-            state.changedSince = []
+            (state.changedSince, state.changedBy) = ([], [:])
             state.unneeded.restored(to: Set(state.items.keys))
             let versions = state.gone.merging(state.items.mapValues(\.version)) { gone, there in
                 there.isOlder(than: gone) ? gone : there
             }
-            return (versions, deletedBefore)
+            defer { state.removals = PageRemovals() }
+            return Restore(versions: versions, removals: state.removals)
         }
     }
 
@@ -229,6 +309,7 @@ final class ServerRecorder: Sendable {
             let isThere =
                 state.restores == 0 || state.items[id] != nil || state.changedSince.contains(id)
             state.unneeded.deletes(id, by: name, isThere: isThere)
+            if state.items[id] != nil { state.pendingDeletes.deletes(id, by: name) }
         }
     }
 
@@ -250,8 +331,16 @@ final class ServerRecorder: Sendable {
         state.withLock { $0.ranks[id]?.contains(rank) == true }
     }
 
-    /// Returns whether a delete of a row succeeded at some time.
-    func wasDeleted(_ id: String) -> Bool { state.withLock { $0.deleted.contains(id) } }
+    /// Whether the last delete of a row by a device reached the server, or the row was gone there.
+    ///
+    /// At an original server, whether any delete of the row succeeded at some time.
+    func wasDeleted(_ id: String, by name: String) -> Bool {
+        state.withLock { state in
+            server.isOurs
+                ? !state.pendingDeletes.contains(id, by: name)
+                : state.deleted.contains(id)
+        }
+    }
 
     /// A request that took effect more than once.
     var doubled: String? {
@@ -268,41 +357,5 @@ final class ServerRecorder: Sendable {
 
     var report: (requests: Int, groups: Int, history: UInt64) {
         state.withLock { ($0.requests, $0.groups, $0.history) }
-    }
-}
-
-/// Deletes that need not reach the server, because a restored server lost the row.
-///
-/// The device that deletes the row never stored it there again.
-///
-/// A row that another device inserts later with the same id is a different row.
-package struct UnneededDeletes {
-    private struct Delete: Hashable {
-        var id: String
-        var device: String
-    }
-
-    /// Whether the restored server lacked the row, by delete.
-    private var deletes: [Delete: Bool] = [:]
-
-    package init() {}
-
-    package mutating func deletes(_ id: String, by device: String, isThere: Bool) {
-        deletes[Delete(id: id, device: device)] = !isThere
-    }
-
-    /// Records that the server was restored and has only these rows.
-    package mutating func restored(to ids: Set<String>) {
-        for delete in deletes.keys where !ids.contains(delete.id) { deletes[delete] = true }
-    }
-
-    /// Records that a request of this device changed a row.
-    package mutating func changed(_ id: String, by device: String) {
-        let delete = Delete(id: id, device: device)
-        if deletes[delete] != nil { deletes[delete] = false }
-    }
-
-    package func contains(_ id: String, by device: String) -> Bool {
-        deletes[Delete(id: id, device: device)] == true
     }
 }

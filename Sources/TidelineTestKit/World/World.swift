@@ -109,9 +109,7 @@ public struct World: Sendable {
                     signIn: plan.expires ? WorldSignIn(time, seed: seed) : nil,
                     // Used without a story, too, so that tasks run in the same order in both cases.
                     network: StoryTransport(inner: network, device: name, story: story),
-                    insists: { recorder.insists(name, on: $0) },
-                    deletes: { recorder.deletes($0, by: name) },
-                    transactions: recorder.transactions,
+                    recorder: recorder,
                     environment: environment(time, seed),
                     time: time,
                     seed: seed,
@@ -198,14 +196,12 @@ public struct World: Sendable {
         story?.add("the server", "is backed up")
         try await time.sleep(.seconds(Int.random(in: 2...30, using: &generator)))
         try await database.restore()
-        let (versions, deletedBefore) = recorder.noteRestore()
+        var restore = recorder.noteRestore()
         if plan.faults.late > 0 || plan.faults.double > 0 { recorder.transactions.serverRestored() }
         story?.add("the server", "is restored")
         let client = SyncClient(endpoint: World.endpoint, transport: server.transport)
-        let items = try await client.table(WorldItem.self).read()
-        for device in devices where device.isStarted {
-            try await device.noteRestore(versions, items, deletedBefore: deletedBefore)
-        }
+        restore.items = try await client.table(WorldItem.self).read()
+        for device in devices { try await device.noteRestore(restore) }
     }
 
     /// Locks the phone from time to time.

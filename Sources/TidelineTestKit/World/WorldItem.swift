@@ -7,6 +7,8 @@ import Tideline
 protocol WorldRecord: SyncRecord {
     var text: String { get set }
     var rank: Int? { get set }
+    /// The state of the row that the record names: its version, or the milliseconds of its time since 1970.
+    var state: String? { get }
 }
 
 /// The record without system columns.
@@ -18,6 +20,7 @@ struct WorldItem: WorldRecord, Equatable {
     var nested: WorldNest?
 
     static let tableName = "WorldItem"
+    var state: String? { nil }
 }
 
 /// A record of the same table with `updatedAt`.
@@ -30,6 +33,9 @@ struct WorldTimedItem: WorldRecord {
     var updatedAt: Date?
 
     static let tableName = WorldItem.tableName
+    var state: String? {
+        updatedAt.map { "\(Int64(($0.timeIntervalSince1970 * 1000).rounded()))" }
+    }
 }
 
 /// A record of the same table with `version`.
@@ -42,6 +48,7 @@ struct WorldVersionedItem: WorldRecord {
     var version: String?
 
     static let tableName = WorldItem.tableName
+    var state: String? { version }
 }
 
 /// The value of a JSON column: arrays in arrays.

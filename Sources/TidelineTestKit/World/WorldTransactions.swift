@@ -25,9 +25,11 @@ package final class WorldTransactions: Sendable {
     }
 
     /// Records that the user discarded a change of a row, whose text may now reach the server in another way.
+    ///
+    /// A text that reached the server before stays a part of its transaction.
     package func giveUp(_ id: String, by device: String) {
         entries.withLock { entries in
-            for (text, entry) in entries where entry.device == device {
+            for (text, entry) in entries where entry.device == device && entry.shown[id] == nil {
                 entries[text]?.rows = entry.rows.subtracting([id])
             }
         }

@@ -83,10 +83,13 @@ extension WorldDevice {
             do {
                 if draw({ $0.chance(60) }) {
                     story?.add(name, "sends the lost row \(row.itemID) again")
-                    insists(row.itemID)
+                    recorder.insists(name, on: row.item)
                     try await row.sendAgain()
+                    resolved([row.itemID])
                 } else {
                     story?.add(name, "discards the lost row \(row.itemID)")
+                    // Noted first, because the row may disappear at once.
+                    resolved([row.itemID])
                     try await row.discard()
                     forget(row.itemID)
                 }
@@ -108,10 +111,12 @@ extension WorldDevice {
             do {
                 if draw({ $0.chance(50) }), let mine = error.item {
                     story?.add(name, "retries \(error.itemID)")
-                    insists(error.itemID)
+                    recorder.insists(name, on: mine)
                     try await error.updateOperationAndRetry(with: mine)
+                    resolved([error.itemID])
                 } else {
                     story?.add(name, "discards its change of \(error.itemID)")
+                    resolved([error.itemID])
                     try await error.cancelOperationAndDiscardItem()
                     forget(error.itemID)
                 }

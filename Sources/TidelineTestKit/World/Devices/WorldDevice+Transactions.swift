@@ -19,13 +19,14 @@ extension WorldDevice {
         story?.add(name, "sets text \(text) of \(ids.joined(separator: ", ")) in one transaction")
         for id in ids { try await noteFlight(of: id, client) }
         transactions.begin(text, rows: ids, by: name)
-        let inserted = try await client.syncContext.transaction { transaction in
+        let inserted = try await client.syncContext.transaction { [self] transaction in
             let todos = try transaction.table(WorldItem.self)
             var inserted: [String] = []
             for id in ids {
                 if try todos.read(id: id) != nil {
                     try todos.update(id: id) { $0.text = text }
                 } else {
+                    noteVanished(id)
                     try todos.insert(WorldItem(id: id, text: text))
                     inserted.append(id)
                 }
@@ -34,5 +35,6 @@ extension WorldDevice {
         }
         for id in ids { note(id, .text(text)) }
         for id in inserted { noteRank(id, nil) }
+        resolved(ids.filter { !inserted.contains($0) })
     }
 }

@@ -25,7 +25,9 @@ final class WorldDevice: Sendable {
         /// Copies of rows that a screen shows, by id.
         var copies: [String: any WorldRecord] = [:]
         var copying: SeededGenerator
-        /// The network connection of the running app.
+        /// The states whose records have changed the text of their row.
+        var textsSet: Set<String> = []
+        /// The network as the running app reaches it.
         var line: WorldLine?
         /// The number of times that the app was started.
         var starts = 0
@@ -35,8 +37,9 @@ final class WorldDevice: Sendable {
         var wasCopied = false
         /// The device whose file was copied; set on both devices.
         var copiedFrom: String?
-        /// The rows of the file that the restored server has lost and that the user has not resolved since.
-        var lost: Set<String> = []
+        var lost = LostRowCheck()
+        /// A restore of the server while the device was down.
+        var missedRestore: ServerRecorder.Restore?
     }
 
     let name: String
@@ -54,11 +57,8 @@ final class WorldDevice: Sendable {
     let lostRows: LostRowPolicy
     let signIn: WorldSignIn?
     private let network: any Transport
-    /// Called with each row whose whole server row the app replaces.
-    let insists: @Sendable (_ id: String) -> Void
-    /// Called with each row that the app deletes.
-    private let deletes: @Sendable (_ id: String) -> Void
-    let transactions: WorldTransactions
+    let recorder: ServerRecorder
+    var transactions: WorldTransactions { recorder.transactions }
     private let environment: SyncEnvironment
     private let time: VirtualTime
     let story: WorldStory?
@@ -77,9 +77,7 @@ final class WorldDevice: Sendable {
         lostRows: LostRowPolicy,
         signIn: WorldSignIn?,
         network: any Transport,
-        insists: @escaping @Sendable (_ id: String) -> Void,
-        deletes: @escaping @Sendable (_ id: String) -> Void,
-        transactions: WorldTransactions,
+        recorder: ServerRecorder,
         environment: SyncEnvironment,
         time: VirtualTime,
         seed: UInt64,
@@ -97,9 +95,7 @@ final class WorldDevice: Sendable {
         self.lostRows = lostRows
         self.signIn = signIn
         self.network = network
-        self.insists = insists
-        self.deletes = deletes
-        self.transactions = transactions
+        self.recorder = recorder
         self.environment = environment
         self.time = time
         self.story = story
@@ -122,8 +118,11 @@ final class WorldDevice: Sendable {
     var isStarted: Bool { state.withLock { $0.client != nil } }
     var wasCopied: Bool { state.withLock { $0.wasCopied } }
     var wronglyParked: String? { state.withLock { $0.wronglyParked } }
-    /// The rows that the restored server has lost and that the user has not resolved since.
-    var lost: Set<String> { state.withLock { $0.lost } }
+    /// Rows that the restored server lost, and that disappeared or were not reported.
+    var silentlyLost: Set<String> {
+        let changed = recorder.changedSinceRestore
+        return state.withLock { $0.lost.silentlyLost(changed: changed) }
+    }
 
     /// Restarts the app, a client on the same disk; a running one is killed.
     func start() async throws {
@@ -152,7 +151,9 @@ final class WorldDevice: Sendable {
                 lostRows: self.lostRows
             )
         }
+        if let restore = state.withLock({ $0.missedRestore }) { try await noteLost(restore) }
         state.withLock { state in
+            state.missedRestore = nil
             state.client = client
             state.line = line
             state.copies = [:]
@@ -247,6 +248,7 @@ final class WorldDevice: Sendable {
         // An app that was killed in the meantime may or may not have stored the edit.
         guard state.withLock({ $0.starts != starts || $0.client == nil }) else { return }
         for id in edited { forget(id) }
+        resolved(edited)
     }
 
     /// The text of the next edit.
@@ -264,6 +266,7 @@ final class WorldDevice: Sendable {
         let todos = try client.syncTable(WorldItem.self)
         try await noteFlight(of: id, client)
         let stored = try await client.syncTable(named: WorldItem.tableName).read(id: id)
+        if stored == nil { noteVanished(id) }
         switch (stored != nil, dice) {
         case (false, ..<70):
             story?.add(name, "inserts \(id) with text \(text)")
@@ -281,7 +284,7 @@ final class WorldDevice: Sendable {
             let isInsert = try await client.syncContext.pendingOperations().contains {
                 $0.itemID == id && $0.kind == .insert && !$0.isAttempted && !$0.isParked
             }
-            deletes(id)
+            recorder.deletes(id, by: name)
             try await todos.delete(id: id)
             // A row that the server never had, or that it lost, may disappear silently.
             let isOnServer =
@@ -302,6 +305,7 @@ final class WorldDevice: Sendable {
             try await todos.update(id: id) { $0.text = text }
             note(id, .text(text))
         }
+        if stored != nil { resolved([id]) }
     }
 
     /// The distance between ranks of one device; the last digit of a rank is the index of the device.
@@ -384,13 +388,17 @@ final class WorldDevice: Sendable {
         let text = copy.text
         change(&copy)
         guard let record = copy as? Record else { return false }
+        // Noted before the update, because a device that syncs automatically may send it at once.
+        let before = try current?.decode(Record.self)
+        let isNoted =
+            copy.text == text && mayKeepText(of: record, over: before)
+            && recorder.keeps(text, of: id, by: name)
+        var isKept = false
+        defer { if isNoted, !isKept { recorder.drops(text, of: id, by: name) } }
         let stored = try await table.update(record)
-        // A record that was read after an unsent update names the state before it, so its text counts as an edit. See
-        // "Updates of older records" in SYNC.md.
-        if let before = current?["text"]?.text, before != text, isOwn(before), isOwn(text),
-            stored.text == text
-        {
-            insists(id)
+        isKept = stored.text == text
+        if stored.text != before?.text {
+            state.withLock { _ = $0.textsSet.insert(Self.stateKey(of: record)) }
         }
         let goesOn = copyDraw { $0.chance(50) }
         state.withLock { $0.copies[id] = goesOn ? record : stored }
@@ -400,7 +408,29 @@ final class WorldDevice: Sendable {
         return true
     }
 
-    /// Returns whether the user of this device wrote a text.
+    /// Whether the text of a record may replace a later text of its user.
+    ///
+    /// A record that was read after an unsent update names the state before it, so its text counts as an edit. See
+    /// "Updates of older records" in SYNC.md.
+    private func mayKeepText<Record: WorldRecord>(
+        of record: Record,
+        over current: Record?
+    ) -> Bool {
+        guard let current, current.text != record.text, isOwn(current.text), isOwn(record.text)
+        else { return false }
+        // The update is not pushed yet, or an earlier record of the state changed the text, or the record was read after
+        // an unsent update.
+        return current.state == record.state
+            || state.withLock { $0.textsSet.contains(Self.stateKey(of: record)) }
+            || recorder.hadOtherText(than: record.text, record.id, in: record.state, name)
+    }
+
+    /// The id of a record and the state that it names.
+    private static func stateKey(of record: some WorldRecord) -> String {
+        "\(record.id) \(record.state ?? "")"
+    }
+
+    /// Whether this device's user wrote a text.
     private func isOwn(_ text: String) -> Bool { text.hasPrefix(name + "-") }
 
     func note(_ id: String, _ edit: LastEdit?) {
@@ -434,26 +464,46 @@ final class WorldDevice: Sendable {
             state.lastEdits = [:]
             state.lastRanks = [:]
             state.copies = [:]
-            state.lost = []
+            state.lost = LostRowCheck()
         }
     }
 
-    /// Records that the user resolved rows, which may then differ from the server's.
+    /// Records that the user resolved or changed rows of the file, so they need not be as the server had them.
+    func resolved(_ ids: [String]) { state.withLock { $0.lost.resolved(ids) } }
+
+    /// Records that the file does not have a row: if the restored server lost it, only a later change may remove it.
+    func noteVanished(_ id: String) {
+        let changed = recorder.changedSinceRestore
+        state.withLock { $0.lost.isMissing(id, changed: changed) }
+    }
+
+    /// Records that the user changed, or tried to change, rows.
     func touch(_ ids: [String]) {
-        state.withLock { $0.lost.subtract(ids) }
         guard let source = state.withLock({ $0.copiedFrom }) else { return }
         for id in ids { transactions.changed(id, copiedFrom: source) }
     }
 
-    /// Records the rows of the file that a restored server has lost; `versions` are those on the server.
+    /// Records which rows of the file a restored server lost.
     ///
-    /// A row that the server has with the same values in an older version is not lost. A response from before the
-    /// restore may still remove a row that the server had deleted.
-    func noteRestore(
-        _ versions: [String: [UInt8]],
-        _ items: [WorldItem],
-        deletedBefore: Set<String>
-    ) async throws {
+    /// If the app is not running, its file is read when it starts.
+    func noteRestore(_ restore: ServerRecorder.Restore) async throws {
+        if isStarted {
+            try await noteLost(restore)
+        } else {
+            // A response that was on its way does not reach the next run of the app.
+            state.withLock { state in
+                state.missedRestore = restore
+                state.missedRestore?.removals = PageRemovals()
+            }
+        }
+    }
+
+    /// Records which rows of the file were lost.
+    ///
+    /// A row that the server has with the same values in an older version is not lost. A page that was on its way may
+    /// remove a row.
+    private func noteLost(_ restore: ServerRecorder.Restore) async throws {
+        let removed = restore.removals[name]
         guard lostRows != .discard else { return }
         let operations = try await disk.plainStore().read { reader in
             try reader.rows(TableQuery(), in: "MS_TableOperations").compactMap {
@@ -465,14 +515,15 @@ final class WorldDevice: Sendable {
             // A response from before the restore may remove a row that matches no query. A query that was never read to
             // its end has no member rows yet.
             let item = try row.decode(WorldItem.self)
-            guard !queries(matching: try Row(item)).isDisjoint(with: read), !items.contains(item)
+            guard !queries(matching: try Row(item)).isDisjoint(with: read),
+                !restore.items.contains(item)
             else { return false }
             let version = row.version.flatMap { Data(base64Encoded: $0) }.map(Array.init) ?? []
-            guard !version.isEmpty, !operations.contains(row.id), !deletedBefore.contains(row.id)
+            guard !version.isEmpty, !operations.contains(row.id), !removed.contains(row.id)
             else { return false }
-            return versions[row.id].map { $0.isOlder(than: version) } ?? true
+            return restore.versions[row.id].map { $0.isOlder(than: version) } ?? true
         }
-        state.withLock { $0.lost = Set(lost.map(\.id)) }
+        state.withLock { $0.lost.restored(without: Set(lost.map(\.id))) }
     }
 
     /// Returns the ids of the queries that were read to their end at least once.
