@@ -3,6 +3,7 @@
 
 import Foundation
 import Testing
+import TidelineTestSupport
 
 extension ProcessTests {
     @Suite(.slow) struct CrashAtomicityTests {

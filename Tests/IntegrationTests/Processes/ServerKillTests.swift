@@ -5,6 +5,7 @@ import Foundation
 import Synchronization
 import Testing
 import Tideline
+import TidelineTestSupport
 
 extension ProcessTests {
     @Suite(.slow) struct ServerKillTests {
