@@ -27,8 +27,12 @@ PROTOCOL_LIMIT ?= 1800
 # The seeds of `make simulation`: a count, or the first seed and a count.
 SEEDS ?= 10000
 
-# Suites that measure time. Their tests run one after the other, because other tests would take their time.
-DEADLINES := TidelineSyncTests\.SuspensionTests|TidelineServerTests\.(RowLock|TableLock|ReadTurns|SchemaLock)Tests
+# The test targets that do not run with the others, because they have deadlines or need all cores.
+SOCKETS := TidelineHTTPTests TidelineTLSTests TidelineTransportTests
+SIMULATIONS := SimulationTests ServerSimulationTests
+INTEGRATION := IntegrationTests
+# They measure time. Their tests run one after the other, because other tests would take their time.
+DEADLINES := TidelineDeadlineTests ServerDeadlineTests
 
 # The tests of `make cipher`: the suites of stores, tables and queues, without the tests that need our server, SQLite's
 # JSON functions or a newer ALTER TABLE.
@@ -41,12 +45,6 @@ CIPHER_SKIPPED := rowsQueueErrorsAndCursorsOutliveAChangeOfTheModel|aModelsColum
     aRowWithoutAChecksumIsUnknown|aFileWithoutAWriteAheadLogIsRejected|anOlderAnswerLeavesTheQuery|$\
     verifyPurgeAndCheckReportTheirProgress|unusualLimitsDoNotTrap|unusualTimesDoNotTrap
 
-# The tests of `make protocol` on PostgreSQL: the recorded transcripts and the tables of cases of the routes.
-PROTOCOL := TidelineServerTests\.(Transcript|ProtocolExample|Operation|Status|Head|Datasync|Row|Column|Condition|$\
-    Precondition|Repeatability|BodyRule|JSONPatch|MergePolicy|MergeAccess|CommitTimestamp|TableRule|List|Delta|$\
-    DeltaView|Function|Pull|Digest|HostileFilter|Batch|BatchAccess|BatchAnswer|BatchRepeat|Owner|CallerQuery|$\
-    ConflictHook|Hook|RepeatHook|PageToken)Tests
-
 # The maximum number of concurrent tests. Without it the tests delay each other until some reach their time limits.
 export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH ?= 12
 
@@ -54,7 +52,9 @@ FORMATTED := $(wildcard Sources Tests Examples Benchmarks Package.swift) \
     $(wildcard Fuzz/Targets Fuzz/Sources/fuzz Fuzz/Package.swift)
 TEST := swift test --skip-build --disable-xctest --quiet
 RESULTS := .build/tests
-# Sockets, simulations and processes each get a separate run, because they have deadlines or need all cores.
+# Runs only some test targets, or all others: $(call only,TARGETS), $(call except,TARGETS).
+only = $(foreach target,$(1),--filter "^$(target)\.")
+except = $(foreach target,$(1),--skip "^$(target)\.")
 report = --event-stream-output-path $(RESULTS)-$(1).events --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS)-$(1).xml; exit $$s
 
 .PHONY: help run test check nightly cipher simulation worlds demo page proxies deb deb-test dist dist-test litestream bench failover chaos docs format clean
@@ -93,11 +93,11 @@ test:
 	@scripts/timed --limit $(TEST_LIMIT) \
 	    'packages' 'scripts/bootstrap test' \
 	    'build' 'swift build --build-tests' \
-	    'tests' '$(TEST) --skip "SimulationTests|^(Integration|TidelineHTTP|TidelineTransport)Tests\.|$(DEADLINES)" $(call report,units)' \
-	    'deadlines' '$(TEST) --no-parallel --filter "$(DEADLINES)" $(call report,deadlines)' \
-	    'sockets' '$(TEST) --filter "^(TidelineHTTP|TidelineTransport)Tests\." $(call report,sockets)' \
-	    'simulations' '$(TEST) --filter SimulationTests $(call report,simulations)' \
-	    'integration' '$(TEST) --filter "^IntegrationTests\." $(call report,integration)'
+	    'tests' '$(TEST) $(call except,$(SOCKETS) $(SIMULATIONS) $(INTEGRATION) $(DEADLINES)) $(call report,units)' \
+	    'deadlines' '$(TEST) --no-parallel $(call only,$(DEADLINES)) $(call report,deadlines)' \
+	    'sockets' '$(TEST) $(call only,$(SOCKETS)) $(call report,sockets)' \
+	    'simulations' '$(TEST) $(call only,$(SIMULATIONS)) $(call report,simulations)' \
+	    'integration' '$(TEST) $(call only,$(INTEGRATION)) $(call report,integration)'
 
 check:
 	@scripts/bootstrap check
@@ -105,7 +105,7 @@ check:
 	@scripts/timed --keep-going --limit $(CHECK_LIMIT) \
 	    'format' 'swift format lint --strict --recursive --parallel $(FORMATTED)' \
 	    'build, imports declared' 'swift build --build-tests --explicit-target-dependency-import-check error' \
-	    'rules of the repository' '$(TEST) --filter "^RepositoryTests\."' \
+	    'rules of the repository' '$(TEST) $(call only,RepositoryTests)' \
 	    'documentation' 'scripts/docs --check --skip-build' \
 	    'branches for Apple platforms' 'scripts/apple --self-test' \
 	    'allocations' 'swift build -c release --product allocations && .build/release/allocations --check' \
@@ -133,13 +133,13 @@ cipher:
 	@scripts/bootstrap cipher
 	swift build --build-tests --traits SQLCipher --scratch-path .build/cipher
 	swift test --skip-build --traits SQLCipher --scratch-path .build/cipher --disable-xctest --quiet \
-	    --filter '^TidelineSyncTests\.($(CIPHER_SUITES))Tests' --skip '/($(CIPHER_SKIPPED))\('
+	    --filter '^TidelineTests\.($(CIPHER_SUITES))Tests' --skip '/($(CIPHER_SKIPPED))\('
 
 protocol:
 	@scripts/timed --limit $(PROTOCOL_LIMIT) \
 	    'packages' 'scripts/bootstrap test' \
 	    'build' 'swift build --build-tests' \
-	    'routes on PostgreSQL' 'TIDELINE_STORE=postgres $(TEST) --filter "$(PROTOCOL)" $(call report,protocol)'
+	    'routes on PostgreSQL' 'TIDELINE_STORE=postgres $(TEST) $(call only,TidelineProtocolTests) $(call report,protocol)'
 
 allocations:
 	@scripts/bootstrap check

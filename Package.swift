@@ -164,6 +164,23 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        // What several test targets share: for tests of the client, and for tests of the server.
+        .target(
+            name: "TidelineTestSupport",
+            dependencies: ["Tideline", "TidelineCore", "TidelineServerCore", "TidelineTestKit"],
+            path: "Tests/Support/Client",
+            swiftSettings: strict
+        ),
+        .target(
+            name: "ServerTestSupport",
+            dependencies: [
+                "CCrypto", "TidelineCore", "TidelineHTTP", "TidelinePostgres", "TidelineSQLite",
+                "TidelineServer", "TidelineServerCore", "TidelineServerPostgres",
+                "TidelineServerSQLite", "TidelineTLS", "TidelineTestKit", "TidelineTokens",
+            ],
+            path: "Tests/Support/Server",
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "TidelineCoreTests",
             dependencies: [
@@ -173,21 +190,38 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
-            name: "TidelineModelTests",
-            dependencies: ["Tideline", "TidelineCore"],
+            name: "TidelineTests",
+            dependencies: [
+                "Tideline", "TidelineCore", "TidelineSQLite", "TidelineServerCore",
+                "TidelineServerSQLite", "TidelineTestKit", "TidelineTestSupport",
+            ],
             swiftSettings: strict
         ),
+        // With sockets.
         .testTarget(
             name: "TidelineTransportTests",
             dependencies: ["Tideline", "TidelineCore"],
             swiftSettings: strict
         ),
+        // The tests of the client that measure time.
         .testTarget(
-            name: "TidelineSyncTests",
+            name: "TidelineDeadlineTests",
+            dependencies: ["Tideline", "TidelineCore", "TidelineTestKit", "TidelineTestSupport"],
+            swiftSettings: strict
+        ),
+        // Seeded simulations of devices and a server.
+        .testTarget(
+            name: "SimulationTests",
             dependencies: [
-                "Tideline", "TidelineCore", "TidelineSQLite", "TidelineServerCore",
-                "TidelineServerSQLite", "TidelineTestKit",
+                "Tideline", "TidelineCore", "TidelineServerCore", "TidelineTestKit",
+                "TidelineTestSupport",
             ],
+            swiftSettings: strict
+        ),
+        // Seeded simulations with several servers on PostgreSQL.
+        .testTarget(
+            name: "ServerSimulationTests",
+            dependencies: ["TidelineServerPostgres", "TidelineTestKit"],
             swiftSettings: strict
         ),
         // The contract's example, with the settings that apps have and ours do not.
@@ -208,21 +242,84 @@ let package = Package(
             swiftSettings: [.treatAllWarnings(as: .error), .defaultIsolation(MainActor.self)]
         ),
         .testTarget(
+            name: "TidelineTLSTests",
+            dependencies: [
+                "CCrypto", "ServerTestSupport", "TidelineCore", "TidelineHTTP",
+                "TidelineServerCore", "TidelineTLS",
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "TidelineHTTPTests",
             dependencies: [
-                "CCrypto", "TidelineCore", "TidelineServerCore", "TidelineHTTP", "TidelineTLS",
+                "ServerTestSupport", "TidelineCore", "TidelineHTTP", "TidelineServerCore",
                 "TidelineTestKit",
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TidelineTokensTests",
+            dependencies: ["TidelineCore", "TidelineTokens", "CCrypto"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TidelinePostgresTests",
+            dependencies: [
+                "ServerTestSupport", "TidelineCore", "TidelinePostgres", "TidelineServerCore",
+                "TidelineServerPostgres", "TidelineTestKit",
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TidelineServerCoreTests",
+            dependencies: [
+                "ServerTestSupport", "TidelineCore", "TidelineServerCore", "TidelineTestKit",
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TidelineServerSQLiteTests",
+            dependencies: [
+                "ServerTestSupport", "TidelineCore", "TidelineSQLite", "TidelineServer",
+                "TidelineServerCore", "TidelineServerSQLite", "TidelineTestKit",
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TidelineServerPostgresTests",
+            dependencies: [
+                "ServerTestSupport", "TidelineCore", "TidelinePostgres", "TidelineServer",
+                "TidelineServerCore", "TidelineServerPostgres", "TidelineServerSQLite",
+                "TidelineTestKit", "TidelineTestSupport",
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "TidelineServerTests",
             dependencies: [
-                "CZlib", "Tideline", "TidelineCore", "TidelineDashboard", "TidelineFetch",
-                "TidelineHTTP",
-                "TidelinePostgres", "TidelineServer", "TidelineServerCore",
-                "TidelineServerPostgres",
-                "TidelineServerSQLite", "TidelineSQLite", "TidelineTestKit", "TidelineTokens",
+                "ServerTestSupport", "TidelineCore", "TidelineDashboard", "TidelineFetch",
+                "TidelineHTTP", "TidelinePostgres", "TidelineSQLite", "TidelineServer",
+                "TidelineServerCore", "TidelineServerPostgres", "TidelineServerSQLite",
+                "TidelineTestKit", "TidelineTokens",
+            ],
+            swiftSettings: strict
+        ),
+        // The routes with recorded transcripts and tables of cases, on both databases: `make protocol`.
+        .testTarget(
+            name: "TidelineProtocolTests",
+            dependencies: [
+                "CZlib", "ServerTestSupport", "Tideline", "TidelineCore", "TidelineSQLite",
+                "TidelineServer", "TidelineServerCore", "TidelineServerSQLite", "TidelineTestKit",
+            ],
+            swiftSettings: strict
+        ),
+        // The tests of the server that measure time.
+        .testTarget(
+            name: "ServerDeadlineTests",
+            dependencies: [
+                "ServerTestSupport", "TidelineCore", "TidelinePostgres", "TidelineSQLite",
+                "TidelineServerCore", "TidelineServerPostgres", "TidelineServerSQLite",
+                "TidelineTestKit", "TidelineTestSupport",
             ],
             swiftSettings: strict
         ),
@@ -236,7 +333,7 @@ let package = Package(
             name: "IntegrationTests",
             dependencies: [
                 "Tideline", "TidelineCore", "TidelinePostgres", "TidelineServer",
-                "TidelineServerCore", "TidelineSQLite", "TidelineTestKit",
+                "TidelineServerCore", "TidelineSQLite", "TidelineTestKit", "TidelineTestSupport",
                 // Only to be built: the tests start them as processes.
                 "SyncProbe", "TidelineCommand", "demo-page", "todo",
             ],
@@ -261,11 +358,6 @@ let package = Package(
             swiftSettings: strict
         ),
         .target(name: "CAllocations", path: "Tests/CAllocations"),
-        .testTarget(
-            name: "TidelineTokensTests",
-            dependencies: ["TidelineCore", "TidelineTokens", "CCrypto"],
-            swiftSettings: strict
-        ),
         // The targets of the fuzzer (Fuzz/Package.swift), for a test that replays its corpus.
         .target(
             name: "FuzzTargets",
@@ -297,8 +389,9 @@ if !hasServer {
     let ofClient: Set<String> = [
         "CSQLite", "CSQLCipher", "CCurl", "CZlib", "TidelineCore", "TidelineSQLite", "Tideline",
         "TidelineServerCore", "TidelineServerSQLite", "TidelineTestKit", "TodoAppModel", "todo",
-        "TidelineCoreTests", "TidelineModelTests", "TidelineTransportTests", "TidelineSyncTests",
-        "TodoAppTests", "ContractExampleIsolationTests",
+        "TidelineTestSupport", "TidelineCoreTests", "TidelineTests", "TidelineTransportTests",
+        "TidelineDeadlineTests", "SimulationTests", "TodoAppTests",
+        "ContractExampleIsolationTests",
     ]
     package.products.removeAll { !ofClient.contains($0.name) }
     package.targets.removeAll { !ofClient.contains($0.name) }

@@ -64,7 +64,7 @@ struct DocumentTests {
     /// The article about stores shows the store that passes the conformance suite.
     @Test func articleShowsTheStoreThatIsChecked() throws {
         let files = try Repository.files()
-        let store = files.filter { $0.isIn("Tests/TidelineSyncTests/Store/Snapshot") }
+        let store = files.filter { $0.isIn("Tests/TidelineTests/Store/Snapshot") }
         let regions = store.flatMap(readmeRegions)
         #expect(regions.count == 3)
         let article = try #require(files.first { $0.path.hasSuffix("docc/WritingAStore.md") })

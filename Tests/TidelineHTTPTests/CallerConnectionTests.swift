@@ -2,6 +2,7 @@
 
 import Foundation
 import Glibc
+import ServerTestSupport
 import Synchronization
 import Testing
 import TidelineHTTP

@@ -1,6 +1,7 @@
 // HTTPLifeTests: start, deadlines and drain of a server, through a socket.
 
 import Foundation
+import ServerTestSupport
 import Synchronization
 import Testing
 import TidelineCore

@@ -2,6 +2,7 @@
 // until it next checks its timers.
 
 import Foundation
+import ServerTestSupport
 import Synchronization
 import Testing
 import TidelineCore

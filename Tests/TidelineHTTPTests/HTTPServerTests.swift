@@ -1,6 +1,7 @@
 // HTTPServerTests: connections, bodies, responses and load, through a socket.
 
 import Foundation
+import ServerTestSupport
 import Synchronization
 import Testing
 import TidelineCore

@@ -1,6 +1,7 @@
 // HangUpTests: callers that disconnect while their request runs, and callers that only stop sending.
 
 import Foundation
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelineHTTP

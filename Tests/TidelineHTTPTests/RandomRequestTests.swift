@@ -1,6 +1,7 @@
 // RandomRequestTests: valid requests in pieces of any size are never rejected.
 
 import Foundation
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelineHTTP

@@ -2,6 +2,7 @@
 // request in it can be interpreted in two ways.
 
 import Foundation
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelineHTTP

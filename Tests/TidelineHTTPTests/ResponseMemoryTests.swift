@@ -1,6 +1,7 @@
 // ResponseMemoryTests: the memory that responses reserve together, and callers that do not read.
 
 import Foundation
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelineHTTP

@@ -3,6 +3,7 @@
 import Foundation
 import Testing
 import Tideline
+import TidelineTestSupport
 
 extension ProcessTests {
     struct BenchTests {

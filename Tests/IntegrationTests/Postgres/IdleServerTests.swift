@@ -3,6 +3,7 @@
 import Testing
 import TidelinePostgres
 import TidelineTestKit
+import TidelineTestSupport
 
 extension ProcessTests {
     @Suite(.slow, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))

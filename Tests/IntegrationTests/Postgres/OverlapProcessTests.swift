@@ -10,6 +10,7 @@ import Tideline
 import TidelinePostgres
 import TidelineServerCore
 import TidelineTestKit
+import TidelineTestSupport
 
 extension ProcessTests {
     @Suite(.slow, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))

@@ -8,6 +8,7 @@ import Testing
 import Tideline
 import TidelinePostgres
 import TidelineTestKit
+import TidelineTestSupport
 
 extension ProcessTests {
     @Suite(.slow, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))

@@ -4,6 +4,7 @@
 import Foundation
 import Testing
 import TidelineTestKit
+import TidelineTestSupport
 
 extension ProcessTests {
     @Suite(.slow) struct CrashAtomicityTests {

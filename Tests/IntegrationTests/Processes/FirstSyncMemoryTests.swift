@@ -2,6 +2,7 @@
 
 import Foundation
 import Testing
+import TidelineTestSupport
 
 @Suite(.slow, .timeLimit(.minutes(5))) struct FirstSyncMemoryTests {
     /// Runs a first sync; `bound` is the maximum memory of the process in kilobytes.

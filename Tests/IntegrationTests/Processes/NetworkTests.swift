@@ -4,6 +4,7 @@
 import Foundation
 import Testing
 import Tideline
+import TidelineTestSupport
 
 extension ProcessTests {
     @Suite(.slow) struct NetworkTests {

@@ -6,6 +6,7 @@ import Synchronization
 import Testing
 import Tideline
 import TidelineTestKit
+import TidelineTestSupport
 
 extension ProcessTests {
     @Suite(.slow) struct ServerKillTests {

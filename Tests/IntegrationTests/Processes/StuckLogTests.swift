@@ -3,6 +3,7 @@
 import Foundation
 import Testing
 import Tideline
+import TidelineTestSupport
 
 @Suite(.slow) struct StuckLogTests {
     @Test func requestsAreServed() async throws {

@@ -1,6 +1,7 @@
 // Authentication, owners and CORS in the configuration file: key files, and errors that name them.
 
 import Foundation
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelineServer

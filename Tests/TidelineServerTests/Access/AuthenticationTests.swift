@@ -1,6 +1,7 @@
 // Authorization: tokens, permissions, and what a caller without a permission can find out.
 
 import Foundation
+import ServerTestSupport
 import Synchronization
 import Testing
 import TidelineCore

@@ -1,6 +1,7 @@
 // CallerRateTests: how many requests a caller may send per second.
 
 import Foundation
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelineServerCore

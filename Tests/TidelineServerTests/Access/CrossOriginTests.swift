@@ -1,5 +1,6 @@
 // CORS: preflights, headers on responses, and no headers at all for origins that are not allowed.
 
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelineServerCore

@@ -1,5 +1,6 @@
 // Writes that a page of another site makes its browser send are rejected on every route.
 
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelineServerCore

@@ -1,5 +1,6 @@
 // ProxyTests: the address a request comes from, as reported by trusted and untrusted peers.
 
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelineServer

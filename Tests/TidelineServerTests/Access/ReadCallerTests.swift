@@ -1,5 +1,6 @@
 // Callers without a token take turns by address, however many connections they have.
 
+import ServerTestSupport
 import Synchronization
 import Testing
 import TidelineCore

@@ -1,6 +1,7 @@
 // TokenKeysTests: fetched token keys: rotation, an issuer that is unavailable, discovery by the issuer.
 
 import Foundation
+import ServerTestSupport
 import Synchronization
 import Testing
 import TidelineCore

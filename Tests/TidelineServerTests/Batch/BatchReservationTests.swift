@@ -1,6 +1,7 @@
 // BatchReservationTests: the response memory that batches reserve, and the callers that wait for them.
 
 import Foundation
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelineServerCore

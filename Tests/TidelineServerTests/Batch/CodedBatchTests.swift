@@ -1,5 +1,6 @@
 // Batches that are compressed with gzip: what is accepted, and that decompression stays within the limits.
 
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelineServerCore

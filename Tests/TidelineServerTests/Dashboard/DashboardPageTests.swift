@@ -1,6 +1,7 @@
 // The files of the dashboard page in the binary: complete, small, and self-contained.
 
 import Foundation
+import ServerTestSupport
 import Testing
 import TidelineDashboard
 import TidelineServer

@@ -1,6 +1,7 @@
 // The dashboard's routes: who may use them, what an operator may do there, and what the page receives.
 
 import Foundation
+import ServerTestSupport
 import Synchronization
 import Testing
 import TidelineCore

@@ -1,6 +1,7 @@
 // Endpoints under /api: who may call them, what they may do, and how they respond.
 
 import Foundation
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelineServer

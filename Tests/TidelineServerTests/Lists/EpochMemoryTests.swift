@@ -1,6 +1,7 @@
 // EpochMemoryTests: stores whose reads return the table clock and the epoch that they read.
 
 import Foundation
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelineServerCore

@@ -2,6 +2,7 @@
 // in filters, orders, pages, deltas and row filters.
 
 import Foundation
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelinePostgres

@@ -1,5 +1,6 @@
 // ErrorCodeTests: each error code is documented, and a test causes the rarest one.
 
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelineServerCore

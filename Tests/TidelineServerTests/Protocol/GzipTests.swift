@@ -1,6 +1,7 @@
 // GzipTests: the thread that compresses responses.
 
 import Foundation
+import ServerTestSupport
 import Synchronization
 import Testing
 import TidelineCore

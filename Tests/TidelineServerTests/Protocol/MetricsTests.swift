@@ -1,5 +1,6 @@
 // MetricsTests: metrics of the database, the tokens and the build, and that each metric has a help text.
 
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelineServerCore

@@ -1,5 +1,6 @@
 // TextNumberTests: 64-bit integers and decimals as strings, in requests and responses (IEEE754Compatible).
 
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelineServerCore

@@ -1,6 +1,7 @@
 // TraceTests: log entries about a request: its trace, its address, and whether it was slow.
 
 import Foundation
+import ServerTestSupport
 import Synchronization
 import Testing
 import TidelineCore

@@ -1,5 +1,6 @@
 // EveryColumnTypeTests: both databases store the values of each column type, and the documents name each type.
 
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelineServerCore

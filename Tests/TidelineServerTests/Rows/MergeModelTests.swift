@@ -1,6 +1,7 @@
 // Merging compared with a model: several writers with old versions, random columns, printed seeds.
 
 import Foundation
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelineServerCore

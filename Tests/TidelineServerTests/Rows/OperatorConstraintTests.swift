@@ -1,6 +1,7 @@
 // A constraint that an operator adds rejects one row with a code and the columns, on both databases.
 
 import Foundation
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelinePostgres

@@ -1,6 +1,7 @@
 // A caller with write but without read permission learns nothing about stored values: not from sizes, limits or
 // replayed responses.
 
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelineServerCore

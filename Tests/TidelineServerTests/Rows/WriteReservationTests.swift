@@ -2,6 +2,7 @@
 // fit into the memory is not executed until it does.
 
 import Foundation
+import ServerTestSupport
 import Synchronization
 import Testing
 import TidelineCore

@@ -1,6 +1,7 @@
 // AuditTests: the audit log of changes and their callers, on both backends, in the transaction of the change.
 
 import Foundation
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelineServer

@@ -1,6 +1,7 @@
 // A table with `tombstones: bare` erases the values of a deleted row everywhere in the database.
 
 import Foundation
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelinePostgres

@@ -1,6 +1,7 @@
 // The growth of a dynamic schema is limited, and does not starve other writes.
 
 import Foundation
+import ServerTestSupport
 import Synchronization
 import Testing
 import TidelineCore

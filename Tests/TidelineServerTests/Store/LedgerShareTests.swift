@@ -1,6 +1,7 @@
 // The idempotency ledger is bounded whichever caller fills it, and a caller keeps the entries that fit its share.
 
 import Foundation
+import ServerTestSupport
 import Testing
 import TidelineCore
 import TidelinePostgres

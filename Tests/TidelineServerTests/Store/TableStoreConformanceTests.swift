@@ -1,6 +1,7 @@
 // TableStoreConformance on every backend.
 
 import Foundation
+import ServerTestSupport
 import Testing
 import TidelineServerCore
 import TidelineServerPostgres

@@ -1,6 +1,7 @@
 // A wall clock that is wrong for a while removes nothing, and the data that it dated is removed in time.
 
 import Foundation
+import ServerTestSupport
 import Synchronization
 import Testing
 import TidelineCore

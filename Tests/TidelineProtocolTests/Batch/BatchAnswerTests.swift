@@ -1,0 +1,148 @@
+// The responses of a batch have a size limit: the requests after it are not executed, and their responses say so.
+
+import Foundation
+import ServerTestSupport
+import Testing
+import TidelineCore
+import TidelineServerCore
+
+@Suite struct BatchAnswerTests {
+    private static let text = String(repeating: "x", count: 1500)
+
+    private static func door(_ hooks: [String: TableHooks] = [:]) async throws -> Door {
+        var limits = ServerLimits()
+        limits.batchAnswerBytes = 4000
+        let door = try await Door(limits: limits, hooks: hooks)
+        for id in ["a", "b"] {
+            let body = #"{"id":"\#(id)","text":"\#(text)","rank":0}"#
+            #expect(await door.send("POST", "/tables/TodoItem", body).status == 201)
+        }
+        return door
+    }
+
+    private static func ranks(_ door: Door) async -> [Int?] {
+        let rows = await door.send("GET", "/tables/TodoItem?$orderby=id&$select=id,rank").rows
+        return rows.map { $0["rank"] as? Int }
+    }
+
+    private static func patches(
+        _ count: Int,
+        group: String? = nil,
+        headers: [String: String] = [:]
+    ) -> [BatchPart] {
+        (1...count).map {
+            BatchPart(
+                "\($0)",
+                "patch",
+                "tables/TodoItem/a",
+                #"{"rank":\#($0)}"#,
+                group: group,
+                headers: headers
+            )
+        }
+    }
+
+    /// Each row in the responses has 1,500 bytes: the third exceeds the limit, the fourth is not executed.
+    @Test(arguments: [false, true])
+    func writesAreRejectedAfterTheLimit(_ hasHooks: Bool) async throws {
+        var hooks = TableHooks()
+        hooks.beforeWrite = { _ in }
+        let door = try await Self.door(hasHooks ? ["TodoItem": hooks] : [:])
+        let answer = await door.batch(Self.patches(6), continuing: true)
+        #expect(answer.partStatuses == [200, 200, 200, 503, 503, 503])
+        #expect(answer.partCodes[3] == "batchAnswersTooLarge")
+        #expect((answer.partBody(3)["error"] as? String ?? "").contains("limits.batchAnswerBytes"))
+        #expect(await Self.ranks(door) == [3, 0])
+        let stopped = await door.batch(Self.patches(6))
+        #expect(stopped.partStatuses == [200, 200, 200, 503, 424, 424])
+    }
+
+    @Test func aGroupThatExceedsTheLimitIsNotExecuted() async throws {
+        let door = try await Self.door()
+        let answer = await door.batch(
+            Self.patches(5, group: "g")
+                + [BatchPart("b", "patch", "tables/TodoItem/b", #"{"rank":7}"#)],
+            continuing: true
+        )
+        #expect(answer.partStatuses == [424, 424, 424, 503, 424, 200])
+        #expect(answer.partCodes[0] == "groupFailed")
+        #expect(await Self.ranks(door) == [0, 7])
+    }
+
+    /// The rows in rejections are part of the responses, too.
+    @Test func rejectionsCount() async throws {
+        let door = try await Self.door()
+        let answer = await door.batch(
+            Self.patches(5, headers: ["If-Match": #""no""#]),
+            continuing: true
+        )
+        #expect(answer.partStatuses == [412, 412, 412, 503, 503])
+    }
+
+    /// The response to a delete has no row.
+    @Test func deletesDoNotCount() async throws {
+        let door = try await Self.door()
+        let answer = await door.batch(
+            (0..<8).flatMap { number in
+                [
+                    BatchPart("d\(number)", "delete", "tables/TodoItem/a"),
+                    BatchPart(
+                        "r\(number)",
+                        "patch",
+                        "tables/TodoItem/b",
+                        #"{"text":"","rank":\#(number)}"#
+                    ),
+                ]
+            },
+            continuing: true
+        )
+        #expect(answer.partStatuses.first == 204)
+        #expect(!answer.partStatuses.contains(503))
+    }
+
+    /// A write with an idempotency key that was rejected for the limit is executed when it is repeated.
+    @Test func writesWithAKeyMayBeRepeated() async throws {
+        let door = try await Self.door()
+        let parts = (1...5).map { number in
+            BatchPart(
+                "\(number)",
+                "patch",
+                "tables/TodoItem/a",
+                #"{"rank":\#(number)}"#,
+                headers: [
+                    "Repeatability-Request-ID": "name-\(number)",
+                    "Repeatability-First-Sent": HTTPDate.text(microseconds: 1_800_000_000_000_000),
+                ]
+            )
+        }
+        let first = await door.batch(parts, continuing: true)
+        #expect(first.partStatuses == [200, 200, 200, 503, 503])
+        #expect(first.partHeaders(2)["repeatability-result"] == "accepted")
+        #expect(first.partHeaders(3)["repeatability-result"] == nil)
+        let second = await door.batch(Array(parts[3...]), continuing: true)
+        #expect(second.partStatuses == [200, 200])
+        #expect(await Self.ranks(door) == [5, 0])
+    }
+
+    // MARK: - Memory
+
+    /// Lists of a batch do not wait for other lists of the same batch.
+    @Test(.timeLimit(.minutes(10)))
+    func aBatchReservesMemoryForAllItsPages() async throws {
+        let door = try await Door()
+        await withTaskGroup(of: [Int].self) { group in
+            for _ in 0..<12 {
+                group.addTask {
+                    await door.batch(
+                        (0..<30).map { BatchPart("\($0)", "get", "tables/TodoItem?$top=1000") }
+                    )
+                    .partStatuses
+                }
+            }
+            for await statuses in group {
+                #expect(statuses == Array(repeating: 200, count: 30))
+            }
+        }
+        #expect(door.handler.service.settings.traffic.answersHeld == 0)
+    }
+}

@@ -1,0 +1,321 @@
+// Hooks, row filters, conflict handlers and endpoints that are defined in code.
+
+import Foundation
+import ServerTestSupport
+import Synchronization
+import Testing
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+/// The calls that hooks received, in order.
+final class Diary: Sendable {
+    private let lines = Mutex<[String]>([])
+
+    func write(_ line: String) { lines.withLock { $0.append(line) } }
+
+    func take() -> [String] {
+        lines.withLock { lines in
+            defer { lines = [] }
+            return lines
+        }
+    }
+}
+
+private struct Broken: Error {}
+
+@Suite struct HookTests {
+    private static let json: HTTPFields = ["Content-Type": "application/json"]
+    private static let patch: HTTPFields = ["Content-Type": "application/json-patch+json"]
+
+    private static func door(
+        _ table: TableDefinition = Door.todo,
+        _ set: (inout TableHooks) -> Void
+    ) async throws -> Door {
+        var hooks = TableHooks()
+        set(&hooks)
+        return try await Door([table], hooks: ["todoitem": hooks])
+    }
+
+    // MARK: - Before
+
+    @Test func beforeAWriteChangesIt() async throws {
+        let door = try await Self.door { hooks in
+            hooks.beforeWrite = { change in
+                if change.operation == .insert { change.values["rank"] = 7 }
+                if case .string(let text) = change.values["text"] {
+                    change.values["text"] = .string(text.uppercased())
+                }
+            }
+        }
+        let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
+        #expect(made.status == 201)
+        #expect(made.row["text"] as? String == "X" && made.row["rank"] as? Int == 7)
+        let rank = await door.send("PATCH", "/tables/TodoItem/a", #"{"rank":1}"#)
+        #expect(rank.row["text"] as? String == "X" && rank.row["rank"] as? Int == 1)
+        let put = await door.send("PUT", "/tables/TodoItem/a", #"{"text":"y"}"#)
+        #expect(put.row["text"] as? String == "Y" && put.row["rank"] is NSNull)
+        let patched = await door.send(
+            "PATCH",
+            "/tables/TodoItem/a",
+            #"[{"op":"replace","path":"/text","value":"z"}]"#,
+            headers: Self.patch
+        )
+        #expect(patched.row["text"] as? String == "Z")
+    }
+
+    /// A patch that cannot be applied is rejected at the same point as for a table without hooks.
+    @Test(arguments: [false, true])
+    func aPatchThatIsRejectedByContent(hasHook: Bool) async throws {
+        let door = try await Self.door { hooks in
+            guard hasHook else { return }
+            hooks.beforeWrite = { if $0.operation != .insert { Issue.record("the hook ran") } }
+        }
+        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
+        let body = #"[{"op":"replace","path":"/complete","value":null}]"#
+        func status(_ id: String, _ tag: String? = nil) async -> Int {
+            var headers = Self.patch
+            if let tag { headers.append("If-Match", tag) }
+            return await door.send("PATCH", "/tables/TodoItem/\(id)", body, headers: headers).status
+        }
+        #expect(await status("none") == 404)
+        #expect(await status("a", "\"AAAA\"") == 412)
+        #expect(await status("a", "*") == 400)
+    }
+
+    @Test func beforeAWriteRejectsIt() async throws {
+        let door = try await Self.door { hooks in
+            hooks.beforeWrite = { change in
+                if change.operation == .delete { throw Rejection(422, "Not yet.") }
+                if change.values["text"] == "broken" { throw Broken() }
+                if change.values["text"] == "409" { throw Rejection(409, "No row.") }
+                if change.values["text"] == "member" { change.values["txet"] = 5 }
+                if change.values["text"] == "id" { change.values["id"] = "b" }
+                if change.values["text"] == "type" { change.values["rank"] = "many" }
+            }
+        }
+        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
+        let refused = await door.send("DELETE", "/tables/TodoItem/a")
+        #expect(refused.status == 422 && refused.error == "Not yet.")
+        let member = await door.send("PATCH", "/tables/TodoItem/a", #"{"deleted":true}"#)
+        #expect(member.status == 422)
+        for (text, status) in [
+            ("broken", 500), ("409", 500), ("member", 500), ("id", 500), ("type", 400),
+        ] {
+            let body = #"{"text":"\#(text)"}"#
+            #expect(await door.send("PATCH", "/tables/TodoItem/a", body).status == status)
+        }
+        #expect(await door.send("GET", "/tables/TodoItem/a").row["text"] as? String == "x")
+    }
+
+    /// A hook decides on a row that is still unchanged when the write is executed.
+    @Test func aRowThatChangesMeanwhileIsPassedToTheHookAgain() async throws {
+        let diary = Diary()
+        let other = Mutex<Door?>(nil)
+        let door = try await Self.door { hooks in
+            hooks.beforeWrite = { change in
+                guard change.values["rank"] == 5 else { return }
+                let stored = try await change.stored()
+                diary.write("\(stored?["text"] ?? .null)")
+                guard stored?["text"] == "old" else { return }
+                // Another caller changes the row first.
+                let door = other.withLock { $0 }
+                _ = await door?.send("PATCH", "/tables/TodoItem/a", #"{"text":"new"}"#)
+            }
+        }
+        other.withLock { $0 = door }
+        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"old"}"#)
+        let answer = await door.send("PATCH", "/tables/TodoItem/a", #"{"rank":5}"#)
+        #expect(answer.status == 200)
+        #expect(answer.row["text"] as? String == "new" && answer.row["rank"] as? Int == 5)
+        #expect(diary.take() == ["\(Value.string("old"))", "\(Value.string("new"))"])
+    }
+
+    @Test func aRowThatKeepsChangingIsRejected() async throws {
+        let other = Mutex<Door?>(nil)
+        let door = try await Self.door { hooks in
+            hooks.beforeWrite = { change in
+                guard change.values["rank"] == 5 else { return }
+                _ = try await change.stored()
+                let door = other.withLock { $0 }
+                _ = await door?.send("PATCH", "/tables/TodoItem/a", #"{"text":"new"}"#)
+            }
+        }
+        other.withLock { $0 = door }
+        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+        let answer = await door.send("PATCH", "/tables/TodoItem/a", #"{"rank":5}"#)
+        #expect(answer.status == 503 && answer.headers["Retry-After"] != nil)
+    }
+
+    @Test func valuesThatHooksDoNotChangeStayExact() async throws {
+        let table = TableDefinition("TodoItem", columns: [ColumnDefinition("at", .dateTime)])
+        var hooks = TableHooks()
+        hooks.beforeWrite = { _ in }
+        try await withTemporaryDirectory { directory in
+            let path = directory + "/a.db"
+            let door = try await Door([table], path: path, hooks: ["TodoItem": hooks])
+            let body = #"{"id":"a","at":"2026-11-21T08:00:00.123456Z"}"#
+            _ = await door.send("POST", "/tables/TodoItem", body)
+            let stored = try Database(path: path, mode: .existing)
+                .integer("SELECT \"at\" FROM \"TodoItem\"")
+            #expect(stored.map { $0 % 1000 } == 456)
+            await door.store.stop()
+        }
+    }
+
+    // MARK: - After, and reads
+
+    @Test func afterAWriteTheRowIsStored() async throws {
+        let diary = Diary()
+        let other = Mutex<Door?>(nil)
+        let door = try await Self.door { hooks in
+            hooks.afterWrite = { event in
+                let door = other.withLock { $0 }
+                let stored = await door?.send("GET", "/tables/TodoItem/\(event.id)")
+                let isStored = stored?.row["version"] as? String == event.row?.version
+                diary.write("\(event.operation) \(event.requestID) \(isStored)")
+                throw Broken()
+            }
+        }
+        other.withLock { $0 = door }
+        func send(_ name: String, _ method: String, _ path: String, _ body: String?) async -> Int {
+            await door.send(method, path, body, headers: ["X-Request-ID": name]).status
+        }
+        #expect(await send("1", "POST", "/tables/TodoItem", #"{"id":"a"}"#) == 201)
+        #expect(await send("2", "PATCH", "/tables/TodoItem/a", #"{"rank":1}"#) == 200)
+        #expect(await send("3", "PUT", "/tables/TodoItem/a", #"{"rank":1}"#) == 200)
+        #expect(await send("4", "POST", "/tables/TodoItem", #"{"id":"a"}"#) == 409)
+        #expect(await send("5", "PATCH", "/tables/TodoItem/b", #"{"rank":1}"#) == 404)
+        #expect(await send("6", "PATCH", "/tables/TodoItem/a", #"{"rank":"x"}"#) == 400)
+        #expect(diary.take() == ["insert 1 true", "update 2 true", "replace 3 true"])
+        #expect(await send("7", "DELETE", "/tables/TodoItem/a", nil) == 204)
+        #expect(await send("8", "PATCH", "/tables/TodoItem/a", #"{"deleted":false}"#) == 200)
+        #expect(diary.take() == ["delete 7 false", "undelete 8 true"])
+    }
+
+    @Test func readsAreObservedAndRejected() async throws {
+        let diary = Diary()
+        let door = try await Self.door { hooks in
+            hooks.beforeRead = { read in if read.id == "b" { throw Rejection(403, "Not this.") } }
+            hooks.afterRead = { read, rows in diary.write("\(read.id ?? "list") \(rows)") }
+        }
+        for id in ["a", "b"] {
+            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+        }
+        #expect(await door.send("GET", "/tables/TodoItem?$top=1").rows.count == 1)
+        #expect(await door.send("GET", "/tables/TodoItem/a").status == 200)
+        #expect(await door.send("GET", "/tables/TodoItem/b").status == 403)
+        #expect(diary.take() == ["list 1", "a 1"])
+    }
+
+    // MARK: - Row filters
+
+    @Test func rowsOutsideTheFilterAreAbsent() async throws {
+        let door = try await Self.door { hooks in
+            hooks.rowFilter = { _ in "text eq \("it's") or rank gt \(5)" }
+        }
+        let free = try await Door([Door.todo])
+        #expect(await free.send("POST", "/tables/TodoItem", "{}").status == 201)
+        let inside = #"{"id":"in","text":"it's"}"#
+        #expect(await door.send("POST", "/tables/TodoItem", inside).status == 201)
+        let outside = await door.send("POST", "/tables/TodoItem", #"{"id":"out","text":"no"}"#)
+        #expect(outside.status == 403)
+        #expect(await door.send("PATCH", "/tables/TodoItem/in", #"{"text":"no"}"#).status == 403)
+        #expect(
+            await door.send("PATCH", "/tables/TodoItem/in", #"{"text":"no","rank":6}"#).status
+                == 200
+        )
+        let list = await door.send("GET", "/tables/TodoItem?$count=true")
+        #expect(list.ids == ["in"] && list.row["count"] as? Int == 1)
+    }
+
+    @Test func aFilteredRowIsHiddenEverywhere() async throws {
+        let isOpen = Mutex(true)
+        let door = try await Self.door { hooks in
+            hooks.rowFilter = { _ in isOpen.withLock { $0 } ? nil : "rank gt 5" }
+        }
+        let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a","rank":1}"#)
+        isOpen.withLock { $0 = false }
+        for (method, body) in [
+            ("GET", nil), ("PATCH", #"{"rank":9}"#), ("PUT", #"{"rank":9}"#), ("DELETE", nil),
+        ] {
+            let answer = await door.send(
+                method,
+                "/tables/TodoItem/a",
+                body,
+                headers: ["If-Match": made.headers["ETag"] ?? ""]
+            )
+            #expect(answer.status == 404, "\(method)")
+        }
+        let taken = await door.send("POST", "/tables/TodoItem", #"{"id":"a","rank":9}"#)
+        #expect(taken.status == 409 && taken.body.isEmpty)
+        #expect(await door.send("GET", "/tables/TodoItem").rows.isEmpty)
+    }
+
+    /// The filter is combined with the owner rule; both know the user.
+    @Test func filtersKnowTheUser() async throws {
+        var hooks = TableHooks()
+        hooks.rowFilter = { user in "rank eq \(user?.id == "anna" ? 1 : 2)" }
+        hooks.beforeWrite = { change in
+            change.values["text"] = .string("by " + (change.user?.id ?? "nobody"))
+            change.values["userId"] = "berta"
+        }
+        var table = Door.todo
+        table.owner = "userId"
+        let door = try await Door(
+            [table],
+            authenticator: try Tokens.authenticator(),
+            hooks: ["TodoItem": hooks],
+            endpoints: [
+                Endpoint("GET", "/api/mine") { call in
+                    await call.send(ServerRequest(method: "GET", path: "/tables/TodoItem"))
+                }
+            ]
+        )
+        let anna = try Tokens.headers("anna")
+        let made = await door.send(
+            "POST",
+            "/tables/TodoItem",
+            #"{"id":"a","rank":1}"#,
+            headers: anna
+        )
+        #expect(made.status == 201 && made.row["text"] as? String == "by anna")
+        #expect(made.row["userId"] as? String == "anna")
+        let other = await door.send(
+            "POST",
+            "/tables/TodoItem",
+            #"{"rank":2}"#,
+            headers: anna
+        )
+        #expect(other.status == 403)
+        let berta = try Tokens.headers("berta")
+        #expect(await door.send("GET", "/tables/TodoItem/a", headers: berta).status == 404)
+        #expect(await door.send("GET", "/api/mine", headers: anna).ids == ["a"])
+        #expect(await door.send("GET", "/api/mine", headers: berta).ids == [])
+        #expect(await door.send("GET", "/api/mine").status == 401)
+    }
+
+    @Test(arguments: ["nope eq 1", "text eq", "1"])
+    func anInvalidFilterHidesEveryRow(_ text: String) async throws {
+        let door = try await Self.door { hooks in
+            hooks.rowFilter = { _ in RowFilter(stringLiteral: text) }
+        }
+        #expect(await door.send("GET", "/tables/TodoItem").status == 500)
+        #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 500)
+    }
+
+    /// A value cannot become anything but a literal.
+    @Test(arguments: ["x' or 'a' eq 'a", "'", "", "\\", "x') or (1 eq 1", "%", "é\u{1F600}"])
+    func valuesAreLiterals(_ text: String) async throws {
+        let door = try await Self.door { hooks in
+            hooks.rowFilter = { _ in "text eq \(text) and complete eq \(false)" }
+        }
+        var row = Row()
+        row["text"] = .string(text)
+        var writer = JSONWriter()
+        writer.row(row)
+        #expect(await door.send("POST", "/tables/TodoItem", writer.text).status == 201)
+        #expect(await door.send("POST", "/tables/TodoItem", #"{"text":"a"}"#).status == 403)
+        #expect(await door.send("GET", "/tables/TodoItem").rows.count == 1)
+    }
+}

@@ -1,0 +1,183 @@
+// GET /tables/{table}/$digest: count and hash of the rows that a caller sees.
+
+import ServerTestSupport
+import Testing
+import TidelineCore
+import TidelineServerCore
+import TidelineServerSQLite
+
+@Suite struct DigestTests {
+    private static func digest(
+        _ door: Door,
+        _ query: String = "",
+        _ headers: HTTPFields = [:]
+    )
+        async throws -> ServerResponse
+    {
+        let target = "/tables/TodoItem/$digest" + (query.isEmpty ? "" : "?" + query)
+        return await door.send("GET", target, headers: headers)
+    }
+
+    /// The expected response, computed from the rows of a list.
+    private static func expected(_ rows: [[String: Any]]) -> (count: Int, digest: String) {
+        let pairs = rows.compactMap { row -> (String, String)? in
+            guard let id = row["id"] as? String, let version = row["version"] as? String else {
+                return nil
+            }
+            return (id, version)
+        }
+        var bytes: [UInt8] = []
+        for (id, version) in pairs.sorted(by: { $0.0.utf8.lexicographicallyPrecedes($1.0.utf8) }) {
+            bytes += Array(id.utf8) + [0] + Array(version.utf8) + [0x0A]
+        }
+        return (pairs.count, SHA256.hex(SHA256.hash(bytes)))
+    }
+
+    private static func check(
+        _ answer: ServerResponse,
+        _ rows: [[String: Any]],
+        after: String? = nil,
+        upTo: String? = nil
+    ) throws {
+        try #require(answer.status == 200, "\(answer.text)")
+        func isIn(_ row: [String: Any], _ after: String?, _ upTo: String?) -> Bool {
+            guard let id = row["id"] as? String else { return false }
+            let isBehind = after.map { $0.utf8.lexicographicallyPrecedes(id.utf8) } ?? true
+            let isPast = upTo.map { $0.utf8.lexicographicallyPrecedes(id.utf8) } ?? false
+            return isBehind && !isPast
+        }
+        let whole = expected(rows.filter { isIn($0, after, upTo) })
+        #expect(answer.row["count"] as? Int == whole.count)
+        #expect(answer.row["digest"] as? String == whole.digest)
+        let ranges = try #require(answer.row["ranges"] as? [[String: Any]])
+        #expect(ranges.count == max(1, min(16, whole.count)))
+        var last = after
+        var counts: [Int] = []
+        for (index, range) in ranges.enumerated() {
+            #expect(range["after"] as? String == last)
+            last = range["upTo"] as? String
+            if index == ranges.count - 1 { #expect(last == upTo) } else { #expect(last != nil) }
+            let part = expected(rows.filter { isIn($0, range["after"] as? String, last) })
+            #expect(range["count"] as? Int == part.count)
+            #expect(range["digest"] as? String == part.digest)
+            counts.append(part.count)
+        }
+        #expect((counts.max() ?? 0) - (counts.min() ?? 0) <= 1)
+    }
+
+    private static func rows(
+        _ door: Door,
+        _ query: String = "",
+        _ headers: HTTPFields = [:]
+    )
+        async -> [[String: Any]]
+    {
+        var fields = headers
+        fields.append("Prefer", "maxpagesize=5000")
+        return await door.send("GET", "/tables/TodoItem?" + query, headers: fields).rows
+    }
+
+    @Test(arguments: [0, 1, 2, 15, 16, 17, 31, 33, 160, 1000])
+    func rangesAreContiguous(_ count: Int) async throws {
+        let door = try await Door()
+        for number in 0..<count {
+            // Ids of several lengths and scripts; Swift's order differs from the order of bytes.
+            let id = ["z", "Z", "\u{E9}", "\u{10FFFF}", "\u{FFFD}"][number % 5] + "\(number)"
+            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)","rank":\#(number)}"#)
+        }
+        for number in stride(from: 0, to: count, by: 9) where count > 20 {
+            let id = ["z", "Z", "\u{E9}", "\u{10FFFF}", "\u{FFFD}"][number % 5] + "\(number)"
+            let path = "/tables/TodoItem/" + PercentCoding.encode(id)
+            #expect(await door.send("DELETE", path).status == 204)
+        }
+        let all = await Self.rows(door)
+        let whole = try await Self.digest(door)
+        try Self.check(whole, all)
+        try Self.check(
+            try await Self.digest(door, "$filter=rank lt 40"),
+            await Self.rows(door, "$filter=rank lt 40")
+        )
+        // Requests each range, as a caller that searches for a difference does.
+        for range in whole.row["ranges"] as? [[String: Any]] ?? [] {
+            let after = range["after"] as? String
+            let upTo = range["upTo"] as? String
+            var query: [String] = []
+            if let after { query.append("after=" + PercentCoding.encode(after)) }
+            if let upTo { query.append("upTo=" + PercentCoding.encode(upTo)) }
+            let part = try await Self.digest(door, query.joined(separator: "&"))
+            try Self.check(part, all, after: after, upTo: upTo)
+            #expect(part.row["digest"] as? String == range["digest"] as? String)
+        }
+    }
+
+    @Test func eachUserSeesTheirOwn() async throws {
+        var table = Door.todo
+        table.owner = "userId"
+        let door = try await Door([table], authenticator: try Tokens.authenticator())
+        for (user, ids) in [("anna", ["a", "c"]), ("bert", ["b"])] {
+            for id in ids {
+                let headers = try Tokens.headers(user)
+                _ = await door.send(
+                    "POST",
+                    "/tables/TodoItem",
+                    #"{"id":"\#(id)"}"#,
+                    headers: headers
+                )
+            }
+        }
+        for user in ["anna", "bert", "nobody"] {
+            let headers = try Tokens.headers(user)
+            try Self.check(
+                try await Self.digest(door, "", headers),
+                await Self.rows(door, "", headers)
+            )
+        }
+        #expect(try await Self.digest(door).status == 401)
+    }
+
+    @Test(arguments: [
+        "$top=1", "$orderby=id", "$filter=", "$filter=nothing eq 1", "$filter=id eq",
+        "after=", "upTo=", "after=a&after=b", "upTo=%22", "after=a/b", "$filter=a&$filter=b",
+    ])
+    func invalidOptionsAreRejected(_ query: String) async throws {
+        let answer = try await Self.digest(try await Door(), query)
+        #expect(answer.status == 400 && !answer.error.isEmpty)
+    }
+
+    @Test func bounds() async throws {
+        let door = try await Door()
+        for id in ["a", "b", "c"] {
+            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+        }
+        let all = await Self.rows(door)
+        try Self.check(try await Self.digest(door, "AFTER=a&UPTO=b"), all, after: "a", upTo: "b")
+        try Self.check(try await Self.digest(door, "after=c&upTo=a"), all, after: "c", upTo: "a")
+        let answer = try await Self.digest(door, "x=1&__includeDeleted=true")
+        #expect(answer.headers["Tideline-Epoch"] != nil)
+        try Self.check(answer, all)
+    }
+
+    @Test func digestIsNotARow() async throws {
+        let door = try await Door()
+        for method in ["PATCH", "PUT", "DELETE", "POST"] {
+            let answer = await door.send(method, "/tables/TodoItem/$digest", "{}")
+            #expect(answer.status == 405 && answer.headers["Allow"] == "GET, HEAD")
+        }
+        let insert = await door.send("POST", "/tables/TodoItem", #"{"id":"$digest"}"#)
+        #expect(insert.status == 400)
+        #expect(await door.send("GET", "/tables/Other/$digest").status == 404)
+        let options = await door.send("OPTIONS", "/tables/TodoItem/$digest")
+        #expect(options.headers["Allow"] == "GET, HEAD")
+        #expect(await door.send("HEAD", "/tables/TodoItem/$digest").status == 200)
+        var table = Door.todo
+        table.permissions.read = .disabled
+        let closed = try await Door([table])
+        for method in ["GET", "HEAD", "PATCH", "DELETE"] {
+            // A digest has none of the headers of a row.
+            let answer = await closed.send(method, "/tables/TodoItem/$digest", nil)
+            #expect(answer.status == 405 && answer.headers["Allow"] == "")
+        }
+        let closedOptions = await closed.send("OPTIONS", "/tables/TodoItem/$digest")
+        #expect(closedOptions.headers["Allow"] == "")
+    }
+}

@@ -1,0 +1,85 @@
+// Requirements for bodies, and the stored values that a caller without read permission may test.
+
+import ServerTestSupport
+import Testing
+import TidelineCore
+import TidelineServerCore
+
+@Suite struct BodyRuleTests {
+    @Test(arguments: [
+        ("gzip", false), ("GZIP", false), ("identity, gzip", false), ("br", false),
+        ("x-unknown", false), ("identity", true), ("Identity , identity", true), ("", true),
+        (" , ", true),
+    ])
+    func bodiesWithAContentCodingAreRejected(_ coding: String, _ isTaken: Bool) async throws {
+        let door = try await Door()
+        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+        for (method, path, type) in [
+            ("POST", "/tables/TodoItem", "application/json"),
+            ("PATCH", "/tables/TodoItem/a", "application/json"),
+            ("PATCH", "/tables/TodoItem/a", "application/json-patch+json"),
+            ("PUT", "/tables/TodoItem/a", "application/json"),
+        ] {
+            for isClassic in [false, true] where !isClassic || !type.contains("patch") {
+                let answer = await door.send(
+                    method,
+                    path,
+                    type.contains("patch") ? "[]" : "{}",
+                    classic: isClassic,
+                    headers: ["Content-Encoding": coding, "Content-Type": type]
+                )
+                #expect((answer.status < 300) == isTaken, "\(answer.text)")
+                guard !isTaken else { continue }
+                #expect(answer.status == 415)
+                #expect(answer.headers["Accept-Encoding"] == "identity")
+                #expect(answer.headers["Content-Type"] == "application/problem+json")
+                #expect(answer.error.contains("'identity'"))
+            }
+        }
+    }
+
+    /// Two header fields are one list.
+    @Test func contentCodingsInTwoFields() async throws {
+        let door = try await Door()
+        var headers: HTTPFields = ["Content-Encoding": "identity"]
+        headers.append("content-encoding", "deflate")
+        #expect(await door.send("POST", "/tables/TodoItem", "{}", headers: headers).status == 415)
+        // If no body is read, there is nothing to decode.
+        #expect(await door.send("GET", "/tables/TodoItem", headers: headers).status == 200)
+    }
+
+    @Test func testsNeedReadPermission() async throws {
+        var table = Door.todo
+        func answers(_ read: TablePermissions.Access, _ headers: HTTPFields) async throws -> [Int] {
+            table.permissions = TablePermissions(
+                read: read,
+                insert: .anonymous,
+                update: .anonymous
+            )
+            let door = try await Door([table], authenticator: try Tokens.authenticator())
+            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"secret"}"#)
+            var statuses: [Int] = []
+            for body in [
+                #"[{"op":"test","path":"/text","value":"secret"}]"#,
+                #"[{"op":"add","path":"/rank","value":1},{"op":"test","path":"/id","value":"b"}]"#,
+                #"[{"op":"add","path":"/rank","value":1}]"#,
+            ] {
+                var headers = headers
+                headers.append("Content-Type", "application/json-patch+json")
+                let answer = await door.send("PATCH", "/tables/TodoItem/a", body, headers: headers)
+                statuses.append(answer.status)
+                if answer.status == 405 {
+                    #expect(answer.headers["Allow"] == "PATCH, PUT, DELETE")
+                    #expect(answer.error.contains("'test'"))
+                }
+            }
+            return statuses
+        }
+        let anna = try Tokens.headers("anna")
+        #expect(try await answers(.disabled, [:]) == [405, 405, 200])
+        #expect(try await answers(.disabled, anna) == [405, 405, 200])
+        #expect(try await answers(.authenticated, [:]) == [401, 401, 200])
+        #expect(try await answers(.authenticated, anna) == [200, 409, 200])
+        #expect(try await answers(.anonymous, [:]) == [200, 409, 200])
+    }
+}

@@ -1,0 +1,260 @@
+// Commit timestamps: updatedAt and version with clocks, deletes, restarts and many concurrent writers.
+
+import Foundation
+import ServerTestSupport
+import Testing
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+import TidelineServerSQLite
+
+@Suite struct CommitTimestampTests {
+    @Test func updatedAtGrowsWhenTheClockStepsBack() async throws {
+        let clock = TestClock()
+        let door = try await Door(clock: clock)
+        var stamps: [Int64] = []
+        for index in 0..<20 {
+            if index % 5 == 4 { clock.move(by: -3_600_000_000) }
+            let answer = await door.send("POST", "/tables/TodoItem", "{}")
+            stamps.append(RowVersion.stamp(answer.row["version"] as? String ?? "") ?? 0)
+        }
+        #expect(zip(stamps, stamps.dropFirst()).allSatisfy { $1 - $0 >= 25 })
+    }
+
+    @Test func versionsAreNotReused() async throws {
+        try await withTemporaryDirectory { directory in
+            var table = Door.todo
+            table.softDelete = false
+            let clock = TestClock(step: 0)
+            var versions: [String] = []
+            for _ in 0..<3 {
+                let door = try await Door([table], path: directory + "/a.db", clock: clock)
+                for _ in 0..<3 {
+                    let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+                    #expect(made.status == 201)
+                    versions.append(made.row["version"] as? String ?? "")
+                    #expect(await door.send("DELETE", "/tables/TodoItem/a").status == 204)
+                    #expect(await door.send("GET", "/tables/TodoItem/a").status == 404)
+                }
+                await door.store.stop()
+                clock.move(by: -1_000_000)
+            }
+            #expect(Set(versions).count == 9)
+        }
+    }
+
+    @Test func concurrentWritesAreAllStoredInOneOrder() async throws {
+        try await withTemporaryDirectory { directory in
+            let path = directory + "/a.db"
+            let door = try await Door(path: path, clock: TestClock(step: 1))
+            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"shared","rank":0}"#)
+            let statuses = await withTaskGroup(of: [Int].self) { group in
+                for writer in 0..<16 {
+                    group.addTask {
+                        var statuses: [Int] = []
+                        for index in 0..<25 {
+                            let body = #"{"id":"\#(writer)-\#(index)","rank":\#(index)}"#
+                            let made = await door.send("POST", "/tables/TodoItem", body)
+                            let id = made.row["id"] as? String ?? ""
+                            let read = await door.send("GET", "/tables/TodoItem/\(id)")
+                            let twice = await door.send("POST", "/tables/TodoItem", body)
+                            statuses += [made.status, read.status, twice.status]
+                            _ = await door.send("PATCH", "/tables/TodoItem/shared", "{}")
+                        }
+                        return statuses
+                    }
+                }
+                var all: [Int] = []
+                for await statuses in group { all += statuses }
+                return all
+            }
+            #expect(statuses.filter { $0 == 201 }.count == 400)
+            #expect(statuses.filter { $0 == 200 }.count == 400)
+            #expect(statuses.filter { $0 == 409 }.count == 400)
+            await door.store.stop()
+            let again = try await Door(path: path)
+            let all = await again.send("GET", "/tables/TodoItem?$top=1000", classic: true)
+            #expect(Set(all.rows.compactMap { $0["version"] as? String }).count == 401)
+            await again.store.stop()
+        }
+    }
+
+    @Test func onlyOneOfManyConditionalWritesWins() async throws {
+        try await withTemporaryDirectory { directory in
+            let door = try await Door(path: directory + "/a.db")
+            let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+            let tag = made.headers["ETag"] ?? ""
+            let won = await withTaskGroup(of: Int.self) { group in
+                for _ in 0..<32 {
+                    group.addTask {
+                        await door.send(
+                            "PATCH",
+                            "/tables/TodoItem/a",
+                            "{}",
+                            headers: ["If-Match": tag]
+                        ).status
+                    }
+                }
+                return await group.reduce(into: [Int: Int]()) { $0[$1, default: 0] += 1 }
+            }
+            #expect(won == [200: 1, 412: 31])
+            await door.store.stop()
+        }
+    }
+
+    @Test func aFullQueueReturns503() async throws {
+        try await withTemporaryDirectory { directory in
+            var limits = ServerLimits()
+            limits.writeQueue = 1
+            let door = try await Door(path: directory + "/a.db", limits: limits)
+            let answers = await withTaskGroup(of: ServerResponse.self) { group in
+                for _ in 0..<64 {
+                    group.addTask { await door.send("POST", "/tables/TodoItem", "{}") }
+                }
+                return await group.reduce(into: [ServerResponse]()) { $0.append($1) }
+            }
+            // The queue has a slot again whenever the writer takes one of the writes.
+            #expect(answers.allSatisfy { $0.status == 201 || $0.status == 503 })
+            #expect(answers.contains { $0.status == 201 })
+            for answer in answers where answer.status == 503 {
+                #expect(answer.headers["Retry-After"] == "1")
+            }
+            await door.store.stop()
+        }
+    }
+
+    /// A time limit counts the steps of all runs of a statement, including the one that ends a transaction.
+    @Test func aSnapshotIsReleasedAfterTheTimeLimit() throws {
+        let database = try Database(path: ":memory:", mode: .readWrite)
+        for _ in 0..<100_000 {
+            do {
+                try database.limitTime(.zero) { try database.snapshot {} }
+            } catch let error as SQLiteError where error.isInterrupt {
+                continue
+            }
+            try #require(!database.isInTransaction)
+        }
+        #expect(!database.isInTransaction)
+    }
+
+    @Test func aSlowQueryIsInterrupted() async throws {
+        try await withTemporaryDirectory { directory in
+            var limits = ServerLimits()
+            limits.queryTime = .nanoseconds(1)
+            let door = try await Door(path: directory + "/a.db", limits: limits)
+            for index in 0..<400 {
+                _ = await door.send("POST", "/tables/TodoItem", #"{"text":"\#(index)"}"#)
+            }
+            let filter = (0..<40).map { "indexof(text,'\($0)') eq 77" }.joined(separator: " or ")
+            let answer = await door.send("GET", "/tables/TodoItem?$filter=\(filter)")
+            // 503 if the query waited for most of its time.
+            #expect(answer.status == 400 || answer.status == 503)
+            await door.store.stop()
+            #expect(await door.send("GET", "/tables/TodoItem").status == 503)
+            #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 503)
+        }
+    }
+
+    /// Also in memory, where reads use the connection of the writer.
+    @Test(.enabled(if: !Door.usesPostgres, "PostgreSQL is not in memory"))
+    func aSlowQueryInMemoryIsInterrupted() async throws {
+        var limits = ServerLimits()
+        limits.queryTime = .nanoseconds(1)
+        let door = try await Door(limits: limits)
+        for index in 0..<400 {
+            _ = await door.send("POST", "/tables/TodoItem", #"{"text":"\#(index)"}"#)
+        }
+        let filter = (0..<40).map { "indexof(text,'\($0)') eq 77" }.joined(separator: " or ")
+        let answer = await door.send("GET", "/tables/TodoItem?$filter=\(filter)")
+        // 503 if the query waited for most of its time.
+        #expect(answer.status == 400 || answer.status == 503)
+        #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
+    }
+
+    /// A statement that is used occasionally stays prepared, and one in use is not finalized.
+    @Test func statementsInUseStayPrepared() throws {
+        let database = try Database(path: ":memory:")
+        let kept = try database.prepare("SELECT 1")
+        let running = try database.prepare(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3) SELECT i FROM n"
+        )
+        #expect(try running.step())
+        for number in 0..<2000 {
+            _ = try database.prepare("SELECT \(number) + 1")
+            if number % 100 == 0 { #expect(try database.prepare("SELECT 1") === kept) }
+            #expect(database.statementsKept <= 256)
+        }
+        #expect(try running.step() && running.integer(0) == 2)
+        #expect(try running.step() && running.integer(0) == 3)
+        #expect(try !running.step())
+    }
+
+    /// A row is one step for the database, so the functions check the time limit themselves.
+    @Test func aSlowFunctionIsInterrupted() async throws {
+        try await withTemporaryDirectory { directory in
+            var limits = ServerLimits()
+            limits.queryTime = .milliseconds(100)
+            let door = try await Door(path: directory + "/a.db", limits: limits)
+            let text = String(repeating: "a", count: 100_000)
+            _ = await door.send("POST", "/tables/TodoItem", #"{"text":"\#(text)"}"#)
+            let call = "length(replace(text,'a','bbbbbbbb')) eq 7"
+            let filter = Array(repeating: call, count: 150).joined(separator: " or ")
+            let start = ContinuousClock.now
+            let answer = await door.send("GET", "/tables/TodoItem?$filter=\(filter)")
+            // 503 if the machine is so slow that the query waits most of the time.
+            #expect(answer.status == 400 || answer.status == 503)
+            #expect(.now - start < .seconds(60))
+            await door.store.stop()
+        }
+    }
+
+    @Test func versionTextsRoundTrip() {
+        for stamp in [0, 1, 25, 1_800_000_000_000_000, Int64.max, -1] {
+            #expect(RowVersion.stamp(RowVersion.text(stamp)) == stamp)
+        }
+        #expect(RowVersion.stamp("AAZlGEfjo+h=") == nil)
+        #expect(RowVersion.stamp("x") == nil)
+    }
+
+    /// A write that fails because of its own content does not fail the other writes in its group.
+    @Test func aGroupSurvivesAWriteThatFails() async throws {
+        try await withTemporaryDirectory { directory in
+            var limits = ServerLimits()
+            limits.rowBytes = 100_000
+            let columns = (0..<4).map { ColumnDefinition("c\($0)", .string) }
+            let door = try await Door(
+                [TableDefinition("Wide", columns: columns)],
+                path: directory + "/a.db",
+                limits: limits
+            )
+            let long = String(repeating: "x", count: 90_000)
+            _ = await door.send("POST", "/tables/Wide", #"{"id":"w","c0":"\#(long)"}"#)
+            for round in 0..<10 {
+                let statuses = await withTaskGroup(of: Int.self) { group in
+                    for index in 0..<20 {
+                        group.addTask {
+                            if index == 7 {
+                                return await door.send(
+                                    "PATCH",
+                                    "/tables/Wide/w",
+                                    #"{"c1":"\#(long)"}"#
+                                ).status
+                            }
+                            let id = "r\(round)-\(index)"
+                            return await door.send("POST", "/tables/Wide", #"{"id":"\#(id)"}"#)
+                                .status
+                        }
+                    }
+                    return await group.reduce(into: [:]) { $0[$1, default: 0] += 1 }
+                }
+                #expect(statuses == [201: 19, 413: 1])
+            }
+            let rows = await door.send("GET", "/tables/Wide?$select=id,updatedAt,version&$top=500")
+            #expect(rows.rows.count == 100)
+            let count = await door.send("GET", "/tables/Wide?$count=true&$top=1")
+            #expect(count.row["count"] as? Int == 191)
+            #expect(await door.send("GET", "/tables/Wide/w").row["c1"] is NSNull)
+            await door.store.stop()
+        }
+    }
+}

@@ -1,0 +1,22 @@
+// Tests of single requests, run again with each request in a separate batch.
+
+import ServerTestSupport
+import Testing
+
+@Suite struct BatchedTests {
+    @Test func recordedCalls() async throws {
+        try await Door.$usesBatches.withValue(true) {
+            try await TranscriptTests().answersAsRecorded()
+        }
+    }
+
+    @Test(arguments: ConditionTests.cases, [true, false])
+    func conditions(
+        _ item: (field: String, value: String, read: Int, write: Int),
+        _ isClassic: Bool
+    ) async throws {
+        try await Door.$usesBatches.withValue(true) {
+            try await ConditionTests().applyToEveryMethod(item, isClassic)
+        }
+    }
+}

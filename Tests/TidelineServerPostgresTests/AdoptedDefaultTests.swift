@@ -1,0 +1,121 @@
+// The column default of an adopted table is used if an insert omits the column.
+
+import Foundation
+import ServerTestSupport
+import Testing
+import TidelineCore
+import TidelinePostgres
+import TidelineServer
+import TidelineServerCore
+import TidelineTestKit
+
+@Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+struct AdoptedDefaultTests {
+    private static let script = """
+        CREATE SEQUENCE numbers START 7;
+        CREATE TABLE task (
+            id text PRIMARY KEY,
+            title varchar(40) DEFAULT 'untitled' NOT NULL,
+            priority int DEFAULT 5 NOT NULL,
+            price numeric DEFAULT 1.50,
+            due timestamptz DEFAULT '2026-01-02T03:04:05Z',
+            "open" boolean DEFAULT true,
+            code uuid DEFAULT gen_random_uuid(),
+            number bigint DEFAULT nextval('numbers'),
+            serial int GENERATED ALWAYS AS IDENTITY,
+            declared int DEFAULT 1,
+            plain text,
+            beside text DEFAULT 'not declared' NOT NULL
+        )
+        """
+
+    private static let task = TableDefinition(
+        "task",
+        columns: [
+            ColumnDefinition("title", .string, nullable: false),
+            ColumnDefinition("priority", .integer, nullable: false),
+            ColumnDefinition("price", .decimal), ColumnDefinition("due", .dateTime),
+            ColumnDefinition("open", .boolean), ColumnDefinition("code", .guid),
+            ColumnDefinition("number", .integer), ColumnDefinition("serial", .integer),
+            ColumnDefinition("declared", .integer, default: .integer(2)),
+            ColumnDefinition("plain", .string),
+        ]
+    )
+
+    private func adopted() throws -> String {
+        let url = try PostgresCluster.shared().database()
+        try PostgresConnection(PostgresAddress(url)).execute(Self.script)
+        var configuration = ServerConfiguration()
+        configuration.database = .postgres(url: url)
+        configuration.tables = [Self.task]
+        try ServerDatabase(configuration).migrate()
+        return url
+    }
+
+    private func check(_ row: [String: Any], number: Int) {
+        #expect(row["title"] as? String == "untitled" && row["priority"] as? Int == 5, "\(row)")
+        #expect(row["price"] as? Double == 1.5 && row["open"] as? Bool == true)
+        #expect(row["due"] as? String == "2026-01-02T03:04:05.000Z")
+        #expect((row["code"] as? String)?.count == 36 && row["number"] as? Int == number)
+        #expect(row["serial"] as? Int == number - 6)
+        #expect(row["declared"] as? Int == 2 && row["plain"] is NSNull)
+    }
+
+    @Test("an insert, alone and in a batch, and a PUT get the database's defaults")
+    func inserts() async throws {
+        let url = try adopted()
+        // A server that starts later knows them, too.
+        for (index, start) in [7, 9].enumerated() {
+            let door = try await Door([Self.task], onPostgres: true, database: url)
+            let made = await door.send("POST", "/tables/task", #"{"id":"a\#(index)"}"#)
+            #expect(made.status == 201, "\(made.text)")
+            check(made.row, number: start)
+            check(await door.send("GET", "/tables/task/a\(index)").row, number: start)
+            let batch = await door.send(
+                "POST",
+                "/$batch",
+                #"{"requests":[{"id":"1","method":"post","url":"tables/task","body":{"id":"b\#(index)"}}]}"#
+            )
+            let answers = batch.row["responses"] as? [[String: Any]] ?? []
+            check(answers.first?["body"] as? [String: Any] ?? [:], number: start + 1)
+            await door.store.stop()
+        }
+        let door = try await Door([Self.task], onPostgres: true, database: url)
+        let replaced = await door.send("PUT", "/tables/task/a0", #"{"title":"x","number":1}"#)
+        #expect(replaced.row["title"] as? String == "x" && replaced.row["number"] as? Int == 1)
+        #expect(replaced.row["priority"] as? Int == 5 && replaced.row["open"] as? Bool == true)
+        await door.store.stop()
+    }
+
+    @Test(
+        "sent values take precedence, even null, and a JSON Patch resets to the default"
+    )
+    func values() async throws {
+        let door = try await Door([Self.task], onPostgres: true, database: try adopted())
+        let body = #"{"id":"a","priority":0,"open":null,"number":1,"price":null}"#
+        let made = await door.send("POST", "/tables/task", body)
+        #expect(made.row["priority"] as? Int == 0 && made.row["open"] is NSNull)
+        #expect(made.row["price"] is NSNull && made.row["title"] as? String == "untitled")
+        let patched = await door.send(
+            "PATCH",
+            "/tables/task/a",
+            #"[{"op":"remove","path":"/priority"},{"op":"remove","path":"/number"}]"#,
+            headers: ["Content-Type": "application/json-patch+json"]
+        )
+        #expect(patched.row["priority"] as? Int == 5 && patched.row["number"] as? Int == 7)
+        #expect(patched.row["open"] is NSNull, "\(patched.text)")
+        await door.store.stop()
+    }
+
+    @Test("a default that fails rejects only its own write")
+    func faults() async throws {
+        let url = try adopted()
+        let psql = try PostgresConnection(PostgresAddress(url))
+        try psql.execute("ALTER TABLE task ALTER number SET DEFAULT 1 / (random() * 0)::int")
+        let door = try await Door([Self.task], onPostgres: true, database: url)
+        let refused = await door.send("POST", "/tables/task", #"{"id":"a"}"#)
+        #expect(refused.status == 400, "\(refused.text)")
+        #expect(await door.send("POST", "/tables/task", #"{"id":"b","number":1}"#).status == 201)
+        await door.store.stop()
+    }
+}

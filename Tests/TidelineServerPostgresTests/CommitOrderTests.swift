@@ -1,0 +1,422 @@
+// Goal: a reader that continues from its cursor misses no row, whatever overlaps and however many servers and external
+// writers write: with the times of delta links, with the time of the last row, and with classic `$skip`. Method: two
+// stores on one database and external writers, which wait between write and commit; readers page at the same time. The
+// seed decides who writes what and how long each writer waits. PostgreSQL's decoded write-ahead log is the reference:
+// it has the transactions in commit order.
+
+import Foundation
+import ServerTestSupport
+import Synchronization
+import Testing
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+import TidelineServerPostgres
+import TidelineTestKit
+import TidelineTestSupport
+
+@Suite(.slow, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+struct CommitOrderTests {
+    static let seeds: Range<UInt64> = {
+        let text = ProcessInfo.processInfo.environment["TIDELINE_SEEDS"] ?? ""
+        return 0..<(UInt64(text) ?? 2)
+    }()
+
+    /// The clusters of the test with a standby, which sometimes pauses its replay.
+    private static let pair = Result {
+        let primary = try PostgresCluster()
+        return (primary: primary, standby: try PostgresCluster(standbyOf: primary))
+    }
+
+    @Test(arguments: seeds) func noReaderMissesARow(seed: UInt64) async throws {
+        let outcome = try await Overlap(seed: seed, isNaive: false).run()
+        #expect(outcome.rows > 100)
+        #expect(outcome.missed == [:])
+        #expect(outcome.repeatedStamps == 0)
+        #expect(outcome.transactions > 50)
+        #expect(outcome.disorder == 0)
+    }
+
+    /// The same with readers that page from a lagging standby, which sometimes lags longer than the server waits for
+    /// it.
+    @Test(arguments: seeds) func noReaderOfAStandbyMissesARow(seed: UInt64) async throws {
+        let (primary, standby) = try Self.pair.get()
+        let metrics = StoreMetrics()
+        let lagging = Task {
+            var random = SeededGenerator(seed: seed)
+            while !Task.isCancelled {
+                let (moment, pause) = (random.next() % 200, 150 + random.next() % 200)
+                try await onThread {
+                    // The seed draws how far the standby lags.
+                    Thread.sleep(forTimeInterval: Double(moment) / 1000)
+                    try standby.pauseReplay()
+                    Thread.sleep(forTimeInterval: Double(pause) / 1000)
+                    try standby.resumeReplay()
+                }
+            }
+        }
+        var overlap = Overlap(seed: seed, isNaive: false)
+        overlap.cluster = primary
+        overlap.standby = standby
+        overlap.metrics = metrics
+        let outcome = try await overlap.run()
+        lagging.cancel()
+        try await lagging.value
+        #expect(outcome.rows > 100)
+        #expect(outcome.missed == [:])
+        #expect(outcome.repeatedStamps == 0)
+        #expect(outcome.disorder == 0)
+        #expect(metrics.replicaPages.current > 0)
+    }
+
+    /// The same with external rows that get the time of their statement: a reader passes a row that is not committed
+    /// yet, and never sees it.
+    @Test func statementTimestampsLoseRows() async throws {
+        for seed in UInt64(0)..<10 {
+            let outcome: Overlap.Outcome
+            do {
+                outcome = try await Overlap(seed: seed, isNaive: true).run()
+            } catch let error as ServerError where error.code == ServerError.epochChanged.code {
+                // A reader's cursor was ahead of the clock, which was reported before the reader missed a row.
+                continue
+            }
+            let isMissed = outcome.missed.values.contains { !$0.isEmpty }
+            // A reader that misses a row was overtaken by a timestamp: the reference sees that, too.
+            if isMissed { #expect(outcome.disorder > 0) }
+            if isMissed { return }
+        }
+        Issue.record("stamps of the statement's time lost no row: the test sees nothing")
+    }
+}
+
+/// One run of writers and readers that overlap.
+private struct Overlap {
+    struct Outcome {
+        var rows = 0
+        /// The differences between a reader's rows and the table, by reader.
+        var missed: [String: Set<String>] = [:]
+        /// How many rows share a timestamp with another row of the same clock.
+        var repeatedStamps = 0
+        /// How many transactions the log has, and how many of them were committed after one with a later timestamp.
+        var transactions = 0
+        var disorder = 0
+    }
+
+    private let seed: UInt64
+    private let isNaive: Bool
+    private let definition: TableDefinition
+    private let table: Table
+    var cluster: PostgresCluster?
+    /// The store that readers page from.
+    var standby: PostgresCluster?
+    var metrics = StoreMetrics()
+
+    private static let owners = ["ann", "bob"]
+    private static let writes = 60
+    private let slot = "tideline_\(UUID().uuidString.lowercased().prefix(8))"
+
+    init(seed: UInt64, isNaive: Bool) {
+        self.seed = seed
+        self.isNaive = isNaive
+        var definition = Door.todo
+        definition.schema.columns.append(ColumnDefinition("userId", .string))
+        definition.owner = "userId"
+        self.definition = definition
+        table = Table(definition)
+    }
+
+    func run() async throws -> Outcome {
+        let cluster = try self.cluster ?? PostgresCluster.shared()
+        let url = try cluster.database()
+        var options = PostgresTableStore.Options()
+        options.readers = 2
+        options.replica = standby.map { $0.url(of: PostgresCluster.name(in: url)) }
+        options.replicaRest = .milliseconds(20)
+        options.metrics = metrics
+        let stores = try [
+            PostgresTableStore(url: url, options: options),
+            PostgresTableStore(url: url, options: options),
+        ]
+        for store in stores {
+            _ = try await store.prepare([definition], filtered: [], isComplete: true)
+        }
+        let foreign = try PostgresConnection(PostgresAddress(url))
+        if isNaive {
+            try foreign.execute("ALTER TABLE \"TodoItem\" DISABLE TRIGGER USER")
+        }
+        let slot = slot
+        // It waits for the end of all transactions of the cluster, including those of other tests.
+        try await onThread {
+            try PostgresConnection(PostgresAddress(url)).run(
+                "SELECT pg_create_logical_replication_slot($1, 'test_decoding')",
+                [.text(slot)]
+            )
+        }
+        let writing = Writing()
+        let readers = try await withThrowingTaskGroup(of: Reader?.self) { group in
+            for (number, store) in stores.enumerated() {
+                group.addTask {
+                    try await write(store, number)
+                    writing.ends()
+                    return nil
+                }
+                group.addTask {
+                    try await onThread { try writeBeside(url, number) }
+                    writing.ends()
+                    return nil
+                }
+                for kind in Reader.Kind.allCases {
+                    group.addTask {
+                        var reader = Reader(kind, store, table, number)
+                        var isLast = false
+                        while !isLast {
+                            isLast = writing.isOver
+                            do {
+                                try await reader.readOn()
+                            } catch let error as ServerError where error.status == 503 {
+                                // Another transaction held the clock for long; a client retries.
+                                isLast = false
+                            }
+                        }
+                        return reader
+                    }
+                }
+            }
+            var readers: [Reader] = []
+            for try await reader in group { if let reader { readers.append(reader) } }
+            return readers
+        }
+        return try await judge(readers, foreign, stores)
+    }
+
+    private func judge(
+        _ readers: [Reader],
+        _ foreign: PostgresConnection,
+        _ stores: [PostgresTableStore]
+    ) async throws -> Outcome {
+        let result = try foreign.run("SELECT \"id\", \"version\" FROM \"TodoItem\"")
+        var truth: [String: Int64] = [:]
+        for row in 0..<result.count {
+            truth[result.text(row, 0)] = result.integer(row, 1)
+        }
+        var outcome = Outcome(rows: truth.count)
+        outcome.repeatedStamps = truth.count - Set(truth.values).count
+        for reader in readers {
+            let wrong = truth.filter { reader.seen[$0.key] != $0.value }.map(\.key)
+            if !wrong.isEmpty { outcome.missed[reader.name] = Set(wrong) }
+        }
+        try witness(foreign, &outcome)
+        for store in stores { await store.stop() }
+        return outcome
+    }
+
+    /// Reads from the log in which order timestamps were committed.
+    private func witness(_ foreign: PostgresConnection, _ outcome: inout Outcome) throws {
+        let log = try foreign.run(
+            "SELECT data FROM pg_logical_slot_get_changes($1, NULL, NULL)",
+            [.text(slot)]
+        )
+        try foreign.run("SELECT pg_drop_replication_slot($1)", [.text(slot)])
+        var last: Int64 = 0
+        var stamps: [Int64] = []
+        for row in 0..<log.count {
+            let line = log.text(row, 0)
+            if line.hasPrefix("COMMIT") {
+                guard let first = stamps.min(), let end = stamps.max() else { continue }
+                outcome.transactions += 1
+                if first <= last { outcome.disorder += 1 }
+                last = max(last, end)
+                stamps = []
+            } else if line.hasPrefix("table public.\"TodoItem\":"),
+                let prefix = line.range(of: " version[bigint]:"),
+                let stamp = Int64(line[prefix.upperBound...].prefix { $0.isNumber }), stamp > 0
+            {
+                stamps.append(stamp)
+            }
+        }
+    }
+
+    // MARK: - Writers
+
+    /// Writes through a server: new rows, and changes to a few rows that all writers change.
+    private func write(_ store: PostgresTableStore, _ number: Int) async throws {
+        var random = SeededGenerator(seed: seed &* 31 &+ UInt64(number))
+        for write in 0..<Self.writes {
+            let isNew = random.next() % 2 == 0
+            let owner = owner(&random)
+            let id = isNew ? "s\(number)-\(write)" : "shared-\(owner)-\(random.next() % 5)"
+            var operation = WriteOperation(.insert, id: id)
+            operation.values = [.text("\(number) \(write)"), .integer(0), nil, .text(owner)]
+            if !isNew, try await store.image(id, view: nil, in: table) != nil {
+                operation.kind = .merge
+                operation.values[3] = nil
+            }
+            _ = try await store.write(
+                WriteBatch([WriteBatch.Group([WriteBatch.Write(operation, in: table)])])
+            )
+        }
+    }
+
+    private func owner(_ random: inout SeededGenerator) -> String {
+        Self.owners[Int(random.next() % UInt64(Self.owners.count))]
+    }
+
+    /// An external writer: several rows in a transaction, with a wait before the commit.
+    private func writeBeside(_ url: String, _ number: Int) throws {
+        let connection = try PostgresConnection(PostgresAddress(url))
+        var random = SeededGenerator(seed: seed &* 37 &+ 1000 &+ UInt64(number))
+        let time = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+        let put = """
+            INSERT INTO "TodoItem" ("id", "text", "complete", "userId") VALUES ($1, $2, FALSE, $3)
+            ON CONFLICT ("id") DO UPDATE SET "text" = excluded."text"
+            """
+        let stamp = """
+            UPDATE "TodoItem" SET "version" = \(time), "updatedAt" = clock_timestamp()
+            WHERE "id" = $1
+            """
+        for write in 0..<Self.writes / 2 {
+            var ids: [String: String] = [:]
+            for index in 0...random.next() % 3 {
+                let isNew = random.next() % 3 != 0
+                let owner = owner(&random)
+                let shared = "shared-\(owner)-\(random.next() % 5)"
+                ids[isNew ? "f\(number)-\(write)-\(index)" : shared] = owner
+            }
+            // All transactions use one order: they wait for each other, but without a deadlock.
+            try retrying(connection) {
+                try connection.run("BEGIN")
+                for (id, owner) in ids.sorted(by: { $0.key < $1.key }) {
+                    let text = "f\(number) \(write)"
+                    try connection.run(put, [.text(id), .text(text), .text(owner)])
+                    if isNaive { try connection.run(stamp, [.text(id)]) }
+                }
+                let wait = Double(random.next() % 30) / 1000
+                try connection.run("SELECT pg_sleep($1)", [.real(wait)])
+                try connection.run("COMMIT")
+            }
+        }
+    }
+
+    private func retrying(_ connection: PostgresConnection, _ body: () throws -> Void) throws {
+        while true {
+            do {
+                return try body()
+            } catch let error as PostgresError where error.isTransient {
+                _ = connection.settle()
+            }
+        }
+    }
+}
+
+/// The number of active writers.
+private final class Writing: Sendable {
+    private let count = Mutex(4)
+
+    var isOver: Bool { count.withLock { $0 == 0 } }
+
+    func ends() { count.withLock { $0 -= 1 } }
+}
+
+/// A reader that continues from its cursor.
+private struct Reader: Sendable {
+    enum Kind: CaseIterable {
+        /// The changes after a time.
+        case changes
+        /// Rows after the last one, by time.
+        case time
+        /// Rows from the last row's millisecond on, skipping as many as were read in it.
+        case skip
+    }
+
+    let name: String
+    private let kind: Kind
+    private let store: PostgresTableStore
+    private let table: Table
+    /// The version of each row.
+    private(set) var seen: [String: Int64] = [:]
+    private var after: Int64 = 0
+    private var afterID = ""
+    private var skip = 0
+
+    init(
+        _ kind: Kind,
+        _ store: PostgresTableStore,
+        _ table: Table,
+        _ number: Int
+    ) {
+        self.kind = kind
+        self.store = store
+        self.table = table
+        name = "\(kind) on \(number)"
+    }
+
+    private static let rowsMax = 45
+
+    /// Reads until there are no more changes.
+    mutating func readOn() async throws {
+        while try await readPage() {}
+    }
+
+    private mutating func readPage() async throws -> Bool {
+        switch kind {
+        case .changes:
+            var request = ChangeRequest(after: after, rowsMax: Self.rowsMax, bytesMax: 1 << 20)
+            request.opening = [UInt8(ascii: "[")]
+            let page = try await store.changes(request, in: table)
+            take(page.bytes)
+            after = page.next ?? page.clock.stamp
+            return page.next != nil
+        case .time:
+            var request = ListRequest()
+            request.order = [SortKey(column: SystemColumn.updatedAt)]
+            request.after = [.integer(after), .text(afterID)]
+            return try await list(request)
+        case .skip:
+            var request = ListRequest()
+            request.order = [SortKey(column: SystemColumn.updatedAt)]
+            let millisecond = after / 1000
+            request.filter = QueryExpression(
+                .compare(
+                    .ge,
+                    QueryExpression(.field(SystemColumn.updatedAt)),
+                    QueryExpression(
+                        .value(.date(Timestamp(microseconds: millisecond * 1000).date))
+                    )
+                )
+            )
+            request.tie = millisecond
+            request.offset = skip
+            return try await list(request)
+        }
+    }
+
+    private mutating func list(_ request: ListRequest) async throws -> Bool {
+        var request = request
+        request.includesDeleted = true
+        request.opening = [UInt8(ascii: "[")]
+        request.rowsMax = Self.rowsMax
+        let page = try await store.list(request, in: table)
+        let rows = take(page.bytes)
+        for (id, stamp) in rows {
+            skip = stamp / 1000 == after / 1000 ? skip + 1 : 1
+            (after, afterID) = (stamp, id)
+        }
+        return !rows.isEmpty
+    }
+
+    /// Applies the rows of a page.
+    @discardableResult
+    private mutating func take(_ bytes: [UInt8]) -> [(String, Int64)] {
+        let data = Data(bytes + [UInt8(ascii: "]")])
+        let rows = (try? JSONSerialization.jsonObject(with: data)) as? [[String: Any]] ?? []
+        var taken: [(String, Int64)] = []
+        for row in rows {
+            guard let id = row["id"] as? String, let text = row["version"] as? String,
+                let version = RowVersion.stamp(text)
+            else { continue }
+            seen[id] = version
+            taken.append((id, version))
+        }
+        return taken
+    }
+}

@@ -1,0 +1,102 @@
+// RepeatedUseTests: the thousandth use of an operation costs as much as the first.
+
+import Foundation
+import ServerTestSupport
+import Synchronization
+import Testing
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+import TidelineServerSQLite
+
+@Suite struct CommitListenerTests {
+    /// The stack depth of the writer's thread at which a report is made.
+    private final class Depths: Sendable {
+        let depths = Mutex<[UInt]>([])
+
+        func take() {
+            var mark = 0
+            let address = withUnsafeMutablePointer(to: &mark) { UInt(bitPattern: $0) }
+            depths.withLock { $0.append(address) }
+        }
+    }
+
+    /// A closure stored in a generic type can be wrapped again by each use; the writer would then need more stack for
+    /// each commit until the stack overflows.
+    @Test func manyCommitsAreReportedLikeTheFirst() async throws {
+        try await withTemporaryDirectory { directory in
+            let door = try await Door(path: directory + "/reports.db")
+            let depths = Depths()
+            try await door.store.watch { _ in depths.take() }
+            for _ in 0..<300 {
+                #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
+            }
+            let taken = depths.depths.withLock { $0 }
+            // The first report is from `watch` itself.
+            let commits = taken.dropFirst()
+            #expect(commits.count == 300)
+            let most = commits.max() ?? 0
+            let least = commits.min() ?? 0
+            #expect(most - least < 4096)
+            await door.store.stop()
+        }
+    }
+}
+
+@Suite struct RepeatedReadTests {
+    /// Digests and changes that were too long do not start as brief reads again, whether or not they finished.
+    @Test func aReadThatWasTooLongIsRemembered() async throws {
+        try await withTemporaryDirectory { directory in
+            var limits = ServerLimits()
+            limits.queryTime = .seconds(1)
+            let door = try await Door(path: directory + "/long.db", limits: limits, readers: 2)
+            let list = await door.send(
+                "GET",
+                "/tables/TodoItem?$filter=matchesPattern(text,'(a|b)*c$')",
+                headers: ["Prefer": "odata.track-changes"]
+            )
+            let link = try #require(list.deltaLink)
+            let text = String(repeating: "abcde", count: 1000)
+            for _ in 0..<20 {
+                let made = await door.send("POST", "/tables/TodoItem", #"{"text":"\#(text)"}"#)
+                #expect(made.status == 201)
+            }
+            #expect(door.statementsKnownLong == 0)
+            for _ in 0..<2 {
+                let filter = "matchesPattern(text,'(a|b)*c$')"
+                let digest = await door.send("GET", "/tables/TodoItem/$digest?$filter=" + filter)
+                #expect([200, 400, 503].contains(digest.status))
+                #expect(door.statementsKnownLong == 1)
+            }
+            let changes = await door.send("GET", "/tables/TodoItem?" + link)
+            #expect([200, 400, 503].contains(changes.status))
+            #expect(door.statementsKnownLong == 2)
+            await door.store.stop()
+        }
+    }
+
+    /// The work limit of a brief read applies to a single read: SQLite counts the steps of a statement over all its
+    /// uses.
+    @Test func briefReadsStayBrief() async throws {
+        try await withTemporaryDirectory { directory in
+            let database = try Database(path: directory + "/brief.db")
+            let sql = """
+                WITH RECURSIVE numbers(n) AS (
+                    SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?1
+                )
+                SELECT count(*) FROM numbers
+                """
+            for _ in 0..<500 {
+                let count = try database.limitTime(.zero) {
+                    try database.integer(sql, [.integer(100)])
+                }
+                #expect(count == 100)
+            }
+            // A long read ends at the first check.
+            let error = #expect(throws: SQLiteError.self) {
+                try database.limitTime(.zero) { try database.integer(sql, [.integer(100_000)]) }
+            }
+            #expect(error?.isInterrupt == true)
+        }
+    }
+}

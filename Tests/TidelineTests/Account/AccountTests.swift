@@ -1,0 +1,306 @@
+// Accounts: operations belong to the account that made them, and so do the cursors of pulls (guarantee 10).
+
+import Foundation
+import Synchronization
+import Testing
+import Tideline
+import TidelineCore
+import TidelineSQLite
+import TidelineTestKit
+import TidelineTestSupport
+
+@Suite struct AccountTests {
+    private let transport = ScriptedTransport()
+    private let signIn = SignIn("anna")
+    private let store = MemoryStore()
+
+    private func device() async throws -> Device {
+        try await Device(
+            transport,
+            store: store,
+            authentication: signIn,
+            generation: .datasync
+        )
+    }
+
+    @Test func operationsStoreTheirAccount() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "anna's"))
+        signIn.change(to: nil)
+        try await device.todos().insert(Todo(id: "b", text: "nobody's"))
+        let accounts = try await device.context.pendingOperations().map(\.account)
+        #expect(accounts == ["anna", nil])
+    }
+
+    @Test func anotherAccountCannotPush() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "anna's"))
+        signIn.change(to: "ben")
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.isEmpty)
+        try await device.todos().insert(Todo(id: "b", text: "ben's"))
+        transport.add(.json(201, serverRow("b", 1, text: "ben's")))
+        #expect(try await device.context.push().completed == 1)
+        #expect(transport.sent.map(\.bearer) == ["Bearer ben-token-1"])
+        #expect(try await device.queue() == ["insert a"])
+        signIn.change(to: "anna")
+        transport.add(.json(201, serverRow("a", 1, text: "anna's")))
+        #expect(try await device.context.push().completed == 1)
+        #expect(transport.sent.last?.bearer == "Bearer anna-token-1")
+    }
+
+    /// Nothing is sent while no account is signed in, and the push reports why.
+    @Test func aSignedOutPushSendsNothing() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "anna's"))
+        signIn.change(to: nil)
+        let error = try #require(try await device.push())
+        #expect(error.status == .unauthorized)
+        #expect(error.description.contains("Nobody is signed in"))
+        #expect(transport.sent.isEmpty)
+        // Rows that need no sign-in are still read.
+        transport.add(page([serverRow("b", 1)]))
+        #expect(try await device.todos().pull(queryID: nil).applied == 1)
+        #expect(transport.sent.map(\.bearer) == [nil])
+    }
+
+    @Test func aRowWithAnotherAccountsChangesStays() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "anna's"))
+        signIn.change(to: "ben")
+        for call in [
+            { try await device.todos().update(id: "a") { $0.text = "ben's" } },
+            { try await device.todos().delete(id: "a") },
+            { try await device.todos().update(Todo(id: "a", text: "ben's")) },
+        ] as [@Sendable () async throws -> Void] {
+            #expect(await code(call) == .otherAccount)
+        }
+        #expect(try await device.todos().read(id: "a")?.text == "anna's")
+        #expect(try await device.queue() == ["insert a"])
+    }
+
+    @Test func anotherAccountsErrorsAreNotShown() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "anna's"))
+        transport.add(.json(403, #"{"error":"No."}"#))
+        let error = try #require(try await device.push()?.errors.first)
+        signIn.change(to: "ben")
+        #expect(try await device.context.operationErrors().isEmpty)
+        #expect(try await device.push() == nil)
+        #expect(await code { try await error.cancelOperationAndDiscardItem() } == .otherAccount)
+        signIn.change(to: "anna")
+        #expect(try await device.context.operationErrors().count == 1)
+        try await error.cancelOperationAndDiscardItem()
+        #expect(try await device.queue() == [])
+    }
+
+    @Test func anAccountAdoptsAnonymousWork() async throws {
+        signIn.change(to: nil)
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "nobody's"))
+        #expect(await code { try await device.context.adopt() } == .unauthorized)
+        signIn.change(to: "anna")
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.isEmpty)
+        #expect(try await device.context.adopt(anonymousWork: true) == 1)
+        #expect(try await device.context.adopt(anonymousWork: true) == 0)
+        transport.add(.json(201, serverRow("a", 1, text: "nobody's")))
+        #expect(try await device.context.push().completed == 1)
+        #expect(transport.sent.map(\.bearer) == ["Bearer anna-token-1"])
+    }
+
+    @Test func anonymousWorkIsDropped() async throws {
+        signIn.change(to: nil)
+        let device = try await device()
+        try await device.seed([localRow("a", 1, text: "server")])
+        try await device.todos().update(id: "a") { $0.text = "nobody's" }
+        try await device.todos().insert(Todo(id: "b", text: "nobody's"))
+        signIn.change(to: "anna")
+        try await device.todos().insert(Todo(id: "c", text: "anna's"))
+        #expect(try await device.context.adopt(anonymousWork: false) == 2)
+        #expect(try await device.queue() == ["insert c"])
+        #expect(try await device.todos().read(id: "a")?.text == "server")
+        #expect(try await device.todos().read(id: "b") == nil)
+    }
+
+    @Test("dropping several transactions of one row leaves the server's row")
+    func anonymousTransactionsOfOneRowAreDropped() async throws {
+        signIn.change(to: nil)
+        let device = try await device()
+        try await device.seed([localRow("a", 1, text: "server")])
+        for text in ["one", "two", "three"] {
+            try await device.context.transaction { transaction in
+                let todos = try transaction.table(Todo.self)
+                try todos.update(id: "a") { $0.text = text }
+                try todos.insert(Todo(id: text, text: text))
+            }
+        }
+        signIn.change(to: "anna")
+        #expect(try await device.context.adopt(anonymousWork: false) == 6)
+        #expect(try await device.queue() == [])
+        let rows = try await device.todos().read(sortedBy: [.ascending(\.id)])
+        #expect(rows.map(\.text) == ["server"])
+    }
+
+    /// Another account signs in during a push: nothing is sent under the wrong token.
+    @Test func anAccountThatChangesEndsThePush() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "anna's"))
+        try await device.todos().insert(Todo(id: "b", text: "anna's"))
+        let signIn = signIn
+        transport.add(
+            .run { _ in
+                signIn.change(to: "ben")
+                return .json(201, serverRow("a", 1, text: "anna's"))
+            }
+        )
+        let error = try #require(try await device.push())
+        #expect(error.status == .unauthorized)
+        #expect((error.cause as? SyncError)?.code == .otherAccount)
+        #expect(transport.sent.count == 1)
+        signIn.change(to: "anna")
+        #expect(try await device.queue() == ["insert b attempted"])
+    }
+
+    /// Each account pulls from its own cursor, and a row that one account may no longer see stays in the queries of the
+    /// others.
+    @Test func eachAccountHasItsOwnCursor() async throws {
+        let device = try await device()
+        let todos = try device.todos()
+        transport.add(page([serverRow("a", 1), serverRow("b", 1)]))
+        try await todos.pull(queryID: "all")
+        signIn.change(to: "ben")
+        transport.add(page([serverRow("b", 1), serverRow("c", 3)]))
+        try await todos.pull(queryID: "all")
+        #expect(!transport.sent[1].query.contains("updatedAt ge"))
+        #expect(transport.sent[1].bearer == "Bearer ben-token-1")
+        #expect(try await todos.read(sortedBy: [.ascending(\.id)]).map(\.id) == ["a", "b", "c"])
+        signIn.change(to: "anna")
+        transport.add(page([]))
+        try await todos.pull(queryID: "all")
+        #expect(transport.sent[2].query.contains("updatedAt ge"))
+        #expect(transport.sent[2].query.contains(stamp(1)))
+    }
+
+    /// A pull of the whole table removes the rows that the account cannot see, except those in another account's query,
+    /// whose cursor has passed them.
+    @Test func aFullPullKeepsAnotherAccountsRows() async throws {
+        let device = try await device()
+        let todos = try device.todos()
+        transport.add(page([serverRow("a", 1)]))
+        try await todos.pull(queryID: "all")
+        signIn.change(to: "ben")
+        transport.add(page([serverRow("b", 1)]), page([]))
+        try await todos.pull(queryID: nil)
+        #expect(try await todos.count() == 2)
+        try await todos.pull(queryID: nil)
+        #expect(try await todos.read().map(\.id) == ["a"])
+    }
+
+    /// A forced purge drops only the operations of the signed-in account.
+    @Test func aPurgeKeepsAnotherAccountsOperations() async throws {
+        let device = try await device()
+        let todos = try device.todos()
+        try await device.seed([localRow("c", 1)])
+        try await todos.insert(Todo(id: "a", text: "anna's"))
+        signIn.change(to: "ben")
+        try await todos.insert(Todo(id: "b", text: "ben's"))
+        #expect(await code { try await todos.purge() } == .pendingOperations)
+        try await todos.purge(force: true)
+        #expect(try await todos.read().map(\.id) == ["a"])
+        #expect(try await device.queue() == ["insert a"])
+        try await todos.purge()
+    }
+
+    @Test func aPurgeOfAnAccountRemovesItsRowsAndOperations() async throws {
+        let device = try await device()
+        let todos = try device.todos()
+        transport.add(page([serverRow("a", 1), serverRow("b", 1)]))
+        try await todos.pull(queryID: "all")
+        signIn.change(to: "ben")
+        transport.add(page([serverRow("b", 1), serverRow("c", 3)]))
+        try await todos.pull(queryID: "all")
+        try await todos.insert(Todo(id: "d", text: "ben's"))
+        signIn.change(to: "anna")
+        try await todos.update(id: "a") { $0.text = "anna's" }
+        signIn.change(to: "ben")
+        let isRefused = await code { try await device.context.purge(account: "anna") }
+        #expect(isRefused == .pendingOperations)
+        #expect(try await todos.count() == 4)
+        try await device.context.purge(account: "anna", force: true)
+        #expect(try await todos.read(sortedBy: [.ascending(\.id)]).map(\.id) == ["b", "c", "d"])
+        #expect(try await device.queue() == ["insert d"])
+        // The account reads from the start when it returns.
+        signIn.change(to: "anna")
+        transport.add(page([]))
+        try await todos.pull(queryID: "all")
+        #expect(!(transport.sent.last?.query.contains("updatedAt ge") ?? true))
+    }
+
+    /// Purged values are in none of the store's files.
+    @Test(arguments: [true, false])
+    func purgedValuesAreInNoFile(ofAccount: Bool) async throws {
+        try await withTemporaryFile { path in
+            let device = try await Device(
+                transport,
+                store: SQLiteStore(path: path),
+                authentication: signIn,
+                generation: .datasync
+            )
+            let todos = try device.todos()
+            let secret = "a-secret-of-anna"
+            let texts = (0..<200).map { "\(secret)-\($0)" }
+            transport.add(page(texts.map { serverRow($0, 1, text: $0) }))
+            try await todos.pull(queryID: "all")
+            try await todos.insert((0..<50).map { Todo(id: "new \($0)", text: secret) })
+            try await todos.update(id: texts[0]) {
+                $0.text = secret + String(repeating: "x", count: 9000)
+            }
+            transport.add(.status(400))
+            _ = try await device.push()
+            #expect(Self.isAnywhere(secret, path))
+            // A pooled connection that was used before does not block the purge.
+            _ = try await todos.read()
+            if ofAccount {
+                try await device.context.purge(account: "anna", force: true)
+            } else {
+                try await todos.purge(force: true)
+            }
+            #expect(try await todos.count() == 0)
+            #expect(!Self.isAnywhere(secret, path))
+        }
+    }
+
+    /// A long read blocks neither the purge nor the next insert, and the WAL is emptied after the read.
+    @Test func aLongReadDoesNotBlockAPurge() async throws {
+        try await withTemporaryFile { path in
+            let device = try await Device(transport, store: SQLiteStore(path: path))
+            let todos = try device.todos()
+            let secret = "a-secret-of-anna"
+            try await todos.insert((0..<50).map { Todo(id: "new \($0)", text: secret) })
+            let reader = try Database(path: path, mode: .existing)
+            try reader.execute("BEGIN; SELECT count(*) FROM \"Todo\"")
+            try await todos.purge(force: true)
+            try await todos.insert(Todo(id: "b"))
+            #expect(Self.isAnywhere(secret, path))
+            try reader.execute("COMMIT")
+            try await todos.insert(Todo(id: "c"))
+            #expect(!Self.isAnywhere(secret, path))
+        }
+    }
+
+    private static func isAnywhere(_ text: String, _ path: String) -> Bool {
+        ["", "-wal"].contains { ending in
+            (try? Data(contentsOf: URL(filePath: path + ending)))?.range(of: Data(text.utf8)) != nil
+        }
+    }
+
+    /// An app without authentication works as before: its operations have no account, and are sent.
+    @Test func anAppWithoutAuthenticationSendsItsOperations() async throws {
+        let device = try await Device(transport, store: store)
+        try await device.todos().insert(Todo(id: "a", text: "mine"))
+        transport.add(.json(201, serverRow("a", 1, text: "mine")))
+        #expect(try await device.push() == nil)
+        #expect(await code { try await device.context.adopt() } == .unauthorized)
+    }
+}

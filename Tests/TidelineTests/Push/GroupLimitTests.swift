@@ -1,0 +1,128 @@
+// Transactions that exceed the limits of a server's requests or answers, and servers that accepted batches before.
+
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestKit
+import TidelineTestSupport
+
+@Suite struct GroupLimitTests {
+    private typealias Scene = GroupScene
+
+    /// A group whose answers exceed the server's limit is parked, and nothing waits for it.
+    @Test func aGroupWithTooLargeAnswersIsParked() async throws {
+        var limits = SyncLimits()
+        limits.batchRowsFirst = 3
+        let scene = try await Scene(limits: limits)
+        let tooLarge = ["1", "2", "3"].map {
+            #"{"id":"\#($0)","status":503,"body":{"code":"batchAnswersTooLarge"}}"#
+        }
+        let answer = "{\"responses\":[\(tooLarge.joined(separator: ","))]}"
+        for _ in 0..<limits.attemptsMax { scene.tap.add(.say(answer) {}) }
+        try await scene.change("a", "b")
+        try await scene.device.todos().insert(Todo(id: "z", text: "alone"))
+        let error = try #require(try await scene.device.push())
+        #expect(error.status == .operationErrors)
+        #expect(error.completed == 1)
+        #expect(error.errors.map(\.itemID) == ["a", "b", "n"])
+        #expect(error.errors.map(\.statusCode) == [503, 503, 503])
+        for error in error.errors {
+            #expect(error.message.contains("limits.batchAnswerBytes"))
+            #expect(error.message.contains("row '\(error.itemID)'"))
+        }
+        #expect(try await scene.serverContents() == ["a first", "b first", "z alone"])
+        // Pulls continue, and another push does not send it.
+        try await scene.device.todos().pull(queryID: "all")
+        #expect(scene.tap.bodies.count == limits.attemptsMax)
+
+        let waiting = try #require(try await scene.device.context.operationErrors().first)
+        try await waiting.updateOperationAndRetry(with: try #require(waiting.item))
+        #expect(try await scene.device.push() == nil)
+        #expect(try await scene.serverContents() == ["a mine", "b mine", "z alone", "note n mine"])
+    }
+
+    /// A batch without space for any answer is made smaller until the group is alone.
+    @Test func aGroupWithTooLargeAnswersIsSentAlone() async throws {
+        let scene = try await Scene()
+        let tooLarge = (1...4).map {
+            #"{"id":"\#($0)","status":503,"body":{"code":"batchAnswersTooLarge"}}"#
+        }
+        let answer = "{\"responses\":[\(tooLarge.joined(separator: ","))]}"
+        for _ in 0..<20 { scene.tap.add(.say(answer) {}) }
+        try await scene.change("a", "b")
+        try await scene.device.todos().insert(Todo(id: "z", text: "alone"))
+        for _ in 0..<3 { _ = try await scene.device.push() }
+        #expect(try await scene.device.push()?.errors.map(\.statusCode) == [503, 503, 503])
+        #expect(try await scene.serverContents() == ["a first", "b first", "z alone"])
+    }
+
+    /// That a server accepted a batch is known after a restart: a gateway's 404 does not split a group.
+    @Test(arguments: [404, 405, 501])
+    func thatAServerAcceptsBatchesIsStored(status: Int) async throws {
+        try await withTemporaryFile { path in
+            let scene = try await Scene(store: SQLiteStore(path: path))
+            try await scene.change("a", note: "m")
+            #expect(try await scene.device.push() == nil)
+            let tap = BatchTap(scene.server.transport)
+            for _ in 0..<20 { tap.add(.answer(status)) }
+            let again = try await Device(tap, store: SQLiteStore(path: path))
+            try await again.context.transaction { transaction in
+                let todos = try transaction.table(Todo.self)
+                for id in ["a", "b"] { try todos.update(id: id) { $0.text = "again" } }
+            }
+            #expect(try await again.push()?.status == .networkFailure)
+            #expect(tap.singles.isEmpty)
+            #expect(try await scene.serverContents() == ["a mine", "b first", "note m mine"])
+        }
+    }
+
+    /// A transaction that exceeds the server's batch size is rejected when it is made, and nothing is changed.
+    @Test func aTransactionOfTooManyBytesIsRejected() async throws {
+        let scene = try await Scene()
+        let text = String(repeating: "x", count: 900_000)
+        let error = await #expect(throws: SyncError.self) {
+            try await scene.device.context.transaction { transaction in
+                let todos = try transaction.table(Todo.self)
+                for number in 0..<8 { try todos.insert(Todo(id: "t\(number)", text: text)) }
+            }
+        }
+        #expect(error?.code == .transactionTooLarge)
+        #expect(error?.message.contains("SyncLimits.transactionBytesMax") == true)
+        #expect(try await scene.device.queue() == [])
+        #expect(try await scene.device.todos().read().count == 2)
+        // Arrays are not groups.
+        try await scene.device.todos().insert((0..<8).map { Todo(id: "t\($0)", text: text) })
+        #expect(try await scene.device.push() == nil)
+    }
+
+    /// The limit equals the size of the request to the byte, with any characters that need escaping.
+    @Test(arguments: ["plain", "\u{1}\"\\ä😀", ""])
+    func theSizeOfATransactionIsTheSizeOfItsBatch(text: String) async throws {
+        let measured = try await Scene()
+        try await measured.change("a", "b", text: text)
+        #expect(try await measured.device.push() == nil)
+        let size = try #require(measured.tap.bodies.first).utf8.count
+        for (max, isTaken) in [(size, true), (size - 1, false)] {
+            var limits = SyncLimits()
+            limits.transactionBytesMax = max
+            let scene = try await Scene(limits: limits)
+            let code = await code { try await scene.change("a", "b", text: text) }
+            #expect(code == (isTaken ? nil : .transactionTooLarge))
+            #expect(try await scene.device.push() == nil)
+        }
+    }
+
+    /// A server with a lower limit reports it; the error says what to do.
+    @Test func theErrorNamesAServerWithALowerLimit() async throws {
+        let scene = try await Scene([.answer(413), .answer(413)])
+        try await scene.change("a", "b")
+        for _ in 0..<2 {
+            let error = try #require(try await scene.device.push()?.errors.first)
+            #expect(error.statusCode == 413)
+            #expect(error.message.contains("A retry sends the same again"))
+            #expect(error.message.contains("limits.batchBytes"))
+            try await error.updateOperationAndRetry(with: try #require(error.item))
+        }
+        #expect(try await scene.device.push() == nil)
+    }
+}

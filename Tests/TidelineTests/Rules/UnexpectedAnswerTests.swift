@@ -1,0 +1,143 @@
+// Answers that no sync server gives: the messages describe the answer, and what to check.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestSupport
+
+@Suite struct UnexpectedAnswerTests {
+    private static let html: HTTPFields = ["Content-Type": "text/html; charset=utf-8"]
+
+    /// Status, header fields, body, and the words that the messages must contain.
+    static let cases: [(Int, HTTPFields, String, [String])] = [
+        (200, html, "<html>", ["status 200 (text/html)", "login page"]),
+        (200, [:], "", ["status 200,", "Check that the endpoint"]),
+        (500, html, "<html>", ["status 500 (text/html)", "The server failed"]),
+        (
+            503, ["Content-Type": "application/problem+json"], #"{"error":"Draining."}"#,
+            ["status 503 (application/problem+json): Draining. The server failed"]
+        ),
+        (429, [:], "", ["status 429", "busy"]),
+        (
+            302, ["Content-Type": "text/html", "Location": "https://login.example/?secret=1"], "",
+            ["status 302 (text/html)", "redirect to https://login.example,", "endpoint"]
+        ),
+        (
+            404, html, "<html>",
+            ["status 404 (text/html). That is no answer of a table", "endpoint"]
+        ),
+        (301, ["Location": "/tables/Todo/"], "", ["redirect to another path", "not followed"]),
+    ]
+
+    @Test(arguments: cases)
+    func thePushDescribesTheAnswer(
+        status: Int,
+        headers: HTTPFields,
+        body: String,
+        words: [String]
+    ) async throws {
+        let transport = ScriptedTransport(otherwise: .response(status, headers, body))
+        let device = try await Device(transport)
+        try await device.todos().insert(Todo(id: "a", text: "private"))
+        let error = try #require(try await device.push())
+        #expect(error.status == .networkFailure)
+        #expect((error.cause as? SyncError)?.statusCode == status)
+        Self.expect(error.description, words, "the push")
+        #expect(error.description.contains("Nothing is lost"))
+    }
+
+    @Test(arguments: cases)
+    func thePullDescribesTheAnswer(
+        status: Int,
+        headers: HTTPFields,
+        body: String,
+        words: [String]
+    ) async throws {
+        let transport = ScriptedTransport(otherwise: .response(status, headers, body))
+        let device = try await Device(transport)
+        let error = await #expect(throws: SyncError.self) {
+            try await device.todos().pull(queryID: "all")
+        }
+        let codes: [Int: SyncError.Code] = [
+            200: .badResponse, 404: .notFound, 429: .tooManyRequests,
+        ]
+        #expect(error?.code == codes[status] ?? .serverError)
+        #expect(error?.statusCode == status)
+        Self.expect(try #require(error?.message), words, "the pull of 'Todo'")
+    }
+
+    @Test(arguments: cases)
+    func aRemoteTableDescribesTheAnswer(
+        status: Int,
+        headers: HTTPFields,
+        body: String,
+        words: [String]
+    ) async throws {
+        guard status != 429 else { return }
+        let transport = ScriptedTransport(otherwise: .response(status, headers, body))
+        let todos = SyncClient(endpoint: Device.endpoint, transport: transport).table(Todo.self)
+        let error = await #expect(throws: SyncError.self) { try await todos.read() }
+        Self.expect(try #require(error?.message), words, "the request to table 'Todo'")
+    }
+
+    /// A server without digests is named as such: the app did not request a pull.
+    @Test(arguments: [404, 405, 501])
+    func verifyNeedsAServerWithDigests(status: Int) {
+        let error = Self.verifyError(TransportResponse(status: status))
+        #expect(error.statusCode == status)
+        for words in ["has no $digest for 'Todo' (\(status))", "verify needs a Tideline server"] {
+            #expect(error.message.contains(words), "\(error.message)")
+        }
+        #expect(!error.message.contains("refused"))
+    }
+
+    @Test func otherAnswersToVerifyNameIt() {
+        let refused = TransportResponse(status: 403, body: Array(#"{"error":"Not yours."}"#.utf8))
+        let message = Self.verifyError(refused).message
+        #expect(message.contains("refused the verification of 'Todo' (403): Not yours."))
+        let failed = Self.verifyError(TransportResponse(status: 503)).message
+        #expect(failed.contains("answered the verification of 'Todo' with status 503"))
+    }
+
+    private static func verifyError(_ response: TransportResponse) -> SyncError {
+        SyncError.verifyFailed(
+            .rejected(status: response.status),
+            table: "Todo",
+            answer: AnswerOutline(response),
+            server: "http://localhost"
+        )
+    }
+
+    private static func expect(_ message: String, _ words: [String], _ what: String) {
+        for word in words + ["http://localhost answered \(what)"] {
+            #expect(message.contains(word), "\(word) in: \(message)")
+        }
+        #expect(!message.contains("reached"))
+        #expect(!message.contains("secret"))
+        #expect(!message.contains("private"))
+    }
+
+    /// A redirect is neither followed nor accepted as an answer.
+    @Test func redirectsAreNotFollowed() async throws {
+        let transport = ScriptedTransport(
+            otherwise: .status(307, ["Location": "http://evil.example/tables/Todo"])
+        )
+        let device = try await Device(transport)
+        try await device.todos().insert(Todo(id: "a"))
+        _ = try await device.push()
+        #expect(transport.sent.allSatisfy { $0.target == "/tables/Todo" })
+        #expect(try await device.queue() == ["insert a attempted"])
+    }
+
+    @Test func aMissingAnswerIsReportedAsSuch() async throws {
+        let device = try await Device(ScriptedTransport(otherwise: .lost))
+        try await device.todos().insert(Todo(id: "a"))
+        let error = try #require(try await device.push())
+        #expect(error.description.contains("could not be reached"))
+        let pull = await #expect(throws: PushError.self) {
+            try await device.todos().pull(queryID: nil)
+        }
+        #expect(pull?.status == .networkFailure)
+    }
+}

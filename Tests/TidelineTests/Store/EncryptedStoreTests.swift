@@ -1,0 +1,217 @@
+// Encrypted stores: right, wrong and changed keys, and the contents of the file. They are built only with the trait
+// `SQLCipher` (`make cipher`).
+
+#if SQLCipher
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineSQLite
+import TidelineTestKit
+import TidelineTestSupport
+
+@Suite struct EncryptedStoreTests {
+    static let secret = "a needle in the file"
+
+    static func keys() throws -> [SQLiteStore.Key] {
+        [
+            try .bytes((0..<32).map { UInt8($0 &* 7) }), try .passphrase("it's a pass'phrase"),
+            try .passphrase("x'00"), try .passphrase("a\0b'c"),
+        ]
+    }
+
+    /// Fills a device with one row that the server has, and one that is pending.
+    private static func filled(_ store: SQLiteStore) async throws {
+        let device = try await Device(ScriptedTransport(), store: store)
+        try await device.seed([localRow("a", 1, text: secret)])
+        try await device.todos().insert(Todo(id: "b", text: secret))
+        try await store.close()
+    }
+
+    /// Returns the contents of the store, and closes it.
+    private static func contents(_ store: SQLiteStore) async throws -> [String] {
+        let device = try await Device(ScriptedTransport(), store: store)
+        let texts = try await device.todos().read().map { "\($0.id) \($0.text)" }
+        let all = texts + (try await device.queue())
+        #expect(try await store.check().isSound)
+        try await store.close()
+        return all
+    }
+
+    private static let expected = ["a \(secret)", "b \(secret)", "insert b"]
+
+    /// Returns the bytes of all files in the folder of a store.
+    static func bytes(_ path: String) throws -> Data {
+        let folder = URL(filePath: path).deletingLastPathComponent()
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder.path())
+        return try names.sorted().reduce(into: Data()) { bytes, name in
+            bytes += try Data(contentsOf: folder.appending(path: name))
+        }
+    }
+
+    @Test func aWrongKeyDoesNotChangeTheFile() async throws {
+        try await withTemporaryFile { path in
+            let keys = try Self.keys()
+            try await Self.filled(try SQLiteStore(path: path, key: keys[0]))
+            let before = try Self.bytes(path)
+            for key in keys.dropFirst() {
+                #expect(await code { _ = try SQLiteStore(path: path, key: key) } == .wrongKey)
+                #expect(
+                    await code {
+                        try SQLiteStore.changeKey(path: path, from: key, to: nil)
+                    } == .wrongKey
+                )
+            }
+            // Without a key the file is not a database.
+            let refusal = #expect(throws: SyncError.self) { _ = try SQLiteStore(path: path) }
+            #expect(refusal?.code == .storeFailure)
+            #expect(refusal?.message.contains("or it is encrypted. Give its key") == true)
+            #expect(
+                await code {
+                    try SQLiteStore.changeKey(path: path, from: nil, to: keys[1])
+                } == .wrongKey
+            )
+            #expect(try Self.bytes(path) == before)
+            let whole = try await Self.contents(try SQLiteStore(path: path, key: keys[0]))
+            #expect(whole == Self.expected)
+        }
+    }
+
+    @Test func aPlainFileIsNotAnEncryptedOne() async throws {
+        try await withTemporaryFile { path in
+            let key = try Self.keys()[0]
+            try await Self.filled(try SQLiteStore(path: path))
+            let before = try Self.bytes(path)
+            #expect(await code { _ = try SQLiteStore(path: path, key: key) } == .wrongKey)
+            #expect(try Self.bytes(path) == before)
+        }
+    }
+
+    /// From each form to each other form: rows, queue and settings stay.
+    @Test(arguments: [
+        (0, 1), (1, 2), (2, 0), (2, 3), (4, 0), (4, 1), (4, 3), (0, 4), (1, 4), (3, 4), (0, 0),
+    ])
+    func keysChange(from: Int, to: Int) async throws {
+        try await withTemporaryFile { path in
+            let keys = try Self.keys()
+            func store(_ number: Int) throws -> SQLiteStore {
+                number == 4
+                    ? try SQLiteStore(path: path) : try SQLiteStore(path: path, key: keys[number])
+            }
+            try await Self.filled(try store(from))
+            try SQLiteStore.changeKey(
+                path: path,
+                from: from == 4 ? nil : keys[from],
+                to: to == 4 ? nil : keys[to]
+            )
+            #expect(!FileManager.default.fileExists(atPath: path + "-rekeyed"))
+            #expect(try Self.bytes(path).contains(Data(Self.secret.utf8)) == (to == 4))
+            #expect(try await Self.contents(try store(to)) == Self.expected)
+            if from != to {
+                let refusal = await code { _ = try store(from) }
+                #expect(refusal == (from == 4 ? .storeFailure : .wrongKey))
+            }
+        }
+    }
+
+    /// Pending operations are sent as usual after a change of the key.
+    @Test func theQueueIsPushed() async throws {
+        try await withTemporaryFile { path in
+            let (transport, key) = (ScriptedTransport(), try Self.keys()[0])
+            let store = try SQLiteStore(path: path)
+            let device = try await Device(transport, store: store)
+            transport.add(
+                .json(201, serverRow("a", 1, text: "first")),
+                .json(200, serverRow("a", 2, text: "second"))
+            )
+            try await device.todos().insert(Todo(id: "a", text: "first"))
+            try await device.context.push()
+            try await device.todos().update(id: "a") { $0.text = "second" }
+            try await store.close()
+            try SQLiteStore.changeKey(path: path, from: nil, to: key)
+            let encrypted = try SQLiteStore(path: path, key: key)
+            let again = try await Device(transport, store: encrypted)
+            #expect(try await again.push() == nil)
+            let sent = transport.sent.map(\.description)
+            #expect(sent.count == 2)
+            #expect(sent.last == #"PATCH /tables/Todo/a "v1" {"text":"second"}"#)
+            #expect(try await again.queue() == [])
+            try await encrypted.close()
+        }
+    }
+
+    /// While another process has the store open, nothing is changed.
+    @Test func anOpenStoreKeepsItsKey() async throws {
+        try await withTemporaryFile { path in
+            let keys = try Self.keys()
+            try await Self.filled(try SQLiteStore(path: path, key: keys[0]))
+            let open = try SQLiteStore(path: path, key: keys[0])
+            let device = try await Device(ScriptedTransport(), store: open)
+            #expect(
+                await code {
+                    try SQLiteStore.changeKey(path: path, from: keys[0], to: keys[1])
+                } == .storeFailure
+            )
+            try await device.todos().insert(Todo(id: "c", text: "more"))
+            #expect(try await device.todos().read().count == 3)
+            try await open.close()
+            #expect(!FileManager.default.fileExists(atPath: path + "-rekeyed"))
+            let kept = try await Self.contents(try SQLiteStore(path: path, key: keys[0]))
+            #expect(kept.count == 5)
+        }
+    }
+
+    /// Debian's SQLCipher cannot read the JSON of an older file.
+    @Test func aFileOfAnOlderFormatIsUpgradedOrNotChanged() async throws {
+        try await withTemporaryFile { path in
+            try FormatOne.make(path)
+            do {
+                let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
+                #expect(try await device.queue().count == 10)
+            } catch let error as SyncError {
+                #expect(error.code == .storeFailure)
+                #expect(error.message.contains("without the trait 'SQLCipher'"))
+                let database = try Database(path: path)
+                #expect(try database.integer("PRAGMA user_version") == 1)
+                #expect(try database.integer("SELECT count(*) FROM MS_TableOperations") != 0)
+            }
+        }
+    }
+
+    @Test func twoStoresShareOneFile() async throws {
+        try await withTemporaryFile { path in
+            let key = try Self.keys()[0]
+            let (first, second) = (
+                try SQLiteStore(path: path, key: key), try SQLiteStore(path: path, key: key)
+            )
+            let one = try await Device(ScriptedTransport(), store: first)
+            let other = try await Device(ScriptedTransport(), store: second)
+            try await one.todos().insert(Todo(id: "a", text: "one"))
+            try await other.todos().update(id: "a") { $0.text = "other" }
+            #expect(try await one.todos().read().map(\.text) == ["other"])
+            try await first.close()
+            try await second.close()
+        }
+    }
+
+    @Test func invalidKeysAreRejected() async throws {
+        #expect(await code { _ = try SQLiteStore.Key.passphrase("") } == .wrongKey)
+        #expect(await code { _ = try SQLiteStore.Key.bytes([1, 2, 3]) } == .wrongKey)
+        try await withTemporaryFile { path in
+            let key = try Self.keys()[0]
+            let refusal = await code { try SQLiteStore.changeKey(path: path, from: nil, to: key) }
+            #expect(refusal == .storeFailure)
+            #expect(!FileManager.default.fileExists(atPath: path))
+        }
+    }
+
+    /// The conformance suite for all stores.
+    @Test(arguments: LocalStoreConformance.all)
+    func theStoreConforms(check: LocalStoreConformance.Check) async throws {
+        try await withTemporaryFile { path in
+            let key = try Self.keys()[0]
+            try await check.run { try SQLiteStore(path: path + "-" + $0, key: key) }
+        }
+    }
+}
+#endif
