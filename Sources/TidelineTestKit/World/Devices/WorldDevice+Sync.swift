@@ -147,6 +147,24 @@ extension WorldDevice {
         try await pull()
     }
 
+    /// Returns the ids of the queries that were read to their end at least once.
+    func queriesRead() async throws -> Set<String> {
+        let rows = try await disk.plainStore().read {
+            try $0.rows(TableQuery(), in: "MS_TableConfig")
+        }
+        var (begun, unfinished): (Set<String>, Set<String>) = ([], [])
+        for row in rows where row["table"]?.text == WorldItem.tableName {
+            guard let key = row["key"]?.text, case .integer(let type) = row["keyType"] else {
+                continue
+            }
+            // The account follows the id.
+            let id = String(key.prefix { $0 != "@" })
+            if type == QueryHold.numberType { begun.insert(id) }
+            if type == QueryHold.formerType, row["value"]?.text == "0" { unfinished.insert(id) }
+        }
+        return begun.subtracting(unfinished)
+    }
+
     /// Returns the rows of pending operations that neither were rejected nor depend on a rejected one.
     func unblockedRows() async throws -> [String] {
         let operations = try await client().syncContext.pendingOperations()

@@ -526,24 +526,6 @@ final class WorldDevice: Sendable {
         state.withLock { $0.lost.restored(without: Set(lost.map(\.id))) }
     }
 
-    /// Returns the ids of the queries that were read to their end at least once.
-    private func queriesRead() async throws -> Set<String> {
-        let rows = try await disk.plainStore().read {
-            try $0.rows(TableQuery(), in: "MS_TableConfig")
-        }
-        var (begun, unfinished): (Set<String>, Set<String>) = ([], [])
-        for row in rows where row["table"]?.text == WorldItem.tableName {
-            guard let key = row["key"]?.text, case .integer(let type) = row["keyType"] else {
-                continue
-            }
-            // The account follows the id.
-            let id = String(key.prefix { $0 != "@" })
-            if type == QueryHold.numberType { begun.insert(id) }
-            if type == QueryHold.formerType, row["value"]?.text == "0" { unfinished.insert(id) }
-        }
-        return begun.subtracting(unfinished)
-    }
-
     /// Records an operation that is parked although the server never rejects operations in this way.
     func noteParked(_ text: String) {
         state.withLock { $0.wronglyParked = $0.wronglyParked ?? text }
