@@ -30,6 +30,8 @@ package struct DatabaseBackup: Sendable {
         let lock = try reserve(partial)
         defer {
             Self.remove(partial)
+            // A process that is being started may have a copy of the descriptor for a moment.
+            flock(lock, LOCK_UN)
             close(lock)
         }
         try copy(to: partial)
