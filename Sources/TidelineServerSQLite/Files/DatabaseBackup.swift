@@ -94,6 +94,7 @@ package struct DatabaseBackup: Sendable {
             return
         }
         if flock(file, LOCK_EX | LOCK_NB) == 0 { remove(partial) }
+        flock(file, LOCK_UN)
         close(file)
     }
 

@@ -48,7 +48,10 @@ struct Ledger {
     ///
     /// Entries are dropped at the end of a transaction, after its last write, or in one of their own.
     private mutating func horizon(of caller: String) throws -> Int64? {
-        if let lastHorizon, lastHorizon.caller == caller { return lastHorizon.time }
+        // Compared by bytes, like the database does: two users may have ids that are equal as strings.
+        if let lastHorizon, lastHorizon.caller.utf8.elementsEqual(caller.utf8) {
+            return lastHorizon.time
+        }
         let time = try database.integer(ServerSchema.readLedgerHorizon, [.text(caller)])
         lastHorizon = (caller, time)
         return time
