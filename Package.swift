@@ -164,7 +164,7 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        // What several test targets share: for tests of the client, and for tests of the server.
+        // Support code of several test targets: one target for tests of the client, one for tests of the server.
         .target(
             name: "TidelineTestSupport",
             dependencies: ["Tideline", "TidelineCore", "TidelineServerCore", "TidelineTestKit"],

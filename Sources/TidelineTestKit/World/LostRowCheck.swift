@@ -9,13 +9,13 @@ package struct LostRowCheck: Sendable {
 
     package init() {}
 
-    /// Notes that the server was restored without the device's state of these rows.
+    /// Records that the server was restored without the device's state of these rows.
     package mutating func restored(without ids: Set<String>) { unresolved = ids }
 
-    /// Notes that the user resolved or changed rows, so they need not be as the server had them.
+    /// Records that the user resolved or changed rows, so they need not be as the server had them.
     package mutating func resolved(_ ids: [String]) { unresolved.subtract(ids) }
 
-    /// Notes that the device does not have a row; `changed` are those that were changed since the restore.
+    /// Records that the device does not have a row; `changed` are those that were changed since the restore.
     package mutating func isMissing(_ id: String, changed: Set<String>) {
         if unresolved.contains(id), !changed.contains(id) { vanished.insert(id) }
     }
@@ -32,13 +32,13 @@ package struct PageRemovals: Sendable {
 
     package init() {}
 
-    /// Notes the rows of a page that a device requested.
+    /// Records the rows of a page that a device requested.
     package mutating func sent(removed ids: Set<String>, present: Set<String>, to device: String) {
         removed[device, default: []].formUnion(ids)
         removed[device]?.subtract(present)
     }
 
-    /// Notes that the server accepted a row from a device.
+    /// Records that the server accepted a row from a device.
     package mutating func accepted(_ id: String, from device: String) {
         removed[device]?.remove(id)
     }

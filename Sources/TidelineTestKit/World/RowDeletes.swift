@@ -12,12 +12,12 @@ package struct PendingDeletes {
 
     package init() {}
 
-    /// Notes that the user of a device deletes a row that the server has.
+    /// Records that the user of a device deletes a row that the server has.
     package mutating func deletes(_ id: String, by device: String) {
         deletes.insert(RowDelete(id: id, device: device))
     }
 
-    /// Notes a response to a DELETE of a row.
+    /// Records a response to a DELETE of a row.
     ///
     /// A row that is gone need not be deleted by any device. The 404 of a server without the table proves nothing about
     /// the row.
@@ -51,12 +51,12 @@ package struct UnneededDeletes {
         deletes[RowDelete(id: id, device: device)] = !isThere
     }
 
-    /// Notes that the server was restored and has only these rows.
+    /// Records that the server was restored and has only these rows.
     package mutating func restored(to ids: Set<String>) {
         for delete in deletes.keys where !ids.contains(delete.id) { deletes[delete] = true }
     }
 
-    /// Notes that a request of this device changed a row.
+    /// Records that a request of this device changed a row.
     package mutating func changed(_ id: String, by device: String) {
         let delete = RowDelete(id: id, device: device)
         if deletes[delete] != nil { deletes[delete] = false }
