@@ -19,6 +19,8 @@ final class FileWatch: Sendable {
         var sizeMax: Int64 = 0
         /// The time of the last write to the file that was verified.
         var verified: FileTime?
+        /// Whether the last verification could not read the file without its log.
+        var isUnread = false
         /// The identity of the file.
         var identity: String?
         var record: FileRecord?
@@ -92,6 +94,7 @@ final class FileWatch: Sendable {
         let thread = Thread { [weak self, isStopped] in
             while isStopped.wait(timeout: Self.nextLook) == .timedOut {
                 guard let self else { return }
+                state.withLock { if $0.isUnread { $0.verified = nil } }
                 if check() == nil { tellRecord() }
             }
         }
@@ -249,8 +252,9 @@ final class FileWatch: Sendable {
         switch verify(state.identity, isLogShort: isLogShort) {
         case .fault(let fault): return fault
         case .unknown: return nil
-        case .sound:
+        case .sound(let isRead):
             state.verified = size.time
+            state.isUnread = !isRead
             // Another program has copied the log to the database and emptied it.
             if isLogShort { logPages.store(0, ordering: .sequentiallyConsistent) }
             return nil
@@ -266,7 +270,8 @@ final class FileWatch: Sendable {
     }
 
     private enum Finding {
-        case sound
+        /// `isRead` is false if the file could not be read without its log, so that the log may hide an older file.
+        case sound(isRead: Bool)
         case fault(FileFault)
         /// The result is not known; the next check repeats the comparison.
         case unknown
@@ -274,7 +279,8 @@ final class FileWatch: Sendable {
 
     /// Reads the identity and the newest commit with a new connection.
     private func verify(_ identity: String?, isLogShort: Bool) -> Finding {
-        if isOverwritten(identity) { return .fault(.replaced(path)) }
+        let comparison = compareWithoutLog(identity)
+        if comparison == .older { return .fault(.replaced(path)) }
         // This is read before the check, because commits continue.
         let known = stamp.load(ordering: .sequentiallyConsistent)
         let cut = FileFault.truncated(path + "-wal")
@@ -286,7 +292,7 @@ final class FileWatch: Sendable {
             guard try FileIdentity.stamp(database) >= known else {
                 return .fault(isLogShort ? cut : .replaced(path))
             }
-            return .sound
+            return .sound(isRead: comparison == .current)
         } catch let error as SQLiteError where error.isBusy {
             // Another program holds a lock on the file for a moment, which reveals nothing about its contents.
             return .unknown
@@ -301,14 +307,23 @@ final class FileWatch: Sendable {
         }
     }
 
-    /// Returns whether the database without its log lacks commits that were copied from the log.
+    private enum Comparison {
+        case current
+        /// The file lacks commits that were copied to it, or has another identity.
+        case older
+        /// The file is not a whole database without its log.
+        case unreadable
+    }
+
+    /// Compares the database without its log with the commits that were copied to it.
     ///
-    /// In that case, an earlier copy of the file was written over it, which the pages of the log hide.
-    ///
-    /// A checkpoint may be in progress, so the file is read again.
-    private func isOverwritten(_ identity: String?) -> Bool {
+    /// An earlier copy of the file that was written over it lacks some of them, which the pages of the log hide. A
+    /// checkpoint may be in progress, so an older file is read again. While a connection reads an older state, a
+    /// checkpoint copies some pages and not others: the first page may name more pages than the file has. An
+    /// unreadable file therefore proves nothing.
+    private func compareWithoutLog(_ identity: String?) -> Comparison {
         let known = copiedStamp.load(ordering: .sequentiallyConsistent)
-        guard known >= 0 else { return false }
+        guard known >= 0 else { return .current }
         let pause = DispatchSemaphore(value: 0)
         for _ in 0..<Self.overwrittenTries {
             let before = copyEvents.load(ordering: .sequentiallyConsistent)
@@ -317,19 +332,19 @@ final class FileWatch: Sendable {
                 if try FileIdentity.read(database)?.name == identity,
                     try FileIdentity.stamp(database) >= known
                 {
-                    return false
+                    return .current
                 }
             } catch let error as SQLiteError where error.isCannotOpen {
-                return false
+                return .current
             } catch {
-                // The page is being written.
+                return .unreadable
             }
             let isOwn = copies.load(ordering: .sequentiallyConsistent) > 0
             let isCopied = before != copyEvents.load(ordering: .sequentiallyConsistent)
-            if isOwn || isCopied { return false }
+            if isOwn || isCopied { return .current }
             _ = pause.wait(timeout: Self.nextTry)
         }
-        return true
+        return .older
     }
 
     private static let overwrittenTries = 5

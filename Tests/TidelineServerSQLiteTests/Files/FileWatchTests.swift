@@ -89,6 +89,29 @@ import TidelineServerSQLite
         }
     }
 
+    /// Such a checkpoint copies the first page, with the number of pages, but not a page that was appended and then
+    /// changed again.
+    @Test("a checkpoint that a reader holds back does not look like another file")
+    func partialCheckpoint() async throws {
+        try await withTemporaryDirectory { directory in
+            let path = directory + "/a.db"
+            let door = try await Door(path: path)
+            let body = #"{"text":"\#(String(repeating: "x", count: 600))"}"#
+            let other = try Database(path: path, mode: .existing)
+            for _ in 0..<40 {
+                #expect(await door.send("POST", "/tables/TodoItem", body).status == 201)
+                let reader = try Database(path: path, mode: .readOnly)
+                try reader.execute("BEGIN; SELECT count(*) FROM sqlite_master")
+                #expect(await door.send("POST", "/tables/TodoItem", body).status == 201)
+                try other.execute("PRAGMA wal_checkpoint(PASSIVE)")
+                let next = await door.send("POST", "/tables/TodoItem", body)
+                #expect(next.status == 201, "\(next.row["code"] ?? "")")
+                try reader.execute("COMMIT")
+            }
+            await door.store.stop()
+        }
+    }
+
     @Test("no write is acknowledged after the files were changed", arguments: slips)
     func slip(_ slip: Slip) async throws {
         try await withTemporaryDirectory { directory in
