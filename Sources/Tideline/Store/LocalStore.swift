@@ -219,6 +219,15 @@ public protocol LocalStoreReader {
     /// - Throws: As ``rows(_:in:)``.
     func rows(_ query: TableQuery, in table: String, omitting column: String) throws -> [Row]
 
+    /// Returns the rows of a query that are about to be decoded as records.
+    ///
+    /// A store may leave the members that the schema does not know together, as one JSON object in the member
+    /// `__extra`; the decoder reads it if the record type asks for such a member. By default, these are the rows
+    /// of ``rows(_:in:)``.
+    ///
+    /// - Throws: As ``rows(_:in:)``.
+    func recordRows(_ query: TableQuery, in table: String) throws -> [Row]
+
     /// Returns the matching rows whose values may differ from the stored ones.
     ///
     /// `verify` reads such rows again from the server. By default, there are none, because the store does not notice
@@ -239,6 +248,13 @@ extension LocalStoreReader {
     ) throws -> [Row] {
         var member = RowMember(column)
         return try rows(query, in: table).map { member.removed(from: $0) }
+    }
+
+    /// Returns the rows of ``rows(_:in:)``.
+    ///
+    /// - Throws: As ``rows(_:in:)``.
+    public func recordRows(_ query: TableQuery, in table: String) throws -> [Row] {
+        try rows(query, in: table)
     }
 
     /// Returns no rows.

@@ -29,6 +29,8 @@ final class RowReader: Decoder {
     /// The index of the key that was requested last; -1 for a key that the schema does not have.
     private var askedIndex = -1
     private var unknownKey = ""
+    /// The members of the row that its table does not know, once one of them was requested.
+    private var unknownMembers: Row?
 
     private var asked: String { askedIndex < 0 ? unknownKey : names[askedIndex] }
 
@@ -66,6 +68,7 @@ final class RowReader: Decoder {
             slots = schema.slots(of: layout).slots
         }
         values = row.allValues
+        unknownMembers = nil
         next = 0
     }
 
@@ -100,9 +103,18 @@ final class RowReader: Decoder {
     /// Returns the value at a schema index; null if the row lacks the column.
     @inline(__always)
     func value(at index: Int) -> Value {
-        if index < 0 { return layout.index(of: asked).map { values[$0] } ?? .null }
+        if index < 0 { return member(asked) ?? .null }
         let slot = slots[index]
-        return slot < 0 ? .null : values[slot]
+        return slot < 0 ? member(names[index]) ?? .null : values[slot]
+    }
+
+    /// Returns the value of a member; nil if the row lacks it.
+    private func member(_ key: String) -> Value? {
+        if let slot = layout.index(of: key) { return values[slot] }
+        guard let slot = layout.index(of: UnknownMembers.name) else { return nil }
+        let members = unknownMembers ?? UnknownMembers.members(of: values[slot])
+        unknownMembers = members
+        return members[key]
     }
 
     /// Returns the value at a schema index, or the declared default if it is missing or null.
@@ -112,12 +124,9 @@ final class RowReader: Decoder {
         return value.isNull && index >= 0 ? defaults[index] : value
     }
 
-    func hasMember(_ key: String) -> Bool { layout.index(of: key) != nil }
+    func hasMember(_ key: String) -> Bool { member(key) != nil }
 
-    func isNull(_ key: String) -> Bool {
-        guard let slot = layout.index(of: key) else { return true }
-        return values[slot].isNull
-    }
+    func isNull(_ key: String) -> Bool { member(key)?.isNull ?? true }
 
     /// Decodes a type that has no column type of its own, from its scalar or from a document.
     func decode<T: Decodable>(_ type: T.Type, _ value: Value, at index: Int) throws -> T {

@@ -35,6 +35,11 @@ struct SQLiteTable: Sendable {
     let checked: [RowChecksum.Column?]
     /// The names in a row without the mask.
     let unmaskedLayout: RowLayout
+    /// The names in a row whose unknown members stay together.
+    let recordLayout: RowLayout
+    /// The name of each column as a member of a JSON object, in UTF-8; empty if it has characters that JSON may
+    /// escape.
+    let memberNames: [[UInt8]]
 
     init(_ schema: TableSchema, others: [ColumnDefinition] = []) {
         self.schema = schema
@@ -57,6 +62,8 @@ struct SQLiteTable: Sendable {
         }
         self.besides = besides
         mask = columns.firstIndex { $0.name == HeldMask.name }
+        recordLayout = RowLayout(columns.map(\.name) + [UnknownMembers.name])
+        memberNames = columns.map { UnknownMembers.memberName($0.name) }
         unmaskedLayout = RowLayout(columns.map(\.name).filter { $0 != HeldMask.name })
         checked = all.map {
             $0.name == HeldMask.name ? nil : RowChecksum.Column($0.name, StorageClass($0.type))
@@ -102,7 +109,7 @@ struct SQLiteTable: Sendable {
     /// The column of a row's checksum; null if it could not be computed.
     static let checksum = "__checksum"
 
-    static let extraChecked = RowChecksum.Column("__extra", .text)
+    static let extraChecked = RowChecksum.Column(UnknownMembers.name, .text)
 
     /// The positions of the unknown members and of the checksum among the values of `insert`.
     var extraPlace: Int32 { Int32(cells.count + 1) }

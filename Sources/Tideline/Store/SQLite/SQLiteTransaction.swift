@@ -65,6 +65,20 @@ struct SQLiteTransaction: LocalStoreWriter {
         }
     }
 
+    func recordRows(_ query: TableQuery, in name: String) throws -> [Row] {
+        let table = try self.table(name)
+        guard query.select == nil, table.hasExtra, table.others.isEmpty else {
+            return try rows(query, in: name)
+        }
+        let sql = try SQLiteStoreSQL.select(query, table)
+        let statement = try database.prepare(sql.text(for: .sqlite))
+        defer { statement.reset() }
+        try statement.bind(sql.bindings)
+        var rows: [Row] = []
+        while try statement.step() { rows.append(recordRow(statement, table)) }
+        return rows
+    }
+
     func row(id: Value, in table: String) throws -> Row? {
         let table = try self.table(table)
         let statement = try database.prepare(table.selectByID)
@@ -231,6 +245,25 @@ struct SQLiteTransaction: LocalStoreWriter {
             if table.schema.hasSystemColumns { recorder?.note(id, nil, in: name) }
         }
         return count
+    }
+
+    /// Returns the current row, with its unknown members together unless one of them may be the value of a column.
+    private func recordRow(_ statement: Statement, _ table: SQLiteTable) -> Row {
+        let extra = statement.cell(Int32(table.forms.count))
+        if extra.isNull { return row(statement, table, isMasked: true) }
+        let object = extra.utf8
+        for index in table.columns.indices where statement.cell(Int32(index)).isNull {
+            if UnknownMembers.mayHave(table.memberNames[index], in: object) {
+                return row(statement, table, isMasked: true)
+            }
+        }
+        var values: [Value] = []
+        values.reserveCapacity(table.recordLayout.names.count)
+        for index in table.columns.indices {
+            values.append(SQLiteStoreSQL.value(statement, Int32(index), table.forms[index]))
+        }
+        values.append(.json(JSON(checked: String(decoding: object, as: UTF8.self))))
+        return Row(layout: table.recordLayout, values: values)
     }
 
     private func row(_ statement: Statement, _ table: SQLiteTable, isMasked: Bool) -> Row {

@@ -1,0 +1,45 @@
+// UnknownMembers: the members of a row that the schema of its table does not know, as they are stored.
+
+import Foundation
+import TidelineCore
+
+/// The members of a row that the schema does not know, as one JSON object.
+enum UnknownMembers {
+    /// The name of the row's member that contains them.
+    static let name = "__extra"
+
+    /// Returns a name with its quotation marks as in a JSON object; empty if JSON may escape a character of it.
+    static func memberName(_ name: String) -> [UInt8] {
+        let isPlain = name.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"):
+                true
+            default: false
+            }
+        }
+        guard isPlain else { return [] }
+        return [UInt8(ascii: "\"")] + Array(name.utf8) + [UInt8(ascii: "\"")]
+    }
+
+    /// Returns whether an object may have a member with a name, as `memberName(_:)` returned it.
+    ///
+    /// The text of the name may also be part of a value.
+    static func mayHave(
+        _ memberName: [UInt8],
+        in object: UnsafeBufferPointer<UInt8>
+    ) -> Bool {
+        guard let quote = memberName.first else { return true }
+        guard object.count >= memberName.count else { return false }
+        for start in 0...object.count - memberName.count where object[start] == quote {
+            if object[start...].starts(with: memberName) { return true }
+        }
+        return false
+    }
+
+    /// Returns the members of a row's object.
+    static func members(of value: Value) -> Row {
+        guard case .json(let object) = value else { return Row() }
+        return RowText.row(Data(object.text.utf8), nil) ?? Row()
+    }
+}
