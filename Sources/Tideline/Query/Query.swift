@@ -135,7 +135,7 @@ extension Query {
     /// let urgent = try open.filter { $0.rank > 3 }
     /// ```
     ///
-    /// - Throws: The errors of ``init(where:)``.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` or `invalidModel`, and the errors of the closure.
     public func filter(_ condition: (Columns<Record>) throws -> Condition) throws -> Query {
         var copy = self
         let added = try Filter(for: Record.self, where: condition).expression
