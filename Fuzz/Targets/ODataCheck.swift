@@ -41,8 +41,18 @@ final class ODataCheck {
             "clock": "23:59:59.999", "guid": "ffffffff-ffff-ffff-ffff-ffffffffffff",
             "bytes": .data(Data()), "j": .json(JSON(checked: "[]")), "e": "unknown",
         ],
-        ["id": "4", "u": "4", "d": .decimal(Decimal(sign: .plus, exponent: -128, significand: 1))],
-        ["id": "5", "u": "5", "d": .decimal(Decimal(sign: .minus, exponent: 127, significand: 9))],
+        [
+            "id": "4", "u": "4",
+            "d": .decimal(Decimal(sign: .plus, exponent: -128, significand: 1)),
+            "j": .json(JSON(checked: #"["a",null,1.0,{"a":"x"},["b"]]"#)),
+        ],
+        [
+            "id": "5", "u": "5",
+            "d": .decimal(Decimal(sign: .minus, exponent: 127, significand: 9)),
+            "j": .json(
+                JSON(checked: #"{ "a" : "\u00e9" , "b" : { "a" : [ 1 , "A" ] } , "a" : 2.5 }"#)
+            ),
+        ],
     ]
 
     /// The rows as they are sent: times are truncated to milliseconds, except `updatedAt`, which is compared as stored.

@@ -18,8 +18,6 @@ struct AbsentValues: Sendable {
         where schema.neverNil.contains(column.name) && !SystemColumn.names.contains(column.name) {
             let zero = schema.zeros[column.name] ?? Self.zero(column.type)
             guard let value = given.isNull ? zero : given else { continue }
-            // Filters and orders do not use documents.
-            if case .json = value { continue }
             let type = table.column(named: column.name)?.type ?? column.type
             defaults[column.name] = LiteralCoercion.value(value, as: ExpressionType(type)) ?? value
         }
@@ -58,11 +56,12 @@ struct AbsentValues: Sendable {
         case .all(let parts): QueryExpression(.all(parts.map(meant)), at: expression.position)
         case .any(let parts): QueryExpression(.any(parts.map(meant)), at: expression.position)
         case .not(let part): QueryExpression(.not(meant(part)), at: expression.position)
-        case .compare, .isIn, .call: atom(expression)
+        case .compare, .isIn, .call, .anyElement, .member: atom(expression)
         // A column alone is a condition.
         case .field(let name) where value(name) == .bool(true):
             .or(expression, .compare(.eq, QueryExpression(.field(name)), .null))
-        case .field, .value, .arithmetic, .negate, .position, .orElse: expression
+        case .field, .value, .arithmetic, .negate, .position, .orElse, .elementCount, .element:
+            expression
         }
     }
 

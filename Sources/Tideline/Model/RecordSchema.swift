@@ -206,6 +206,29 @@ extension RecordSchema {
     }
 }
 
+extension RecordSchema {
+    /// Returns the sort key of a property, or of a property of a nested value.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for any other key path, and for a type without an order.
+    static func sortKey<Record: SyncRecord>(
+        for path: PartialKeyPath<Record>
+    ) throws -> QueryExpression {
+        let schema = try RecordSchema.of(Record.self)
+        let properties = KeyPathNames.properties(of: path)
+        guard properties.count > 1, let column = schema.columnsByProperty[properties[0]] else {
+            return QueryExpression(.field(try schema.column(for: path)))
+        }
+        let names = try NestedKeys.names(
+            properties[1...],
+            of: properties[0],
+            in: Record.self,
+            path: path
+        )
+        let member = QueryExpression(.member(QueryExpression(.field(column)), names))
+        return try member.sortKey(as: type(of: path).valueType)
+    }
+}
+
 /// The columns of the properties of a model.
 private struct PropertyColumns {
     private let declared: [(path: any AnyKeyPath & Sendable, column: String)]

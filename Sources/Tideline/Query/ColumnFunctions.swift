@@ -1,4 +1,4 @@
-// ColumnFunctions: functions on texts and dates in `where:` closures.
+// ColumnFunctions: functions on texts, dates and arrays in `where:` closures.
 //
 // Lengths and positions count Unicode scalars, and letter case is full Unicode. This follows the filter
 // rules of every engine, not Swift's String.
@@ -116,4 +116,49 @@ extension Column where Content: InstantContent {
     public var minute: Column<Int> { map { .call(.minute, $0) } }
     /// The second, 0 to 59.
     public var second: Column<Int> { map { .call(.second, $0) } }
+}
+
+// An array is stored as a JSON document. A value that is null or not an array has no elements.
+
+extension Column where Content: ListContent {
+    /// Whether one of the elements has this value; `nil` matches null.
+    public func contains(_ element: Content.ListElement) -> Condition {
+        contains { $0 == element }
+    }
+
+    /// Whether one of the elements has the value of a column.
+    public func contains(_ other: Column<Content.ListElement>) -> Condition {
+        contains { $0 == other }
+    }
+
+    /// Whether one of the elements satisfies a condition: `$0.visits.contains { $0.isDone && $0.city == "Kiel" }`.
+    ///
+    /// The condition may use columns of the record. If it looks at the elements of another column, only the device
+    /// can evaluate it.
+    public func contains(
+        where condition: (Column<Content.ListElement>) throws -> Condition
+    ) rethrows -> Condition {
+        try ListNesting.anyElement(of: self, condition)
+    }
+
+    /// Whether all elements satisfy a condition; true if there are none.
+    public func allSatisfy(
+        _ condition: (Column<Content.ListElement>) throws -> Condition
+    ) rethrows -> Condition {
+        try !contains { try !condition($0) }
+    }
+
+    /// The number of elements.
+    public var count: Column<Int> { map { QueryExpression(.elementCount($0)) } }
+
+    /// Whether the array is empty; also true if the value is null.
+    public var isEmpty: Condition { !contains { _ in .always() } }
+}
+
+extension Column where Content == Value {
+    /// Whether one of the elements of an array satisfies a condition: `$0["tags"].contains { $0 == "urgent" }`.
+    public func contains(where condition: (Column<Value>) throws -> Condition) rethrows -> Condition
+    {
+        try ListNesting.anyElement(of: self, condition)
+    }
 }

@@ -52,6 +52,9 @@ public struct Columns<Record> {
 ///
 /// Operators and functions combine it into further expressions; those of type `Bool` are conditions. The store
 /// or the server evaluates them, not Swift. Comparisons with null other than `==` and `!=` do not match.
+///
+/// A property of a nested value is a column, too: `$0.address.city`.
+@dynamicMemberLookup
 public struct Column<Content>: Sendable {
     /// The expression, or the alternatives of which one applies when a value replaces null.
     private let built: Result<Alternatives, SyncError>
@@ -120,6 +123,76 @@ public struct Column<Content>: Sendable {
     /// Returns a literal of a column's type.
     package static func literal(_ value: Content) -> Column<Content> {
         Column { try Literal.expression(value) }
+    }
+}
+
+// A nested value is stored as a JSON document. A member is null if the document, or a value on the way to the member, does
+// not have it.
+
+extension Column where Content: Decodable {
+    /// A property of a nested value: `$0.address.city`.
+    public subscript<Member>(dynamicMember path: KeyPath<Content, Member>) -> Column<Member> {
+        member(path, of: Content.self)
+    }
+
+    /// A property of a nested value as a condition; null does not match.
+    @_disfavoredOverload
+    public subscript(dynamicMember path: KeyPath<Content, Bool?>) -> Condition {
+        member(path, of: Content.self)
+    }
+}
+
+extension Column {
+    /// A property of a nested value that may be nil; null if the value is.
+    public subscript<Wrapped: Decodable, Member>(
+        dynamicMember path: KeyPath<Wrapped, Member>
+    ) -> Column<Member?> where Content == Wrapped? {
+        member(path, of: Wrapped.self)
+    }
+
+    /// A property that may be nil, of a nested value that may be nil.
+    public subscript<Wrapped: Decodable, Member>(
+        dynamicMember path: KeyPath<Wrapped, Member?>
+    ) -> Column<Member?> where Content == Wrapped? {
+        member(path, of: Wrapped.self)
+    }
+
+    /// A property of a nested value that may be nil, as a condition; null does not match.
+    @_disfavoredOverload
+    public subscript<Wrapped: Decodable>(dynamicMember path: KeyPath<Wrapped, Bool>) -> Condition
+    where Content == Wrapped? {
+        member(path, of: Wrapped.self)
+    }
+
+    /// A property that may be nil, of a nested value that may be nil, as a condition; null does not match.
+    @_disfavoredOverload
+    public subscript<Wrapped: Decodable>(dynamicMember path: KeyPath<Wrapped, Bool?>) -> Condition
+    where Content == Wrapped? {
+        member(path, of: Wrapped.self)
+    }
+
+    /// The JSON member of a nested value with this name, of the given type: `$0.address["post_code", as: String.self]`.
+    public subscript<Member>(name: String, as type: Member.Type) -> Column<Member> {
+        Column<Member>(either: {
+            try alternatives().map { .member(name, of: $0).read(as: Member.self) }
+        })
+    }
+
+    private func member<Member>(
+        _ path: AnyKeyPath,
+        of type: any Decodable.Type
+    ) -> Column<Member> {
+        Column<Member>(either: {
+            let name = try NestedKeys.name(of: path, in: type)
+            return try alternatives().map { .member(name, of: $0).read(as: Member.self) }
+        })
+    }
+}
+
+extension Column where Content == Value {
+    /// The JSON member of a nested value with this name, compared with untyped values: `$0["address"]["city"]`.
+    public subscript(name: String) -> Column<Value> {
+        map { .member(name, of: $0) }
     }
 }
 

@@ -79,9 +79,11 @@ extension QueryExpression {
     /// Whether this is a condition that is never null: anything but a column or a literal.
     var isCondition: Bool {
         switch kind {
-        case .compare, .all, .any, .not, .isIn: true
+        case .compare, .all, .any, .not, .isIn, .anyElement: true
         case .call(let function, _): function.isCondition
-        case .field, .value, .arithmetic, .negate, .position, .orElse: false
+        case .field, .value, .arithmetic, .negate, .position, .orElse, .member, .elementCount,
+            .element:
+            false
         }
     }
 }

@@ -17,10 +17,22 @@ enum KeyPathNames {
         let name = text.dropFirst(root.count)
         if name.isEmpty || name == "self" { throw fail("is the whole record") }
         if name.contains(".") || name.contains("?") || name.contains("!") || name.contains("[") {
-            throw fail("leads into a value, and columns have no members")
+            throw fail("leads into a value")
         }
         if name.contains("<") { throw fail("is computed, or the program has no reflection data") }
         return String(name)
+    }
+
+    /// Returns the names of the properties on the way of a key path; empty if one is computed.
+    static func properties(of path: AnyKeyPath) -> [String] {
+        let text = path.debugDescription
+        let root = rootPrefix(type(of: path).rootType)
+        guard text.hasPrefix(root), !text.contains("<computed"), !text.contains("[") else {
+            return []
+        }
+        return text.dropFirst(root.count).split(separator: ".").map { name in
+            String(name.prefix { $0 != "?" && $0 != "!" })
+        }
     }
 
     /// Returns `\TodoItem.`, derived from the type itself, so that generic and nested types work.

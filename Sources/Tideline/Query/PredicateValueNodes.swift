@@ -41,6 +41,9 @@ extension Nodes.KeyPath: ConstantNode, QueryNode {
         {
             return Alternatives(QueryExpression(.field(try state.column(keyPath))))
         }
+        if let found = try state.member(keyPath, of: Root.Output.self, try state.visit(root)) {
+            return found
+        }
         switch try member() {
         case .length: return try state.visit(root).map { .call(.length, $0) }
         case .isEmpty:
@@ -67,13 +70,19 @@ extension Nodes.KeyPath: ConstantNode, QueryNode {
 
 extension Nodes.SequenceContains: QueryNode {
     func walk(_ state: inout PredicateWalk) throws -> Alternatives {
+        let known = (sequence as? any ConstantNode)?.constant() as? LHS.Output
+        if known == nil, LHS.Output.self is any ListContent.Type {
+            return try state.anyElement(of: sequence, as: LHS.Output.Element.self) { state, item in
+                try item.with(try state.visit(self.element)) { .compare(.eq, $0, $1) }.condition
+            }
+        }
         let element = try state.visit(element)
         if LHS.Output.self == String.self {
             return try state.visit(sequence).with(element) { .call(.contains, $0, $1) }
         }
-        guard let list = (sequence as? any ConstantNode)?.constant() as? LHS.Output else {
+        guard let list = known else {
             throw SyncError.unsupportedQuery(
-                "'contains' on a column that is not a text. Compare with captured values only."
+                "'contains' on a column that is neither a text nor an array."
             )
         }
         let values = try list.map { try Literal.expression($0) }

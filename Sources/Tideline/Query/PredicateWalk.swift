@@ -125,6 +125,8 @@ struct PredicateWalk {
     }
 
     var bindings: [PredicateExpressions.VariableID: Binding] = [:]
+    /// The number of conditions on elements around the current node.
+    var lists = 0
     let column: (AnyKeyPath) throws -> String
 
     static func expression<Record>(

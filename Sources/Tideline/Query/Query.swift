@@ -120,6 +120,38 @@ extension Query {
     }
 }
 
+extension Query {
+    /// Creates a query of the records that match a condition.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` or `invalidModel` if the condition could not be made.
+    public init(where condition: RecordCondition<Record>) throws {
+        try self.init(where: { condition($0) })
+    }
+
+    /// Returns the query of those of its records that also match a closure over the columns.
+    ///
+    /// ```swift
+    /// let open = try Query<TodoItem>().filter { !$0.complete }
+    /// let urgent = try open.filter { $0.rank > 3 }
+    /// ```
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` or `invalidModel`, and the errors of the closure.
+    public func filter(_ condition: (Columns<Record>) throws -> Condition) throws -> Query {
+        var copy = self
+        let added = try Filter(for: Record.self, where: condition).expression
+        let known = table.filter?.expression ?? .constant(true)
+        copy.table.filter = Filter(.and(known, added)).unlessTrivial
+        return copy
+    }
+
+    /// Returns the query of those of its records that also match a condition.
+    ///
+    /// - Throws: The errors of the query that is made with the condition.
+    public func filter(_ condition: RecordCondition<Record>) throws -> Query {
+        try filter { condition($0) }
+    }
+}
+
 extension Query where Record: SyncRecord {
     /// Returns the query ordered by sort descriptors.
     ///

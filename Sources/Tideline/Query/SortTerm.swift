@@ -15,9 +15,9 @@ import TidelineCore
 public struct SortTerm<Record>: Sendable {
     private let key: Result<SortKey, SyncError>
 
-    private init(ascending: Bool, _ column: () throws -> String) {
+    private init(ascending: Bool, _ expression: () throws -> QueryExpression) {
         do {
-            key = .success(SortKey(QueryExpression(.field(try column())), ascending: ascending))
+            key = .success(SortKey(try expression(), ascending: ascending))
         } catch {
             key = .failure(
                 error as? SyncError ?? SyncError(.unsupportedQuery, "\(error)", cause: error)
@@ -26,25 +26,29 @@ public struct SortTerm<Record>: Sendable {
     }
 
     /// Sorts by a property, in ascending order.
+    ///
+    /// It may be a property of a nested value: `.ascending(\.address.city)`.
     public static func ascending(_ path: PartialKeyPath<Record>) -> SortTerm
     where Record: SyncRecord {
-        SortTerm(ascending: true) { try RecordSchema.of(Record.self).column(for: path) }
+        SortTerm(ascending: true) { try RecordSchema.sortKey(for: path) }
     }
 
     /// Sorts by a property, in descending order.
+    ///
+    /// It may be a property of a nested value: `.descending(\.address.city)`.
     public static func descending(_ path: PartialKeyPath<Record>) -> SortTerm
     where Record: SyncRecord {
-        SortTerm(ascending: false) { try RecordSchema.of(Record.self).column(for: path) }
+        SortTerm(ascending: false) { try RecordSchema.sortKey(for: path) }
     }
 
     /// Sorts by a column's name, in ascending order.
     public static func ascending(_ column: String) -> SortTerm {
-        SortTerm(ascending: true) { column }
+        SortTerm(ascending: true) { QueryExpression(.field(column)) }
     }
 
     /// Sorts by a column's name, in descending order.
     public static func descending(_ column: String) -> SortTerm {
-        SortTerm(ascending: false) { column }
+        SortTerm(ascending: false) { QueryExpression(.field(column)) }
     }
 
     /// Creates a term with the key path and direction of a sort descriptor; its comparator is ignored.
@@ -55,7 +59,7 @@ public struct SortTerm<Record>: Sendable {
                     "a sort descriptor without key path. Use .ascending(_:) or .descending(_:)."
                 )
             }
-            return try RecordSchema.of(Record.self).column(for: path)
+            return try RecordSchema.sortKey(for: path)
         }
     }
 

@@ -14,6 +14,7 @@ package struct ODataLexer {
         case close
         case comma
         case slash
+        case colon
         case dot
         case minus
         case star
@@ -48,6 +49,7 @@ package struct ODataLexer {
         case UInt8(ascii: ")"): return punctuation(.close)
         case UInt8(ascii: ","): return punctuation(.comma)
         case UInt8(ascii: "/"): return punctuation(.slash)
+        case UInt8(ascii: ":"): return punctuation(.colon)
         case UInt8(ascii: "."): return punctuation(.dot)
         case UInt8(ascii: "*"): return punctuation(.star)
         case UInt8(ascii: "'"): return .literal(.string(try string()))
@@ -74,6 +76,15 @@ package struct ODataLexer {
 
     // MARK: - Names
 
+    /// Returns whether a text is one name, as a query writes it.
+    static func isName(_ text: String, _ dialect: ODataDialect) -> Bool {
+        var lexer = ODataLexer(text, dialect: dialect)
+        guard case .name(let name)? = try? lexer.next(), name.hasSameBytes(as: text) else {
+            return false
+        }
+        return !text.utf8.contains(UInt8(ascii: "$"))
+    }
+
     /// Returns the length of the name character at an offset; 0 if there is none.
     private func nameLength(at offset: Int, isFirst: Bool) -> Int {
         guard let first = byte(offset) else { return 0 }
@@ -82,6 +93,8 @@ package struct ODataLexer {
             UInt8(ascii: "_"):
             return 1
         case UInt8(ascii: "@"): return isFirst ? 1 : 0
+        case UInt8(ascii: "$"):
+            return isFirst && bytes[offset...].starts(with: "$count".utf8) ? 1 : 0
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"): return isFirst ? 0 : 1
         case 0x80...:
             let length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4

@@ -1,5 +1,5 @@
-// ODataParser+Operands: parses the operands between operators: literals, columns, calls, groups,
-// and signs before them.
+// ODataParser+Operands: parses the operands between operators: literals, columns and paths, calls,
+// groups, and signs before them.
 
 extension ODataParser {
     mutating func unary() throws(ODataError) -> Node {
@@ -61,20 +61,106 @@ extension ODataParser {
         }
     }
 
-    private func column(_ name: String, _ position: Int) throws(ODataError) -> Node {
+    private mutating func column(_ name: String, _ position: Int) throws(ODataError) -> Node {
         switch name {
         case "null": return try make(.value(.null), position)
         case "true": return try make(.value(.bool(true)), position)
         case "false": return try make(.value(.bool(false)), position)
         default:
-            guard token != .slash else { throw failure("paths into a column are not supported") }
             if name == "geo", token == .dot {
                 throw failure("no column holds a place: there are no geo functions", at: position)
             }
             guard ODataOperator(name) == nil else {
                 throw failure("an operand is expected before '\(name)'", at: position)
             }
-            return try make(.field(name), position)
+            let start: QueryExpression.Kind =
+                variables.lastIndex(of: name).map { .element($0) } ?? .field(name)
+            let node = try make(start, position)
+            return token == .slash ? try path(after: node) : node
+        }
+    }
+    // MARK: - Paths: address/city, tags/any(t:t eq 'urgent'), visits/$count
+
+    /// Parses the rest of a path; the current token is its first slash.
+    private mutating func path(after start: Node) throws(ODataError) -> Node {
+        var node = start
+        while try skip(.slash) {
+            try count()
+            let position = position
+            let name = try takeName()
+            if name == "$count" {
+                return try make(.elementCount(node.expression), position, over: [node])
+            }
+            if token == .open { return try elements(of: node, name, position) }
+            node = Node(expression: .member(name, of: node.expression), depth: node.depth)
+        }
+        return node
+    }
+
+    /// Parses `any()`, `any(x:…)` or `all(x:…)` after its name; the current token is the parenthesis.
+    private mutating func elements(
+        of list: Node,
+        _ name: String,
+        _ position: Int
+    ) throws(ODataError) -> Node {
+        let word = keyword(name)
+        guard word == "any" || word == "all" else {
+            throw failure("'any' or 'all' is expected before '('", at: position)
+        }
+        // Otherwise each element of one array could be compared with each one of another.
+        guard variables.isEmpty || list.expression.isOfElement else {
+            throw failure(
+                "an '\(word)' within another one begins with the variable of that one",
+                at: position
+            )
+        }
+        try enter()
+        let condition = try elementCondition(word)
+        leave()
+        guard try skip(.close) else { throw failure("')' is expected after the condition") }
+        guard word == "all" else {
+            return try make(
+                .anyElement(list.expression, variables.count, condition.expression),
+                position,
+                over: [list, condition]
+            )
+        }
+        let isOther = try make(.not(condition.expression), position, over: [condition])
+        let isAny = try make(
+            .anyElement(list.expression, variables.count, isOther.expression),
+            position,
+            over: [list, isOther]
+        )
+        return try make(.not(isAny.expression), position, over: [isAny])
+    }
+
+    /// Parses `x:condition`; nothing is a condition that each element satisfies.
+    private mutating func elementCondition(_ word: String) throws(ODataError) -> Node {
+        if token == .close, word == "any" { return try make(.value(.bool(true)), position) }
+        guard case .name(let variable) = token else {
+            throw failure("a variable is expected, as in \(word)(x:x eq 1)")
+        }
+        guard !variables.contains(variable) else {
+            throw failure("the variable '\(variable)' is in use")
+        }
+        try advance()
+        guard try skip(.colon) else { throw failure("':' is expected after the variable") }
+        variables.append(variable)
+        let condition = try expression()
+        variables.removeLast()
+        return condition
+    }
+}
+
+extension QueryExpression {
+    /// Whether this is an element, or a member of one.
+    var isOfElement: Bool {
+        switch kind {
+        case .element: true
+        case .member(let document, _): document.isOfElement
+        case .field, .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn,
+            .position, .orElse, .elementCount, .anyElement:
+            false
         }
     }
 }

@@ -17,6 +17,8 @@ package struct ODataParser {
     private var nodes = 0
     private var nesting = 0
     var isInReplace = false
+    /// The variables of the conditions around the current one, outermost first.
+    var variables: [String] = []
 
     private init(
         _ text: String,

@@ -8,6 +8,10 @@ import Foundation
 package struct ODataWriter {
     let dialect: ODataDialect
     let schema: TableSchema?
+    /// The name of the outermost variable; that of a variable within it has its number as well.
+    private var variable = "x"
+    /// The number of conditions on elements around the current expression.
+    private var elementsAround = 0
 
     package init(_ dialect: ODataDialect, schema: TableSchema? = nil) {
         self.dialect = dialect
@@ -19,7 +23,7 @@ package struct ODataWriter {
     /// - Throws: An error for a node that cannot be expressed in the dialect.
     package func filter(_ expression: QueryExpression) throws(ODataError) -> String {
         var text = ""
-        try write(expression, to: &text)
+        try naming(expression).write(expression, to: &text)
         return text
     }
 
@@ -28,7 +32,7 @@ package struct ODataWriter {
         var text = ""
         for key in keys {
             if !text.isEmpty { text += "," }
-            try write(key.expression, to: &text)
+            try naming(key.expression).write(key.expression, to: &text)
             if !key.isAscending { text += " desc" }
         }
         return text
@@ -69,6 +73,7 @@ package struct ODataWriter {
         case .position(let operand, _): try write(operand, to: &text)
         // A server does not know the default values of a device's records.
         case .orElse(let operand, _): try write(operand, to: &text)
+        case .member, .elementCount, .anyElement, .element: try path(expression, to: &text)
         }
     }
 
@@ -83,7 +88,9 @@ package struct ODataWriter {
             text += "("
             try write(expression, to: &text)
             text += ")"
-        case .field, .call, .negate, .position, .orElse: try write(expression, to: &text)
+        case .field, .call, .negate, .position, .orElse, .member, .elementCount, .anyElement,
+            .element:
+            try write(expression, to: &text)
         case .value(let value):
             try write(value, other?.type(in: schema) ?? .any, expression, to: &text)
         case .compare, .all, .any, .not, .arithmetic, .isIn:
@@ -180,6 +187,72 @@ package struct ODataWriter {
         }
     }
 
+    // MARK: - Paths
+
+    /// Returns a writer whose variables have names that no column in the expression has.
+    private func naming(_ expression: QueryExpression) -> ODataWriter {
+        var writer = self
+        while expression.contains({ kind in
+            guard case .field(let name) = kind else { return false }
+            return name.hasPrefix(writer.variable)
+        }) {
+            writer.variable += "x"
+        }
+        return writer
+    }
+
+    private func name(ofElement number: Int) -> String {
+        number == 0 ? variable : "\(variable)\(number)"
+    }
+
+    private func path(
+        _ expression: QueryExpression,
+        to text: inout String
+    ) throws(ODataError) {
+        guard dialect == .v4 else {
+            throw unsupported("a condition on a member or an element", expression)
+        }
+        switch expression.kind {
+        case .member(let document, let names):
+            try write(document, to: &text)
+            for name in names {
+                guard ODataLexer.isName(name, dialect) else {
+                    throw unsupported("a member whose name is not a word", expression)
+                }
+                text += "/" + name
+            }
+        case .elementCount(let list):
+            try write(list, to: &text)
+            text += "/$count"
+        case .anyElement(let list, let number, let condition):
+            try anyElement(of: list, number, condition, to: &text)
+        case .element(let number): text += name(ofElement: number)
+        case .field, .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn,
+            .position, .orElse:
+            try write(expression, to: &text)
+        }
+    }
+
+    private func anyElement(
+        of list: QueryExpression,
+        _ number: Int,
+        _ condition: QueryExpression,
+        to text: inout String
+    ) throws(ODataError) {
+        guard elementsAround == 0 || list.isOfElement else {
+            throw unsupported("a condition on the elements of two columns at once", condition)
+        }
+        try write(list, to: &text)
+        text += "/any("
+        if condition.kind != .value(.bool(true)) {
+            var inner = self
+            inner.elementsAround += 1
+            text += name(ofElement: number) + ":"
+            try inner.write(condition, to: &text)
+        }
+        text += ")"
+    }
+
     private func unsupported(_ what: String, _ expression: QueryExpression) -> ODataError {
         ODataError(
             .unsupported,
@@ -255,7 +328,9 @@ extension QueryExpression {
         switch kind {
         case .all, .any: true
         case .isIn(_, let elements): dialect == .v3 && elements.count > 1
-        case .field, .value, .compare, .not, .arithmetic, .negate, .call, .position, .orElse: false
+        case .field, .value, .compare, .not, .arithmetic, .negate, .call, .position, .orElse,
+            .member, .elementCount, .anyElement, .element:
+            false
         }
     }
 }

@@ -85,14 +85,19 @@ extension FilterProgram: Hashable {
 }
 
 extension QueryExpression {
+    /// The number of nodes.
+    var nodeCount: Int { forEachNode { _ in } }
+
     /// Calls a closure with each node, and counts the nodes.
     fileprivate func forEachNode(_ visit: (QueryExpression) -> Void) -> Int {
         visit(self)
         switch kind {
-        case .field, .value: return 1
+        case .field, .value, .element: return 1
         case .not(let operand), .negate(let operand), .position(let operand, _),
-            .orElse(let operand, _):
+            .orElse(let operand, _), .member(let operand, _), .elementCount(let operand):
             return 1 + operand.forEachNode(visit)
+        case .anyElement(let list, _, let condition):
+            return 1 + list.forEachNode(visit) + condition.forEachNode(visit)
         case .compare(_, let left, let right), .arithmetic(_, let left, let right):
             return 1 + left.forEachNode(visit) + right.forEachNode(visit)
         case .all(let parts), .any(let parts), .call(_, let parts):

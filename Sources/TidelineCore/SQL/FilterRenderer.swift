@@ -117,6 +117,8 @@ package struct FilterRenderer {
         case .all: return tree(expression.chain, " AND ", mode)
         case .any: return tree(expression.chain, " OR ", mode)
         case .not(let operand): return "NOT (\(condition(operand, .strict)))"
+        // No database reads documents as the evaluator does.
+        case _ where expression.readsDocuments: return document(expression)
         case .compare(let comparison, let left, let right):
             return compare(comparison, left, right, mode)
         case .isIn(let operand, let elements): return isIn(operand, elements, mode)
@@ -126,7 +128,8 @@ package struct FilterRenderer {
         case .call(.startswith, let arguments):
             return prefix(arguments, mode) ?? plain(expression)
         case .call(let function, _) where function.isCondition: return plain(expression)
-        case .call, .arithmetic, .negate, .position, .orElse:
+        case .call, .arithmetic, .negate, .position, .orElse, .member, .elementCount, .anyElement,
+            .element:
             return dialect.isTrue(plain(expression))
         }
     }
@@ -168,7 +171,8 @@ package struct FilterRenderer {
     /// If `updatedAt` is a sort key, it is not truncated.
     package func value(_ expression: QueryExpression) -> SQL {
         if isExactUpdate(expression) { return column(SystemColumn.updatedAt) }
-        return dialect.nestsShallow && steps(expression) > Self.stepsMax
+        let needsProgram = steps(expression) > Self.stepsMax || expression.readsDocuments
+        return dialect.nestsShallow && needsProgram
             ? program(expression, isCondition: false) : plain(expression)
     }
 
@@ -194,7 +198,9 @@ package struct FilterRenderer {
         case .position(let operand, let members): return position(plain(operand), members)
         case .orElse(let operand, let value):
             return dialect.value(plain(operand), or: literal(value))
-        case .compare, .all, .any, .not, .isIn: return "(\(condition(expression, .strict)))"
+        case .compare, .all, .any, .not, .isIn, .anyElement:
+            return "(\(condition(expression, .strict)))"
+        case .member, .elementCount, .element: return program(expression, isCondition: false)
         }
     }
 
@@ -217,7 +223,8 @@ package struct FilterRenderer {
         case .field, .orElse:
             let isScaled = type(expression) == .dateTime && dateUnit == .milliseconds
             return isScaled ? "\(plain(expression)) * 1000" : plain(expression)
-        case .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn, .position:
+        case .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn, .position,
+            .member, .elementCount, .anyElement, .element:
             return plain(expression)
         }
     }
@@ -226,7 +233,8 @@ package struct FilterRenderer {
     func isComputedInstant(_ expression: QueryExpression) -> Bool {
         switch expression.kind {
         case .field, .value, .orElse: false
-        case .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn, .position:
+        case .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn, .position, .member,
+            .elementCount, .anyElement, .element:
             type(expression) == .dateTime
         }
     }
@@ -252,7 +260,7 @@ extension QueryExpression {
         case .any(let parts):
             parts.flatMap { part in if case .any = part.kind { part.chain } else { [part] } }
         case .field, .value, .compare, .not, .arithmetic, .negate, .call, .isIn, .position,
-            .orElse:
+            .orElse, .member, .elementCount, .anyElement, .element:
             [self]
         }
     }
@@ -261,7 +269,9 @@ extension QueryExpression {
     var isCompound: Bool {
         switch kind {
         case .all, .any, .isIn: true
-        case .field, .value, .compare, .not, .arithmetic, .negate, .call, .position, .orElse: false
+        case .field, .value, .compare, .not, .arithmetic, .negate, .call, .position, .orElse,
+            .member, .elementCount, .anyElement, .element:
+            false
         }
     }
 }

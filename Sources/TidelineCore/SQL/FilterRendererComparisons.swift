@@ -75,7 +75,8 @@ extension FilterRenderer {
         switch expression.kind {
         case .value(let value), .orElse(_, let value): !value.isNull
         case .field(let name): schema.column(named: name)?.isNullable == false
-        case .compare, .all, .any, .not, .isIn, .call, .arithmetic, .negate, .position:
+        case .compare, .all, .any, .not, .isIn, .call, .arithmetic, .negate, .position, .member,
+            .elementCount, .anyElement, .element:
             expression.isCondition
         }
     }
@@ -182,9 +183,11 @@ extension QueryExpression {
     /// Whether the expression is a condition: true or false, never null.
     var isCondition: Bool {
         switch kind {
-        case .compare, .all, .any, .not, .isIn: true
+        case .compare, .all, .any, .not, .isIn, .anyElement: true
         case .call(let function, _): function.isCondition
-        case .field, .value, .arithmetic, .negate, .position, .orElse: false
+        case .field, .value, .arithmetic, .negate, .position, .orElse, .member, .elementCount,
+            .element:
+            false
         }
     }
 }

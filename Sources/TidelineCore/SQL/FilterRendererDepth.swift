@@ -44,6 +44,32 @@ extension FilterRenderer {
     /// The maximum number of arguments, below SQLite's limit of 127.
     private static let argumentsMax = 100
 
+    /// Renders a condition that reads documents; the result is never null.
+    func document(_ condition: QueryExpression) -> SQL {
+        let program = program(condition, isCondition: true)
+        guard let candidates = candidates(for: condition) else { return program }
+        return "(\(dialect.orFalse(candidates)) AND \(program))"
+    }
+
+    /// Returns a condition that is true for each row that matches a condition on documents, and for few others; nil if
+    /// there is none.
+    package func candidates(for condition: QueryExpression) -> SQL? {
+        // PostgreSQL has no text with the character NUL; in JSON it is an escape.
+        let texts = DocumentSearch.searches(for: condition).filter { !$0.text.utf8.contains(0) }
+        guard !texts.isEmpty else { return nil }
+        return texts.prefix(Self.searchesMax).map { search -> SQL in
+            let document = column(search.column)
+            let isFound = dialect.search(document, search.text)
+            return "(\(isFound) OR \(dialect.search(document, "\\")))"
+        }.joined(separator: " AND ")
+    }
+
+    /// The maximum number of texts that are searched; each one reads the document again.
+    private static let searchesMax = 2
+
+    /// The maximum depth of SQLite's stack for such a condition.
+    static let documentSteps = 30
+
     /// Joins parts, as a balanced tree if there are many.
     static func tree(_ parts: ArraySlice<SQL>, _ joint: SQL) -> SQL {
         guard parts.count > chainMax else { return parts.joined(separator: joint) }
@@ -72,7 +98,9 @@ extension FilterRenderer {
         case .all, .any:
             let parts = expression.chain
             return Self.steps(chain: parts.count) + deepest(parts)
-        case .not(let operand), .negate(let operand): return 5 + steps(operand)
+        case .not(let operand): return 5 + steps(operand)
+        case _ where expression.readsDocuments: return Self.documentSteps
+        case .negate(let operand): return 5 + steps(operand)
         case .compare(_, let left, let right): return 10 + deepest([left, right])
         case .arithmetic(_, let left, let right): return 6 + deepest([left, right])
         case .call(_, let arguments): return 8 + deepest(arguments)
@@ -82,6 +110,7 @@ extension FilterRenderer {
             // The operand is repeated for each element: lists in lists would double the text.
             guard operand.isLeaf else { return Self.stepsMax + 1 }
             return 14 + Self.steps(chain: elements.count) + deepest(elements)
+        case .member, .elementCount, .anyElement, .element: return Self.documentSteps
         }
     }
 

@@ -53,7 +53,9 @@ package struct FilterSplit {
         case .call(.contains, let parts), .call(.startswith, let parts),
             .call(.endswith, let parts):
             parts.count == 2 && parts.allSatisfy(isExactText)
-        case .call, .arithmetic, .negate, .position, .orElse: false
+        case .call, .arithmetic, .negate, .position, .orElse, .member, .elementCount, .anyElement,
+            .element:
+            false
         }
     }
 
@@ -81,7 +83,7 @@ package struct FilterSplit {
         case .call(.length, let parts): parts.count == 1 && parts.allSatisfy(isExactText)
         case .compare, .all, .any, .not, .isIn: isExact(value)
         case .call(let function, _): function.isCondition && isExact(value)
-        case .arithmetic, .negate, .orElse: false
+        case .arithmetic, .negate, .orElse, .member, .elementCount, .anyElement, .element: false
         }
     }
 

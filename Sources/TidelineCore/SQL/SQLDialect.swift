@@ -97,6 +97,14 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         return isNullable ? "\(text) COLLATE \"C\"" : "coalesce(\(text), '') COLLATE \"C\""
     }
 
+    /// Returns the condition that the text of a document contains a string.
+    func search(_ document: SQL, _ text: String) -> SQL {
+        switch self {
+        case .sqlite: "instr(\(document), \(.text(text))) > 0"
+        case .postgres: "strpos(\(document)::text, \(.text(text))) > 0"
+        }
+    }
+
     /// Returns an instant in microseconds, truncated to the millisecond towards the past.
     func cutInstant(_ value: SQL) -> SQL {
         switch self {

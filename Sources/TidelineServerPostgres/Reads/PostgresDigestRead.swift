@@ -9,6 +9,8 @@ struct PostgresDigestRead {
     private let request: DigestRequest
     private let exact: QueryExpression?
     private let rest: RowProgram?
+    /// A condition on the rows that `rest` may match; nil for all rows.
+    private let candidates: SQL?
 
     init(_ request: DigestRequest, _ table: PostgresTable) {
         self.table = table
@@ -20,6 +22,7 @@ struct PostgresDigestRead {
         )
         exact = split.exact
         rest = split.rest.map { RowProgram($0, isCondition: true, of: table) }
+        candidates = split.rest.flatMap { table.renderer.candidates(for: $0) }
     }
 
     func run(_ read: PostgresRead) throws -> TableDigest {
@@ -62,6 +65,7 @@ struct PostgresDigestRead {
         if let after = request.after { sql.append(" AND \"id\" > \(.text(after))") }
         if let upTo = request.upTo { sql.append(" AND \"id\" <= \(.text(upTo))") }
         if let exact { sql.append(" AND (\(table.renderer.condition(exact)))") }
+        if let candidates { sql.append(" AND (\(candidates))") }
         return sql
     }
 }

@@ -14,6 +14,8 @@ struct PostgresListRead {
     private let request: ListRequest
     private let exact: QueryExpression?
     private let rest: RowProgram?
+    /// A condition on the rows that `rest` may match; nil for all rows.
+    private let candidates: SQL?
     private let keys: KeysetRenderer
     /// Whether SQL supports the order.
     private let isOrdered: Bool
@@ -33,6 +35,7 @@ struct PostgresListRead {
         let split = table.split.split(whole)
         exact = split.exact
         rest = split.rest.map { RowProgram($0, isCondition: true, of: table) }
+        candidates = split.rest.flatMap { table.renderer.candidates(for: $0) }
         keys = KeysetRenderer(table.renderer, order: request.order)
         isOrdered = table.split.isExact(request.order)
         window = InstantWindow(
@@ -336,6 +339,7 @@ struct PostgresListRead {
         if let begin { parts.append("(\(begin.keyset.condition(after: begin.values)))") }
         parts += bounds.map { "(\(self.table.renderer.condition($0)))" }
         if let exact { parts.append("(\(table.renderer.condition(exact)))") }
+        if let candidates { parts.append("(\(candidates))") }
         let table: SQL = " FROM \(Identifier(self.table.name))"
         return parts.isEmpty ? table : table + " WHERE " + parts.joined(separator: " AND ")
     }

@@ -152,6 +152,10 @@ extension OriginalTable {
 
     /// Returns the response to a filter that is rejected, or that matches nothing, whatever the rows are.
     private func check(_ expression: QueryExpression) -> TransportResponse? {
+        // Neither original server has paths and conditions on elements.
+        if expression.readsDocuments {
+            return error(flavor == .node ? 500 : 400, "Expression expected")
+        }
         var columns: [String] = []
         var functions: [Function] = []
         expression.visit { node in
@@ -203,12 +207,13 @@ extension QueryExpression {
 
     private var parts: [QueryExpression] {
         switch kind {
-        case .field, .value: []
+        case .field, .value, .element: []
         case .compare(_, let left, let right), .arithmetic(_, let left, let right): [left, right]
         case .all(let parts), .any(let parts), .call(_, let parts): parts
         case .not(let operand), .negate(let operand), .position(let operand, _),
-            .orElse(let operand, _):
+            .orElse(let operand, _), .member(let operand, _), .elementCount(let operand):
             [operand]
+        case .anyElement(let list, _, let condition): [list, condition]
         case .isIn(let operand, let elements): [operand] + elements
         }
     }

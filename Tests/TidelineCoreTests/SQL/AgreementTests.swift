@@ -39,6 +39,31 @@ import TidelineTestKit
         }
     }
 
+    /// 4 seeds x 2 units x 400 filters that read JSON documents, each on 24 rows.
+    @Test(arguments: seeds)
+    func conditionsOnDocumentsAgree(seed: UInt64) throws {
+        for unit in FilterRenderer.DateUnit.allCases {
+            var generator = FilterGenerator(
+                random: SeededGenerator(seed: seed),
+                dialect: .v4,
+                unit: unit,
+                readsDocuments: true
+            )
+            let stored = (10..<34).map { generator.row($0) }
+            let table = try TestTable(FilterGenerator.schema, stored, unit: unit)
+            let rows = stored.map(\.onWire)
+            var telling = 0
+            for number in 0..<400 {
+                let filter =
+                    number.isMultiple(of: 2)
+                    ? generator.documentCondition(3) : generator.condition(4)
+                let found = try expectAgreement(filter, rows, table, .v4)
+                if found > 0 && found < rows.count { telling += 1 }
+            }
+            #expect(telling > 120, "most filters find all rows or none, and prove little")
+        }
+    }
+
     private func expectAgreement(
         _ filter: QueryExpression,
         _ rows: [Row],

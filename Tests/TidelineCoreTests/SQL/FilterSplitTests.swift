@@ -28,6 +28,8 @@ import TidelineCore
         ("i add 1 eq 2", "i add 1 eq 2"), ("year(t) eq 2021", "year(t) eq 2021"),
         ("matchesPattern(s,'a')", "matchesPattern(s,'a')"),
         ("s eq 'a' and trim(s) eq 'b'", "trim(s) eq 'b'"),
+        ("s eq 'a' and doc/city eq 'b'", "doc/city eq 'b'"),
+        ("b and doc/any(x:x eq s)", "doc/any(x:x eq s)"), ("doc/$count gt i", "doc/$count gt i"),
         ("s eq 'a' or trim(s) eq 'b'", "s eq 'a' or trim(s) eq 'b'"),
         ("b and (i eq 1 and (floor(n) eq 1 and s eq 'x'))", "floor(n) eq 1"),
         ("not (trim(s) eq 'b') and floor(n) eq 1 and b", "not (trim(s) eq 'b') and floor(n) eq 1"),

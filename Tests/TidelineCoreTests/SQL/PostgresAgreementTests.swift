@@ -35,6 +35,12 @@ struct PostgresAgreementTests {
             #expect(try postgres.ids(filter) == evaluated)
             #expect(try postgres.ids(filter, strict: true) == evaluated)
         }
+        generator.readsDocuments = true
+        for _ in 0..<200 {
+            let filter = try checker.filter(generator.documentCondition(3))
+            let evaluated = rows.filter(Filter(filter).matches).map(\.id)
+            #expect(try postgres.ids(filter) == evaluated)
+        }
         #expect(wholly > 100 && partly > 5, "\(wholly) in SQL, \(partly) in part")
     }
 

@@ -8,6 +8,10 @@ struct FilterGenerator {
     var random: SeededGenerator
     let dialect: ODataDialect
     let unit: FilterRenderer.DateUnit
+    /// Whether conditions read JSON documents, which v3 cannot express.
+    var readsDocuments = false
+    /// The number of conditions on elements around the one that is generated.
+    var elementsAround = 0
 
     static let members = ["low", "middle", "high"]
 
@@ -24,6 +28,7 @@ struct FilterGenerator {
             ColumnDefinition("guid", .guid), ColumnDefinition("bytes", .binary),
             ColumnDefinition("e1", .enumeration(members)),
             ColumnDefinition("e2", .enumeration(members)),
+            ColumnDefinition("j1", .json), ColumnDefinition("l1", .json),
         ]
     )
 
@@ -68,6 +73,7 @@ struct FilterGenerator {
             return .string("0123456\(random.below(3))-89ab-cdef-0123-456789abcdef")
         case .binary: return .data(Data(random.pick([[], [0], [0, 255], [1], [255]])))
         case .enumeration(let members): return .string(random.pick(members))
+        case .json: return .json(JSON(checked: random.pick(Self.documents)))
         default:
             return .string(
                 random.pick([
@@ -111,6 +117,7 @@ struct FilterGenerator {
         case 6:
             let sides = [condition(depth - 1), condition(depth - 1)]
             return node(.compare(random.pick([.eq, .ne]), sides[0], sides[1]))
+        case 8 where readsDocuments: return documentCondition(depth)
         case 7 where dialect == .v4:
             let type = random.pick(Self.compared)
             let operand = value(type, depth - 1)

@@ -78,6 +78,9 @@ final class PostgresTestTable {
         if let exact {
             condition = strict ? renderer.strictCondition(exact) : renderer.condition(exact)
         }
+        if let rest, let candidates = renderer.candidates(for: rest) {
+            condition = "(\(condition)) AND (\(candidates))"
+        }
         return try query("SELECT \"id\" FROM t WHERE \(condition) ORDER BY \"id\"").filter { id in
             guard let rest, let row = rows[id] else { return true }
             return Filter(rest).matches(row.onWire)

@@ -17,6 +17,8 @@ final class SchemaProbe: Decoder {
         var mayBeNil: Bool
         /// The value that the property has if the column has no value; nil if unknown.
         var zero: Value?
+        /// The type of the property, without optionality; nil if it was not asked for.
+        var content: (any Decodable.Type)?
     }
 
     /// An error for a property for whose type no placeholder can be created.
@@ -53,7 +55,8 @@ final class SchemaProbe: Decoder {
         _ key: some CodingKey,
         _ type: ColumnType,
         nullable: Bool,
-        zero: Value? = nil
+        zero: Value? = nil,
+        content: any Decodable.Type
     ) {
         let name = key.stringValue
         guard !columns.contains(where: { $0.definition.name == name }) else { return }
@@ -63,7 +66,8 @@ final class SchemaProbe: Decoder {
                 definition: declared[name] ?? found,
                 property: caseName(of: key) ?? name,
                 mayBeNil: found.isNullable,
-                zero: zero
+                zero: zero,
+                content: content
             )
         )
     }
@@ -93,13 +97,19 @@ private struct ProbeContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
             key,
             placeholder.columnType,
             nullable: placeholder.isNullable,
-            zero: placeholder.zero
+            zero: placeholder.zero,
+            content: type
         )
         return placeholder.value
     }
 
     func decodeIfPresent<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T? {
-        probe.note(key, Placeholder.make(type)?.columnType ?? .json, nullable: true)
+        probe.note(
+            key,
+            Placeholder.make(type)?.columnType ?? .json,
+            nullable: true,
+            content: type
+        )
         return nil
     }
 

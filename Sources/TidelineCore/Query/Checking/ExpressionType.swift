@@ -92,7 +92,10 @@ extension QueryExpression {
         case .call(.cast, let arguments): arguments.edmType?.type ?? .any
         case .call(let function, let arguments):
             function.resultType ?? arguments.first?.type(in: schema) ?? .any
-        case .position: .integer
+        case .position, .elementCount: .integer
+        case .anyElement: .boolean
+        // A document has no schema.
+        case .member, .element: .any
         }
     }
 

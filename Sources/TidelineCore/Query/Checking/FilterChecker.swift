@@ -49,6 +49,11 @@ package struct FilterChecker {
                     at: expression.position
                 )
                 result.append(SortKey(position, ascending: key.isAscending))
+            case .any where schema != nil:
+                throw mismatch(
+                    "an order needs a type; write cast(address/city,Edm.String) for a member",
+                    expression
+                )
             case .null, .boolean, .integer, .number, .decimal, .string, .dateTime, .date, .time,
                 .guid, .binary, .any:
                 result.append(SortKey(expression, ascending: key.isAscending))
@@ -117,8 +122,10 @@ package struct FilterChecker {
     /// Without a schema, a column may be a Boolean, but a sum cannot.
     private func mayBeCondition(_ expression: QueryExpression, _ type: ExpressionType) -> Bool {
         guard type == .any else { return type == .boolean || type == .null }
-        if case .field = expression.kind { return true }
-        return false
+        return switch expression.kind {
+        case .field, .member, .element: true
+        default: false
+        }
     }
 
     /// Returns a checked part of the expression, and its type.
@@ -140,6 +147,11 @@ package struct FilterChecker {
         case .isIn(let operand, let elements): (try isIn(operand, elements, expression), .boolean)
         case .position(let operand, let members): try position(operand, members, expression)
         case .orElse(let operand, let value): try orElse(operand, value, expression)
+        case .member(let document, let names): try member(document, names, expression)
+        case .elementCount(let list): try elementCount(list, expression)
+        case .anyElement(let list, let number, let condition):
+            try anyElement(list, number, condition, expression)
+        case .element: (expression, .any)
         }
     }
 
@@ -228,6 +240,45 @@ package struct FilterChecker {
             let decimal = LiteralCoercion.value(value, as: .decimal)
         else { return operand }
         return (operand.expression.with(.value(decimal)), ExpressionType(of: decimal))
+    }
+
+    // MARK: - Documents
+
+    private func member(
+        _ document: QueryExpression,
+        _ names: [String],
+        _ whole: QueryExpression
+    ) throws(ODataError) -> Checked {
+        (whole.with(.member(try self.document(document), names)), .any)
+    }
+
+    private func elementCount(
+        _ list: QueryExpression,
+        _ whole: QueryExpression
+    ) throws(ODataError) -> Checked {
+        (whole.with(.elementCount(try document(list))), .integer)
+    }
+
+    private func anyElement(
+        _ list: QueryExpression,
+        _ number: Int,
+        _ condition: QueryExpression,
+        _ whole: QueryExpression
+    ) throws(ODataError) -> Checked {
+        let list = try document(list)
+        return (whole.with(.anyElement(list, number, try self.condition(condition))), .boolean)
+    }
+
+    /// Checks the expression in front of a slash.
+    private func document(_ expression: QueryExpression) throws(ODataError) -> QueryExpression {
+        let (checked, type) = try check(expression)
+        guard type == .json || type == .any else {
+            throw mismatch(
+                "only a JSON document has members and elements, this is \(type.name)",
+                expression
+            )
+        }
+        return checked
     }
 }
 

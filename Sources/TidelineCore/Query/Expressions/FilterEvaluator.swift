@@ -7,6 +7,8 @@ package struct FilterEvaluator {
     private let watch: EvaluationWatch?
     /// The compiled patterns by their bytes, because Swift's `==` treats some different patterns as equal.
     private let patterns: [[UInt8]: TextPattern]
+    /// The elements that the conditions around the current one are about, by their numbers.
+    private var elements: [Int: Value] = [:]
 
     /// `value` returns a column's value: null for a column that the row does not have.
     ///
@@ -42,7 +44,10 @@ package struct FilterEvaluator {
         case .compare(let comparison, let left, let right):
             compare(comparison, evaluate(left), evaluate(right))
         case .isIn(let operand, let elements): isIn(evaluate(operand), elements)
-        case .field, .value, .arithmetic, .negate, .call, .position, .orElse:
+        case .anyElement(let list, let number, let condition):
+            anyElement(of: evaluate(list), number, condition)
+        case .field, .value, .arithmetic, .negate, .call, .position, .orElse, .member,
+            .elementCount, .element:
             if case .bool(true) = evaluate(expression) { true } else { false }
         }
     }
@@ -60,7 +65,41 @@ package struct FilterEvaluator {
         case .call(let function, let arguments): call(function, arguments)
         case .position(let operand, let members): position(evaluate(operand), members)
         case .orElse(let operand, let other): Self.value(evaluate(operand), or: other)
-        case .compare, .all, .any, .not, .isIn: .bool(matches(expression))
+        case .member(let document, let names): member(evaluate(document), names)
+        case .elementCount(let list): .integer(count(evaluate(list)))
+        case .element(let number): elements[number] ?? .null
+        case .compare, .all, .any, .not, .isIn, .anyElement: .bool(matches(expression))
+        }
+    }
+
+    // MARK: - Documents
+
+    private func isOver(beforeReading document: Value) -> Bool {
+        guard let watch, case .json(let json) = document else { return false }
+        return watch.isOver(beforeReading: 64 + json.text.utf8.count)
+    }
+
+    private func member(_ document: Value, _ names: [String]) -> Value {
+        isOver(beforeReading: document) ? .null : DocumentValues.member(of: document, names)
+    }
+
+    private func count(_ list: Value) -> Int64 {
+        isOver(beforeReading: list) ? 0 : DocumentValues.count(list)
+    }
+
+    private func anyElement(
+        of list: Value,
+        _ number: Int,
+        _ condition: QueryExpression
+    ) -> Bool {
+        if isOver(beforeReading: list) { return false }
+        var inner = self
+        let cost = watch == nil ? 0 : 64 * condition.nodeCount
+        return DocumentValues.contains(in: list) { element in
+            // The result of an evaluation whose time is over is not used.
+            if let watch, watch.isOver(beforeReading: cost) { return true }
+            inner.elements[number] = element
+            return inner.matches(condition)
         }
     }
 
@@ -78,7 +117,9 @@ package struct FilterEvaluator {
     }
 
     private func compare(_ comparison: Comparison, _ left: Value, _ right: Value) -> Bool {
-        switch comparison {
+        // An object or an array is not null, and equals no value: its text has many spellings.
+        if case .json = left, case .json = right { return comparison == .ne }
+        return switch comparison {
         case .eq: ValueOrder.equal(left, right)
         case .ne: !ValueOrder.equal(left, right)
         case .lt, .le, .gt, .ge:
@@ -87,7 +128,7 @@ package struct FilterEvaluator {
     }
 
     private func isIn(_ value: Value, _ elements: [QueryExpression]) -> Bool {
-        elements.contains { ValueOrder.equal(value, evaluate($0)) }
+        elements.contains { compare(.eq, value, evaluate($0)) }
     }
 
     private static func value(_ value: Value, or other: Value) -> Value {

@@ -45,6 +45,23 @@ package struct QueryExpression: Sendable {
         ///
         /// Only a device creates it, for a property that is not optional. OData: as `a`. SQL: `ifnull("a", 0)`.
         case orElse(QueryExpression, Value)
+
+        /// A member of a JSON document, by the names on the way to it; null if there is none.
+        ///
+        /// OData: `address/city`. SQL: a call of `tl_program`, like each of the three cases below.
+        case member(QueryExpression, [String])
+
+        /// The number of elements of an array; 0 for any other value. OData: `tags/$count`.
+        case elementCount(QueryExpression)
+
+        /// At least one element of an array satisfies a condition. OData: `tags/any(x:x eq 'a')`.
+        ///
+        /// In the condition, the number names the element. It is the number of conditions on elements around this
+        /// one, so that each has its own.
+        case anyElement(QueryExpression, Int, QueryExpression)
+
+        /// The element with this number. OData: `x`.
+        case element(Int)
     }
 
     package var kind: Kind
@@ -154,9 +171,11 @@ extension QueryExpression {
         case .compare(_, let left, let right), .arithmetic(_, let left, let right):
             return left.contains(isWanted) || right.contains(isWanted)
         case .not(let operand), .negate(let operand), .position(let operand, _),
-            .orElse(let operand, _):
+            .orElse(let operand, _), .member(let operand, _), .elementCount(let operand):
             return operand.contains(isWanted)
-        case .field, .value: return false
+        case .anyElement(let list, _, let condition):
+            return list.contains(isWanted) || condition.contains(isWanted)
+        case .field, .value, .element: return false
         }
     }
 
@@ -180,7 +199,32 @@ extension QueryExpression {
             return with(.arithmetic(operation, left.replacing(change), right.replacing(change)))
         case .isIn(let operand, let parts):
             return with(.isIn(operand.replacing(change), parts.map { $0.replacing(change) }))
-        case .field, .value: return self
+        case .member(let operand, let names):
+            return with(.member(operand.replacing(change), names))
+        case .elementCount(let list): return with(.elementCount(list.replacing(change)))
+        case .anyElement(let list, let number, let condition):
+            return with(.anyElement(list.replacing(change), number, condition.replacing(change)))
+        case .field, .value, .element: return self
         }
+    }
+
+    /// Whether the expression has a part that reads a JSON document.
+    package var readsDocuments: Bool {
+        contains { kind in
+            switch kind {
+            case .member, .elementCount, .anyElement, .element: true
+            case .field, .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn,
+                .position, .orElse:
+                false
+            }
+        }
+    }
+
+    /// Returns the member of a document with this name.
+    package static func member(_ name: String, of document: QueryExpression) -> QueryExpression {
+        guard case .member(let base, let names) = document.kind else {
+            return document.with(.member(document, [name]))
+        }
+        return document.with(.member(base, names + [name]))
     }
 }
