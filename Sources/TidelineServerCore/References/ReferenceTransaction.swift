@@ -250,12 +250,14 @@ extension ReferenceTransaction {
     /// Deletes some of the rows whose parents are deleted, and clears some references.
     package mutating func cascade(in graph: ReferenceGraph?) throws -> CascadeProgress {
         let entries = try pendingCascades(atMost: PendingCascade.entriesMax)
-        var progress = CascadeProgress(isPending: !entries.isEmpty)
+        var progress = CascadeProgress()
         for (name, group) in Dictionary(grouping: entries, by: \.table)
             .sorted(by: { $0.key < $1.key })
         {
             guard cascadeRowsLeft > 0 else { break }
-            progress.rows += try cascade(name, group, in: graph)
+            let (rows, ended) = try cascade(name, group, in: graph)
+            progress.rows += rows
+            if rows + ended > 0 { progress.isPending = true }
         }
         return progress
     }
@@ -264,11 +266,11 @@ extension ReferenceTransaction {
         _ name: String,
         _ entries: [PendingCascade],
         in graph: ReferenceGraph?
-    ) throws -> Int {
+    ) throws -> (rows: Int, ended: Int) {
         // The table may have lost its references since the row was deleted.
         guard let graph, let table = graph.table(named: name) else {
             try remove(entries)
-            return 0
+            return (0, entries.count)
         }
         var authors: [String: WriteAuthor] = [:]
         for entry in entries {
@@ -295,8 +297,9 @@ extension ReferenceTransaction {
             cascadeRowsLeft -= rows.count
             count += rows.count
         }
-        try remove(isWhole ? entries : entries.filter { authors[$0.id] == nil })
-        return count
+        let ended = isWhole ? entries : entries.filter { authors[$0.id] == nil }
+        try remove(ended)
+        return (count, ended.count)
     }
 }
 

@@ -1,6 +1,8 @@
 // FieldService: customers with jobs, visits and notes, which refer to each other, on one of the backends.
 
-import TidelineCore
+import Foundation
+import Testing
+package import TidelineCore
 package import TidelineServerCore
 import TidelineServerPostgres
 import TidelineTestKit
@@ -97,6 +99,21 @@ package struct FieldService {
     /// Returns the ids of the rows that are not deleted.
     package func ids(_ table: String) async throws -> [String] {
         try await server.send("GET", "/tables/\(table)?$top=1000&$orderby=id").ids
+    }
+
+    /// Returns the path for the changes of a table from now on.
+    package func deltaLink(_ table: String) async throws -> String {
+        try await Self.deltaLink(table) { target, headers in
+            try await server.send("GET", target, nil, headers)
+        }
+    }
+
+    package static func deltaLink(
+        _ table: String,
+        _ send: (String, HTTPFields) async throws -> ServerResponse
+    ) async throws -> String {
+        let list = try await send("/tables/\(table)", ["Prefer": "odata.track-changes"])
+        return try #require(list.deltaLink).components(separatedBy: ":8080").last ?? ""
     }
 
     package static func json(_ id: String?, _ values: [String: String?]) -> String {

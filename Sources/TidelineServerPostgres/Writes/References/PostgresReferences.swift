@@ -33,10 +33,9 @@ extension PostgresWriteTransaction: ReferenceTransaction {
             }
         }
         var rows: [ReferringRow] = []
+        let hasMore = ids.contains { state.children.hasMore(ChildKey(edge, $0)) }
         for parent in ids {
-            let key = ChildKey(edge, parent)
-            if state.children.hasMore(key) { return (Array(rows.prefix(countMax)), true) }
-            for id in state.children.candidates(key) {
+            for id in state.children.candidates(ChildKey(edge, parent)) {
                 guard let image = try image(id, child), !image.isDeleted,
                     edge.parentID(of: image) == parent
                 else { continue }
@@ -44,7 +43,7 @@ extension PostgresWriteTransaction: ReferenceTransaction {
                 rows.append(ReferringRow(id: id, parentID: parent))
             }
         }
-        return (rows, false)
+        return (rows, hasMore)
     }
 
     mutating func hasChildren(of ids: [String], by edge: ReferenceEdge) throws -> Bool {
