@@ -46,7 +46,7 @@ package final class PostgresTableStore: TableStore {
     private let watch: ClockWatch
     private let activity: StoreActivity
     private let stamps: ReportedStamps
-    private let tables = Mutex<[String: PostgresTable]>([:])
+    private let tables = DerivedTables()
     private let counted = Mutex(CountedClocks())
     private let stopped = Mutex(false)
     private let look: WritableLook
@@ -146,11 +146,12 @@ package final class PostgresTableStore: TableStore {
             purgeInterval: options.purgeInterval,
             log: options.log,
             metrics: options.metrics
-        ) { [address, stamps] in
+        ) { [address, stamps, tables] in
             PostgresWriteSession(
                 PostgresLink(address, keeping: keeping, log: options.log) {
                     try timeline.greet($0)
                 },
+                tables,
                 limits: options.limits,
                 now: options.now,
                 times: options.times,
@@ -359,7 +360,12 @@ package final class PostgresTableStore: TableStore {
 
     package func write(_ batch: WriteBatch) async throws -> [GroupOutcome] {
         let tables = batch.groups.map { $0.writes.map { derived($0.table) } }
-        return try await writer.write(batch, tables)
+        let related = batch.relatedTables.map(derived)
+        return try await writer.write(batch, tables, related: related)
+    }
+
+    package func continueCascades(in graph: @escaping @Sendable () -> ReferenceGraph?) async {
+        writer.continueCascades(in: graph)
     }
 
     /// Records in the clock that a reader pages by counting the rows of a millisecond.
@@ -427,16 +433,6 @@ package final class PostgresTableStore: TableStore {
     /// Returns the values derived from a table, cached for as long as its definition is the same.
     private func derived(_ table: Table) -> PostgresTable {
         activity.touch()
-        return known(table)
-    }
-
-    private func known(_ table: Table) -> PostgresTable {
-        tables.withLock { tables in
-            if let known = tables[table.name], known.table === table { return known }
-            let made = PostgresTable(table)
-            // A table that a write may create might never exist.
-            if !table.needsGrowth { tables[table.name] = made }
-            return made
-        }
+        return tables.derived(table)
     }
 }

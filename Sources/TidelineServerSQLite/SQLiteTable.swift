@@ -39,6 +39,25 @@ final class TableHeads: Sendable {
     }
 }
 
+/// The derived tables of a store, cached for as long as their definitions are the same.
+final class DerivedTables: Sendable {
+    let heads = TableHeads()
+    private let tables = Mutex<[String: SQLiteTable]>([:])
+
+    func derived(_ table: Table) -> SQLiteTable {
+        tables.withLock { tables in
+            if let known = tables[table.name], known.table === table { return known }
+            let made = SQLiteTable(
+                table,
+                head: heads.head(of: table.name, needsGrowth: table.needsGrowth)
+            )
+            // A table that a write may create might never exist.
+            if !table.needsGrowth { tables[table.name] = made }
+            return made
+        }
+    }
+}
+
 final class SQLiteTable: Sendable {
     let head: TableHead
     let table: Table

@@ -31,8 +31,7 @@ package final class SQLiteTableStore: TableStore {
     private let writer: SQLiteWriter
     private let reports = CommitReports()
     private let reads: StoreReads
-    private let tables = Mutex<[String: SQLiteTable]>([:])
-    private let heads = TableHeads()
+    private let tables = DerivedTables()
     private let limits: ServerLimits
     private let look: WritableLook
     private let log: ServerLog
@@ -67,7 +66,7 @@ package final class SQLiteTableStore: TableStore {
         limits = options.limits
         log = options.log
         look = WritableLook(now: options.now, log: options.log)
-        let steps = RetentionPurge(limits: options.limits, now: options.now, heads: heads)
+        let steps = RetentionPurge(limits: options.limits, now: options.now, heads: tables.heads)
         writer = SQLiteWriter(
             limits: options.limits,
             retention: RetentionRun(
@@ -80,9 +79,10 @@ package final class SQLiteTableStore: TableStore {
             log: options.log,
             metrics: options.metrics,
             inline: options.inline
-        ) { [reports] in
+        ) { [reports, tables] in
             SQLiteWriteSession(
                 database,
+                tables,
                 file: file,
                 limits: options.limits,
                 now: options.now,
@@ -147,7 +147,7 @@ package final class SQLiteTableStore: TableStore {
             }
         }
         for (table, clock) in zip(stored, clocks) {
-            let head = heads.head(of: table.name)
+            let head = tables.heads.head(of: table.name)
             head.ties.begin(after: clock.stamp)
             head.clock.raiseHorizon(to: clock.horizon)
         }
@@ -253,7 +253,12 @@ package final class SQLiteTableStore: TableStore {
 
     package func write(_ batch: WriteBatch) async throws -> [GroupOutcome] {
         let tables = batch.groups.map { $0.writes.map { derived($0.table) } }
-        return try await writer.write(batch, tables)
+        let related = batch.relatedTables.map(derived)
+        return try await writer.write(batch, tables, related: related)
+    }
+
+    package func continueCascades(in graph: @escaping @Sendable () -> ReferenceGraph?) async {
+        writer.continueCascades(in: graph)
     }
 
     /// Removes some of each kind of expired data.
@@ -330,17 +335,5 @@ package final class SQLiteTableStore: TableStore {
         lock?.release()
     }
 
-    /// Returns the values derived from a table, cached for as long as its definition is the same.
-    private func derived(_ table: Table) -> SQLiteTable {
-        tables.withLock { tables in
-            if let known = tables[table.name], known.table === table { return known }
-            let made = SQLiteTable(
-                table,
-                head: heads.head(of: table.name, needsGrowth: table.needsGrowth)
-            )
-            // A table that a write may create might never exist.
-            if !table.needsGrowth { tables[table.name] = made }
-            return made
-        }
-    }
+    private func derived(_ table: Table) -> SQLiteTable { tables.derived(table) }
 }

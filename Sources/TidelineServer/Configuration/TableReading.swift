@@ -17,6 +17,13 @@ package enum TableReading {
         case tombstoneDays
         case tombstones
         case audit
+        case references
+    }
+
+    /// A key of a reference.
+    package enum ReferenceKey: String, CaseIterable {
+        case table
+        case onDelete
     }
 
     /// A key of `permissions`.
@@ -34,7 +41,8 @@ package enum TableReading {
 
     static func tables(_ node: ConfigurationNode) -> [TableDefinition] {
         var seen: Set<String> = []
-        return (node.object() ?? []).map { name, node in
+        let problems = node.problems
+        let tables = (node.object() ?? []).map { name, node in
             if let fault = TableDefinition.nameFault(name) {
                 node.problems.add(node.path, "the table's name cannot be used: \(fault)")
             }
@@ -43,6 +51,12 @@ package enum TableReading {
             }
             return table(name, node)
         }
+        for table in tables {
+            for (column, fault) in table.referenceFaults(among: tables) {
+                problems.add("\(node.path).\(table.name).references.\(column)", fault)
+            }
+        }
+        return tables
     }
 
     private static func table(_ name: String, _ node: ConfigurationNode) -> TableDefinition {
@@ -60,12 +74,30 @@ package enum TableReading {
             case .tombstones: table.tombstones = node.choice(TombstoneRule.self) ?? .full
             case .audit: table.audit = node.bool() ?? false
             case .owner: table.owner = node.string()
+            case .references: table.references = references(node)
             case .tombstoneDays: table.tombstoneDays = node.integer(1...36_500)
             }
         }
         table.completeOwner()
         if let indexes { table.indexes = read(indexes, of: table.schema) }
         return table
+    }
+
+    private static func references(_ node: ConfigurationNode) -> [TableReference] {
+        (node.object() ?? []).compactMap { column, node in
+            var (table, rule): (String?, DeleteRule?) = (nil, .restrict)
+            for (key, node) in node.members(ReferenceKey.self) {
+                switch key {
+                case .table: table = node.string()
+                case .onDelete: rule = node.choice(DeleteRule.self)
+                }
+            }
+            guard let table else {
+                if node.isObject { node.wrong("an object with 'table'") }
+                return nil
+            }
+            return rule.map { TableReference(column, to: table, onDelete: $0) }
+        }
     }
 
     private static func permissions(

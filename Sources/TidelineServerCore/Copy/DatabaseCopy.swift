@@ -1,7 +1,7 @@
 // DatabaseCopy: copies all data of a server from one database into another, piece by piece.
 //
 //     begin    the tables are created in the target; from then on no server opens it
-//     rows, logs, bases, ledger, audit    a piece a transaction, with the progress
+//     rows, logs, bases, ledger, audit, cascades    a piece a transaction, with the progress
 //     end      clocks and epoch; now it is the same database to every device
 //
 // A copy that was killed continues after its last piece. The source must not change in the meantime: its clocks are
@@ -97,6 +97,7 @@ package enum CopyPiece: Sendable {
     case bases([CopiedCells])
     case ledger([CopiedCells])
     case audit([AuditEntry])
+    case cascades([PendingCascade])
 
     var count: Int {
         switch self {
@@ -104,6 +105,7 @@ package enum CopyPiece: Sendable {
         case .log(let log, _): log.count
         case .bases(let cells), .ledger(let cells): cells.count
         case .audit(let entries): entries.count
+        case .cascades(let entries): entries.count
         }
     }
 }
@@ -115,6 +117,7 @@ package enum CopyPart: Sendable {
     case bases
     case ledger
     case audit
+    case cascades
 
     var text: String {
         switch self {
@@ -123,6 +126,7 @@ package enum CopyPart: Sendable {
         case .bases: "rows to merge by"
         case .ledger: "ledger"
         case .audit: "audit"
+        case .cascades: "pending cascades"
         }
     }
 }
@@ -236,7 +240,8 @@ package struct DatabaseCopy {
 
     private static func parts(_ state: CopiedState) -> [CopyPart] {
         let tables = state.tables.map { Table($0.definition) }
-        return tables.map { .rows($0) } + tables.map { .log($0) } + [.bases, .ledger, .audit]
+        return tables.map { .rows($0) } + tables.map { .log($0) }
+            + [.bases, .ledger, .audit, .cascades]
     }
 
     private static let sourceChanged = DatabaseError(

@@ -37,6 +37,10 @@ package enum ErrorCode: String, Sendable, CaseIterable {
     case tooManyTables
     case tooManyColumns
 
+    // References between rows.
+    case parentNotFound
+    case rowIsReferenced
+
     // Constraints that an operator added to tables.
     case uniqueConstraint
     case checkConstraint
@@ -62,8 +66,9 @@ package enum ErrorCode: String, Sendable, CaseIterable {
             .schemaChanged, .viewChanged, .notJSON, .crossSite, .tooManyRequests, .outcomeUnknown,
             .repeatability, .repeatabilityMismatch, .repeatabilityExpired, .repeatabilityAhead,
             .batchAnswersTooLarge, .conditionsNotSupported, .dependencyFailed, .groupFailed,
-            .notProcessed, .tooManyTables, .tooManyColumns, .databaseMissing, .databaseReplaced,
-            .databaseTruncated, .databaseLockMissing, .databaseDamaged:
+            .notProcessed, .tooManyTables, .tooManyColumns, .parentNotFound, .rowIsReferenced,
+            .databaseMissing, .databaseReplaced, .databaseTruncated, .databaseLockMissing,
+            .databaseDamaged:
             false
         }
     }

@@ -13,6 +13,9 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
     package var headers: HTTPFields
     /// The error's code for programs, if the status is not specific enough.
     package var code: ErrorCode?
+    /// The reference that the write would break, for ``ErrorCode/parentNotFound`` and
+    /// ``ErrorCode/rowIsReferenced``.
+    package var reference: Reference?
 
     package init(
         _ status: Int,
@@ -319,6 +322,12 @@ extension ServerResponse {
         if let code = error.code {
             writer.raw(",\"code\":")
             writer.string(code.rawValue)
+        }
+        if let reference = error.reference {
+            writer.raw(",\"column\":")
+            writer.string(reference.column)
+            writer.raw(",\"table\":")
+            writer.string(reference.table)
         }
         if let position = error.position {
             writer.raw(",\"position\":")

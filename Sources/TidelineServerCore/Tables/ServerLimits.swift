@@ -73,6 +73,12 @@ public struct ServerLimits: Hashable, Sendable {
     /// 429.
     public var callerQueries = 0
 
+    /// The number of rows that the deletes of one transaction may delete or change in tables that refer to the
+    /// deleted rows.
+    ///
+    /// If there are more, later transactions change them, as many in each, so that other writes do not wait.
+    public var cascadeRows = 1000
+
     /// The maximum number of tables in a database with a dynamic schema; a write that needs another one is
     /// rejected with 403.
     public var tables = 1000

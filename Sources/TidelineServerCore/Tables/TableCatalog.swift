@@ -10,6 +10,10 @@ package final class TableCatalog: Sendable {
         ///
         /// With a sum, the cost of adding a table does not depend on the number of tables.
         var fingerprint: UInt64 = 0
+        /// Whether a table has references.
+        var hasReferences = false
+        /// The references between the tables; nil until they are requested after a change.
+        var graph: ReferenceGraph?
     }
 
     private let state = Mutex(State())
@@ -35,6 +39,17 @@ package final class TableCatalog: Sendable {
     /// All tables, by name.
     var all: [Table] {
         state.withLock { Self.all($0.tables) }
+    }
+
+    /// The references between the tables; nil if there are none that the server checks.
+    package var references: ReferenceGraph? {
+        state.withLock { state in
+            guard state.hasReferences else { return nil }
+            if let known = state.graph { return known }
+            let made = ReferenceGraph(Self.all(state.tables))
+            state.graph = made
+            return made
+        }
     }
 
     private static func all(_ tables: [String: Table]) -> [Table] {
@@ -86,6 +101,8 @@ package final class TableCatalog: Sendable {
             state.tables[table.name] = table
             state.tables[table.name.lowercased()] = table
             state.fingerprint &+= fingerprint
+            state.graph = nil
+            if !table.definition.checkedReferences.isEmpty { state.hasReferences = true }
         }
     }
 }

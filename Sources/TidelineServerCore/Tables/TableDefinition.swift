@@ -29,6 +29,8 @@ public struct TableDefinition: Hashable, Sendable {
     public var tombstones: TombstoneRule
     /// Whether changes are recorded with user, row and columns, for `limits.auditDays`.
     public var audit: Bool
+    /// The columns whose values are ids of rows of a table; at most one for each column.
+    public var references: [TableReference]
     /// The schema version of the table in a database whose tables other servers may change.
     package var form: Int64?
     /// The database's default expressions, for columns of an adopted table that are declared without a default.
@@ -47,7 +49,8 @@ public struct TableDefinition: Hashable, Sendable {
         conflict: ConflictRule = .reject,
         tombstoneDays: Int? = nil,
         tombstones: TombstoneRule = .full,
-        audit: Bool = false
+        audit: Bool = false,
+        references: [TableReference] = []
     ) {
         schema = TableSchema(name: name, columns: columns)
         self.softDelete = softDelete
@@ -60,6 +63,7 @@ public struct TableDefinition: Hashable, Sendable {
         self.tombstoneDays = tombstoneDays
         self.tombstones = tombstones
         self.audit = audit
+        self.references = references
     }
 
     /// The name on the wire and in the database.

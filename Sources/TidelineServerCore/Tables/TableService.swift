@@ -78,6 +78,7 @@ package final class TableService: Sendable {
                 )
             }
         }
+        try Self.checkReferences(&settings.tables)
         callers = CallerGate(settings)
         self.settings = settings
         self.store = store
@@ -108,9 +109,11 @@ package final class TableService: Sendable {
                 definition.form = found?.form
                 definition.databaseDefaults =
                     found?.databaseDefaults(for: definition.schema.columns) ?? [:]
+                definition.addReferences(found?.references ?? [])
                 catalog.put(definition)
             }
         }
+        try await store.continueCascades { [catalog] in catalog.references }
     }
 
     /// The epoch of the database, which is in every list.

@@ -89,6 +89,12 @@ package protocol TableStore: Sendable {
     /// A commit is reported before its writes return.
     func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws
 
+    /// Continues cascades that are pending, from now on.
+    ///
+    /// - Parameter graph: Returns the current references between the tables.
+    /// - Throws: An error if the store is stopped.
+    func continueCascades(in graph: @escaping @Sendable () -> ReferenceGraph?) async throws
+
     /// Checks whether a write would be accepted; the result may be a second old.
     ///
     /// - Throws: ``ServerError`` with status 503 and the reason.
@@ -132,6 +138,10 @@ extension TableStore {
     }
 
     package func stored(_ name: String) async throws -> TableDefinition? { nil }
+
+    package func continueCascades(
+        in graph: @escaping @Sendable () -> ReferenceGraph?
+    ) async throws {}
 
     package var warnings: [StoreWarning] { [] }
 }

@@ -125,6 +125,8 @@ private struct Found {
                 writer.raw("}")
                 try line(writer.text)
             }
+        // An entry lasts until its cascade ends.
+        case .cascades: break
         case .audit(let entries):
             for entry in entries
             where isOfUser(entry.author.user) || isKnown(entry.table, entry.id) {

@@ -31,6 +31,8 @@ package struct WriteOperation: Sendable {
     package var id: String
     /// The author of the write, in tables with `audit`.
     package var author = WriteAuthor()
+    /// The references that the write may break; nil if the table has none.
+    package var references: WriteReferences?
     /// The state that the row must still have; nil for any state.
     package var basis: Basis?
     /// Whether the row must still be visible to the caller after the write.

@@ -82,6 +82,13 @@ struct WriteRoutes {
         write.operation.staysInView = write.table.hooks?.rowFilter != nil
         if write.table.definition.audit { write.operation.author = WriteAuthor(call) }
         service.access.setOwner(&write.operation, call.user, write.table)
+        write.operation.references = try await service.references(
+            of: write.operation,
+            in: write.table,
+            for: call.user,
+            author: WriteAuthor(call),
+            at: call.now
+        )
         write.repeatKey = try call.repeatKey(table: write.table.name, id: id)
         return PreparedWrite(call: call, write: write)
     }

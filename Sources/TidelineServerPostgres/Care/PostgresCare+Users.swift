@@ -42,6 +42,17 @@ extension PostgresCare {
             try connection.run("DELETE FROM tideline.audit WHERE \"user\" = $1", [.text(user)])
             for table in owned {
                 var gone = try table.forgetLog(user, connection)
+                // A server deletes the rows that refer to them.
+                if tables.isReferenced(table.table.name) {
+                    try connection.run(
+                        """
+                        INSERT INTO tideline.cascades ("table", "id", "dashboard")
+                        SELECT \(table.key), "id", FALSE FROM \(table.relation)
+                        WHERE \(table.owner) = $1 ON CONFLICT ("table", "id") DO NOTHING
+                        """,
+                        [.text(user)]
+                    )
+                }
                 gone += try connection.run(
                     """
                     WITH gone AS (DELETE FROM \(table.relation) WHERE \(table.owner) = $1 RETURNING 1)

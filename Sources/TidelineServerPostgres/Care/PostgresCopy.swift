@@ -198,6 +198,7 @@ extension PostgresCopy: CopySource {
                     connection
                 )
                 return (.audit(found.map(\.entry)), found.last.map { [String($0.place)] } ?? [])
+            case .cascades: return try cascades(after, limit)
             }
         }
     }
@@ -226,6 +227,24 @@ extension PostgresCopy: CopySource {
             row < 0
             ? [] : [found.text(row, 0), found.text(row, 1), String(found.integer(row, 2))]
         return (.bases(cells), last)
+    }
+
+    private func cascades(
+        _ after: [String],
+        _ limit: SQLValue
+    ) throws -> (piece: CopyPiece, key: [String]) {
+        let table = try connection.run("SELECT to_regclass('tideline.cascades') IS NULL")
+        if table.boolean(0, 0) { return (.cascades([]), []) }
+        let found = ReferenceStatements.entries(
+            try connection.run(
+                """
+                SELECT "place", "table", "id", "user", "device", "dashboard" FROM tideline.cascades
+                WHERE "place" > $1 ORDER BY "place" LIMIT $2
+                """,
+                [.integer(after.first.flatMap { Int64($0) } ?? .min), limit]
+            )
+        )
+        return (.cascades(found), found.last.map { [String($0.place)] } ?? [])
     }
 
     /// Returns entries, beginning with the oldest, because an SQLite file removes them in this order.
@@ -339,6 +358,9 @@ extension PostgresCopy: CopyTarget {
                 case .audit(let entries):
                     guard !entries.isEmpty else { break }
                     try connection.run(PostgresAudit.put(entries))
+                case .cascades(let entries):
+                    guard !entries.isEmpty else { break }
+                    try connection.run(ReferenceStatements.put(entries))
                 }
                 try put(progress.text, as: CopyProgress.key)
             }

@@ -81,6 +81,7 @@ enum PostgresSchema {
         );
         \(PostgresAudit.create)
         \(PostgresReceipts.create)
+        \(ReferenceStatements.create)
         \(ForeignWriters.shared)
         """
 
@@ -299,6 +300,20 @@ enum PostgresSchema {
         CREATE INDEX IF NOT EXISTS \(PostgresName.quoted(tombstoneIndexName(table)))
         ON \(PostgresName.quoted(table)) ("updatedAt") WHERE "deleted"
         """
+    }
+
+    /// Returns the index of the rows of a reference that are not deleted.
+    ///
+    /// A cascade does not read the tombstones that its earlier steps have left.
+    static func referenceIndex(_ table: String, _ column: String) -> String {
+        """
+        CREATE INDEX IF NOT EXISTS \(PostgresName.quoted(referenceIndexName(table, column)))
+        ON \(PostgresName.quoted(table)) (\(PostgresName.quoted(column)), "id") WHERE NOT "deleted"
+        """
+    }
+
+    static func referenceIndexName(_ table: String, _ column: String) -> String {
+        PostgresName.index(table, ["", "children", column])
     }
 
     /// Returns the index of rows that an external transaction has written and that have no timestamp yet.

@@ -103,7 +103,9 @@ struct PostgresSchemaChange {
         stored += adoptions.map(\.definition)
         var steps =
             try restored + adopting + plan(declared, stored, isComplete)
-        for table in declared {
+        let keys = try PostgresForeignKeys.read(among: declared, connection)
+        for var table in declared {
+            table.addReferences(keys[table.name] ?? [])
             let place = stored.firstIndex { SchemaPlan.isSame($0.name, table.name) }
             let own = steps.filter { $0.table == table.name && $0.changesDatabase }
             let isAdopted = adoptions.contains { $0.definition.name == table.name }
@@ -398,6 +400,10 @@ struct PostgresSchemaChange {
         if table.tombstoneDays != nil || table.tombstones == .bare {
             texts[PostgresSchema.tombstoneIndexName(table.name)] =
                 PostgresSchema.tombstoneIndex(table.name)
+        }
+        for reference in table.checkedReferences {
+            texts[PostgresSchema.referenceIndexName(table.name, reference.column)] =
+                PostgresSchema.referenceIndex(table.name, reference.column)
         }
         let found = try connection.run(
             PostgresSchema.indexesOf,

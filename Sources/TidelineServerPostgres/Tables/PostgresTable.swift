@@ -1,8 +1,24 @@
 // PostgresTable: the values that are derived once from a table: its columns and its SQL texts.
 
+import Synchronization
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
+
+/// The derived tables of a store, cached for as long as their definitions are the same.
+final class DerivedTables: Sendable {
+    private let tables = Mutex<[String: PostgresTable]>([:])
+
+    func derived(_ table: Table) -> PostgresTable {
+        tables.withLock { tables in
+            if let known = tables[table.name], known.table === table { return known }
+            let made = PostgresTable(table)
+            // A table that a write may create might never exist.
+            if !table.needsGrowth { tables[table.name] = made }
+            return made
+        }
+    }
+}
 
 final class PostgresTable: Sendable {
     let table: Table
@@ -15,6 +31,8 @@ final class PostgresTable: Sendable {
     let log: PostgresLog
     /// The columns, then the system columns.
     let columns: [PostgresColumn]
+    /// The indexes of the columns with references that are checked.
+    let referencePlaces: [Int]
 
     init(_ table: Table) {
         self.table = table
@@ -23,6 +41,9 @@ final class PostgresTable: Sendable {
         clock = table.name.lowercased()
         keepsBases = table.definition.conflict == .merge
         log = PostgresLog(table)
+        referencePlaces = table.definition.checkedReferences.compactMap { reference in
+            table.columns.firstIndex { $0.name == reference.column }
+        }
         columns =
             table.columns.map { PostgresColumn($0) }
             + SystemColumn.definitions.map { PostgresColumn($0, isSystem: true) }

@@ -7,11 +7,14 @@ typealias PostgresBatch = QueuedBatch<PostgresTable>
 
 extension PostgresBatch {
     /// The tables of the writes, by clock name.
-    var clocks: Set<String> { Set(tables.lazy.joined().map(\.clock)) }
+    var clocks: Set<String> { Set(allTables.map(\.clock)) }
+
+    /// The tables of the writes, and those that their references concern.
+    var allTables: [PostgresTable] { Array(tables.joined()) + related }
 
     /// Returns whether the batch was built for another schema version of a table than this one.
     func isOutdated(by form: Int64?, of clock: String) -> Bool {
-        tables.lazy.joined().contains { table in
+        allTables.contains { table in
             let own = table.table.definition.form
             return table.clock == clock && own != nil && own != form
         }
@@ -29,7 +32,7 @@ extension [PostgresBatch] {
         guard let error = error as? PostgresError, let connection = try? link.connection() else {
             return nil
         }
-        for table in lazy.flatMap(\.tables).joined() {
+        for table in lazy.flatMap(\.allTables) {
             guard let outdated = table.outdated(error, connection) else { continue }
             let form = outdated.definition.form
             let batches = filter { $0.isOutdated(by: form, of: table.clock) }

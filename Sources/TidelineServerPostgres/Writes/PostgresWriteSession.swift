@@ -13,6 +13,7 @@ final class PostgresWriteSession: WriteSession {
     typealias Retention = PostgresPurge
 
     private var link: PostgresLink
+    private let tables: DerivedTables
     private let limits: ServerLimits
     private let now: (@Sendable () -> Int64)?
     private let times: WriteTimes
@@ -30,11 +31,14 @@ final class PostgresWriteSession: WriteSession {
     private var start: UInt64 = 0
     private var retry = WriteRetry(skipsLocked: false, without: [])
     private var commitTimes: WriteTimes
+    /// Whether a commit has stored new pending cascades.
+    private var hasNewCascades = false
     /// The locks that batches of the last transaction lack, by batch index.
     private var blocked: [Int: Set<ContendedLock>] = [:]
 
     init(
         _ link: PostgresLink,
+        _ tables: DerivedTables,
         limits: ServerLimits,
         now: (@Sendable () -> Int64)?,
         times: WriteTimes,
@@ -43,6 +47,7 @@ final class PostgresWriteSession: WriteSession {
         metrics: StoreMetrics
     ) {
         self.link = link
+        self.tables = tables
         self.limits = limits
         self.now = now
         self.times = times
@@ -89,6 +94,7 @@ final class PostgresWriteSession: WriteSession {
         blocked = [:]
         var round = PostgresWriteTransaction(
             try link.connection(),
+            tables,
             limits: limits,
             times: commitTimes,
             now: now,
@@ -111,6 +117,7 @@ final class PostgresWriteSession: WriteSession {
         blocked = round.blocked
         if round.lockTimeouts > 0 { limitGroupLocks() }
         let moved = try round.commit()
+        if round.hasNewCascades { hasNewCascades = true }
         if round.chargedBytes > 0 { boundLedger(round.chargedBytes) }
         return moved
     }
@@ -209,6 +216,34 @@ final class PostgresWriteSession: WriteSession {
     func end(_ stamps: [TableStamp]) {
         if !stamps.isEmpty { _ = try? link.connection().run("NOTIFY tideline") }
         link.settle()
+    }
+
+    // MARK: - Cascades
+
+    static var cascadePause: Duration? { .seconds(15) }
+
+    func takeNewCascades() -> Bool {
+        defer { hasNewCascades = false }
+        return hasNewCascades
+    }
+
+    func cascade(in graph: ReferenceGraph?) throws -> CascadeProgress {
+        defer { link.settle() }
+        var round = PostgresWriteTransaction(
+            try link.connection(),
+            tables,
+            limits: limits,
+            times: times,
+            now: now,
+            isApart: false,
+            limitsGroupLocks: false
+        )
+        guard try round.beginCascade(in: graph) else { return CascadeProgress() }
+        let progress = try round.cascade(in: graph)
+        let moved = try round.commit()
+        stamps.report(moved)
+        if !moved.isEmpty { _ = try? link.connection().run("NOTIFY tideline") }
+        return progress
     }
 
     // MARK: - Blocked batches

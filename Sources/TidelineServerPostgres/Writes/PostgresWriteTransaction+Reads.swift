@@ -42,7 +42,7 @@ extension PostgresWriteTransaction {
 
     /// Returns an error if a batch was built for a schema version that no longer matches; otherwise nil.
     func outdated(_ batch: PostgresBatch) throws -> OutdatedTable? {
-        for table in batch.tables.joined() {
+        for table in batch.allTables {
             if let outdated = try outdated(table) { return outdated }
         }
         return nil

@@ -13,6 +13,7 @@ import TidelineServerCore
 
 struct PostgresWriteTransaction: WriteTransaction {
     let connection: PostgresConnection
+    let tables: DerivedTables
     private let limits: ServerLimits
     /// Returns the time in microseconds since 1970; nil for the time of the database.
     private let injectedNow: (@Sendable () -> Int64)?
@@ -37,9 +38,15 @@ struct PostgresWriteTransaction: WriteTransaction {
     /// The keys that were answered from the ledger.
     private var repeated: Set<LedgerKey> = []
     var budget = AnswerBudget()
+    var cascadeRowsLeft: Int
+    /// Whether the transaction stores a pending cascade.
+    var hasNewCascades = false
+    /// The pending cascades that the transaction continues.
+    var entries: [PendingCascade] = []
 
     init(
         _ connection: PostgresConnection,
+        _ tables: DerivedTables,
         limits: ServerLimits,
         times: WriteTimes,
         now: (@Sendable () -> Int64)?,
@@ -49,6 +56,8 @@ struct PostgresWriteTransaction: WriteTransaction {
         self.isApart = isApart
         self.limitsGroupLocks = limitsGroupLocks
         self.connection = connection
+        self.tables = tables
+        cascadeRowsLeft = limits.cascadeRows
         self.limits = limits
         self.times = times
         injectedNow = now
@@ -69,49 +78,83 @@ struct PostgresWriteTransaction: WriteTransaction {
         _ batches: [PostgresBatch],
         skipsLocked: Bool = false
     ) throws {
-        var ids: [String: Set<String>] = [:]
-        var tables: [String: PostgresTable] = [:]
-        var names: Set<LedgerKey> = []
-        for batch in batches {
-            for (group, backends) in zip(batch.batch.groups, batch.tables) {
-                for (write, table) in zip(group.writes, backends) {
-                    // A table that is yet to be created is read after its creation.
-                    if !table.table.needsGrowth {
-                        // Rows are read with the latest schema version; a batch with another one is rejected
-                        // before it is planned.
-                        let known = tables[table.clock]?.table.definition.form ?? 0
-                        if table.table.definition.form ?? .max >= known {
-                            tables[table.clock] = table
-                        }
-                        ids[table.clock, default: []].insert(write.operation.id)
-                    }
-                    if let key = write.repeatKey { names.insert(LedgerKey(key)) }
-                }
-            }
-        }
+        let needed = NeededRows(batches, derived: tables.derived)
         let waits = !skipsLocked
-        let parts = tables.values.sorted { $0.clock < $1.clock }
-            .map { (table: $0, ids: Array(ids[$0.clock] ?? []).sorted()) }
         let statementTime = waits ? times.rowLocksStatement : times.statement
-        let fullTimes = WriteStatements.timeouts(lock: times.lock, statement: times.statement)
         var waiting = WaitingStatements()
         var statements = [
             PostgresStatement("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"),
             WriteStatements.settings(times, lock: times.briefLock, statement: statementTime),
         ]
-        for part in parts {
-            waiting.tables[statements.count] = part.table.clock
-            statements.append(WriteStatements.lock(part.table))
+        for (clock, statement) in needed.tableLocks {
+            waiting.tables[statements.count] = clock
+            statements.append(statement)
         }
         let rowsPlace = statements.count
-        for part in parts {
+        for part in needed.parts {
             if waits { waiting.rows.insert(statements.count) }
             statements.append(
-                WriteStatements.lock(part.ids, of: part.table, skippingLocked: !waits)
+                WriteStatements.lock(
+                    part.ids,
+                    of: part.table,
+                    mode: part.isShared ? "FOR SHARE" : "FOR UPDATE",
+                    skippingLocked: !waits
+                )
             )
         }
+        var locked: ArraySlice<PostgresResult> = []
+        var clocks = Set(needed.clocks)
+        // The rows that refer to deleted ones are known only after these are locked.
+        if let graph = needed.graph, !needed.deleted.isEmpty {
+            statements.append(
+                WriteStatements.timeouts(lock: times.briefLock, statement: times.statement)
+            )
+            locked = try run(statements, waiting)[rowsPlace...]
+            do {
+                clocks.formUnion(
+                    try lockFollowers(of: needed.deleted, in: graph, skipsLocked: skipsLocked)
+                )
+            } catch let error as PostgresError where error.isOverTime {
+                throw RowLockTimeout()
+            }
+            statements = []
+            waiting = WaitingStatements()
+        }
+        let results = try read(needed, clocks.sorted(), after: statements, waiting)
+        if locked.isEmpty { locked = results[rowsPlace...] }
+        for (part, locked) in zip(needed.parts, locked) where !waits {
+            noteLocked(part.ids, part.table, locked: locked)
+        }
+    }
+
+    private func run(
+        _ statements: [PostgresStatement],
+        _ waiting: WaitingStatements
+    ) throws -> [PostgresResult] {
+        do {
+            return try connection.pipeline(statements)
+        } catch let error as PostgresError {
+            throw waiting.refusal(error)
+        }
+    }
+
+    /// Locks the clocks, and reads the rows, the schema versions and the entries of the ledger.
+    ///
+    /// - Parameters:
+    ///   - needed: The rows.
+    ///   - clocks: The clocks to lock.
+    ///   - first: The statements that come before, in the same round trip.
+    ///   - waiting: The statements among them that may wait for a lock.
+    /// - Returns: The results of all statements.
+    /// - Throws: As ``begin(_:skipsLocked:)``.
+    private mutating func read(
+        _ needed: NeededRows,
+        _ clocks: [String],
+        after first: [PostgresStatement],
+        _ waiting: WaitingStatements
+    ) throws -> [PostgresResult] {
+        var (statements, waiting) = (first, waiting)
         let clocksPlace = statements.count + 1
-        let clocks = parts.map(\.table.clock)
         statements.append(
             WriteStatements.timeouts(lock: times.contendedLock, statement: times.statement)
         )
@@ -119,32 +162,35 @@ struct PostgresWriteTransaction: WriteTransaction {
             waiting.tables[statements.count] = clock
             statements.append(WriteStatements.lockClock(clock))
         }
-        statements.append(fullTimes)
+        statements.append(WriteStatements.timeouts(lock: times.lock, statement: times.statement))
         let formsPlace = statements.count
-        statements.append(WriteStatements.forms(parts.map(\.table)))
+        statements.append(WriteStatements.forms(needed.tables))
         let placeBehind = formsPlace + 1
         statements.append(PostgresStatement(PostgresClock.now).kept)
         // Entries are read before horizons, so that the horizon covers an entry that is dropped in between.
-        statements.append(LedgerKey.read(Array(names)))
-        statements.append(LedgerKey.readHorizons(Set(names.map(\.caller))))
-        statements += parts.map { WriteStatements.read($0.ids, of: $0.table) }
+        statements.append(LedgerKey.read(Array(needed.names)))
+        statements.append(LedgerKey.readHorizons(Set(needed.names.map(\.caller))))
+        statements += needed.parts.map { WriteStatements.read($0.ids, of: $0.table) }
+        let hasReferences = needed.graph != nil
+        if hasReferences { statements.append(ReferenceStatements.hasPending) }
         if limitsGroupLocks { statements.append(groupTimeouts) }
-        let results: [PostgresResult]
-        do {
-            results = try connection.pipeline(statements)
-        } catch let error as PostgresError {
-            throw waiting.refusal(error)
-        }
+        let results = try run(statements, waiting)
         for place in clocks.indices { takeClocks(results[clocksPlace + place]) }
         takeForms(results[formsPlace])
-        databaseNow = results[placeBehind].integer(0, 0)
-        takeLedger(results[placeBehind + 1], names)
+        takeTime(results[placeBehind])
+        takeLedger(results[placeBehind + 1], needed.names)
         state.ledgerHorizons = LedgerKey.horizons(results[placeBehind + 2])
-        for (place, part) in parts.enumerated() {
-            try take(results[placeBehind + 3 + place], part.ids, part.table)
-            if !waits { noteLocked(part.ids, part.table, locked: results[rowsPlace + place]) }
+        let rowsPlace = placeBehind + 3
+        for (place, part) in needed.parts.enumerated() {
+            try take(results[rowsPlace + place], part.ids, part.table)
         }
+        if hasReferences {
+            state.hasPending = results[rowsPlace + needed.parts.count].boolean(0, 0)
+        }
+        return results
     }
+
+    mutating func takeTime(_ result: PostgresResult) { databaseNow = result.integer(0, 0) }
 
     /// The statement with the timeouts of a group, while locks are limited.
     private var groupTimeouts: PostgresStatement {
@@ -213,6 +259,7 @@ struct PostgresWriteTransaction: WriteTransaction {
                 lockTimeouts += 1
                 if lockTimeouts == Self.lockTimeoutsMax { try connection.run(groupTimeouts) }
             }
+            if let refusal = Self.refusal(of: error, group) { return .failed(at: nil, refusal) }
             return .failed(at: nil, PostgresRefusal.ofWrite(try withColumns(error)))
         }
     }
@@ -332,8 +379,15 @@ struct PostgresWriteTransaction: WriteTransaction {
         let now = time
         let stored = try image(operation.id, table)
         let operation = try withDefaults(operation, on: stored, in: table)
-        let (stamp, plan) = try plan(operation, on: stored, in: table, now)
+        var (stamp, plan) = try plan(operation, on: stored, in: table, now)
         guard budget.fits(plan.outcome) else { return .refused(.batchMemoryFull) }
+        if let refusal = try refusal(of: plan.change, by: operation, in: table.table) {
+            return .refused(refusal)
+        }
+        // The rows that refer to a deleted one may be of the same table, and then took its timestamp.
+        if let last = state.clocks[table.clock]?.stamp, last >= stamp {
+            (stamp, plan) = try self.plan(operation, on: stored, in: table, now)
+        }
         state.take(plan.change, stamp: stamp, of: table, now: now)
         let entry = AuditEntry(plan.change, by: operation, in: table.table, stamp: stamp)
         if let entry { state.audits.append(entry) }

@@ -20,6 +20,8 @@ extension WriteState {
         if !puts.isEmpty { statements.append(LedgerEntry.put(puts)) }
         statements += departureCounts
         if !audits.isEmpty { statements.append(PostgresAudit.put(audits)) }
+        if !cascades.isEmpty { statements.append(ReferenceStatements.put(cascades)) }
+        if !endedCascades.isEmpty { statements.append(ReferenceStatements.remove(endedCascades)) }
         statements += stamps
         return statements
     }

@@ -64,11 +64,21 @@ struct WriteState {
     var audits: [AuditEntry] = []
     /// The clocks that were advanced since the last flush.
     var moved: Set<String> = []
+    /// The deleted rows whose children are pending.
+    var cascades: [PendingCascade] = []
+    /// The positions of pending cascades that have ended.
+    var endedCascades: [Int64] = []
+
+    /// The rows that refer to other rows.
+    var children = KnownChildren()
+    /// Whether any cascade is pending in the database; nil until that was read.
+    var hasPending: Bool?
 
     /// Whether there is nothing to write.
     var isEmpty: Bool {
         touched.isEmpty && puts.isEmpty && logged.isEmpty && moved.isEmpty && bases.isEmpty
-            && droppedBases.isEmpty && departures.isEmpty
+            && droppedBases.isEmpty && departures.isEmpty && cascades.isEmpty
+            && endedCascades.isEmpty
     }
 
     /// Records that the planned writes were sent in the transaction.
@@ -86,10 +96,16 @@ struct WriteState {
         departures = [:]
         audits = []
         moved = []
+        if !cascades.isEmpty { hasPending = true }
+        cascades = []
+        endedCascades = []
     }
 
     /// Discards the rows, because tables with a new schema version have to be read again.
-    mutating func forgetRows() { rows = [:] }
+    mutating func forgetRows() {
+        rows = [:]
+        children = KnownChildren()
+    }
 
     /// Adds the plan for a row.
     mutating func take(
@@ -135,6 +151,7 @@ struct WriteState {
         let key = RowKey(table: table.clock, id: id)
         tables[table.clock] = table
         rows[key, default: Cell()].planned = image
+        if let image { children.plan(image, of: table) }
         if touched.insert(key).inserted { order.append(key) }
     }
 

@@ -61,8 +61,14 @@ enum WriteStatements {
     ///
     /// This precedes the locks of rows, so that a lock on the whole table, as for building an index, can be
     /// distinguished from a lock on a row, and the transaction does not wait for it while it holds a clock.
-    static func lock(_ table: PostgresTable) -> PostgresStatement {
-        PostgresStatement("LOCK TABLE ONLY \(table.quoted) IN ROW EXCLUSIVE MODE").kept
+    ///
+    /// - Parameters:
+    ///   - table: The table.
+    ///   - mode: The mode: `ROW EXCLUSIVE` for a table that is written to, `ROW SHARE` for one whose rows are only
+    ///     locked.
+    /// - Returns: The statement.
+    static func lock(_ table: PostgresTable, as mode: String) -> PostgresStatement {
+        PostgresStatement("LOCK TABLE ONLY \(table.quoted) IN \(mode) MODE").kept
     }
 
     /// Locks a table as a writer does; fails immediately if another transaction holds the lock.
@@ -70,10 +76,16 @@ enum WriteStatements {
         PostgresStatement("LOCK TABLE ONLY \(table.quoted) IN ROW EXCLUSIVE MODE NOWAIT")
     }
 
+    /// Locks rows so that no other transaction can change or delete them.
+    static func share(_ ids: [String], of table: PostgresTable) -> PostgresStatement {
+        lock(ids, of: table, mode: "FOR SHARE")
+    }
+
     /// Locks rows; returns their ids if rows that other transactions have locked are skipped.
     static func lock(
         _ ids: [String],
         of table: PostgresTable,
+        mode: String = "FOR UPDATE",
         skippingLocked: Bool = false
     ) -> PostgresStatement {
         let ids = PostgresParameter.array(ids.map { .text($0) })
@@ -81,7 +93,7 @@ enum WriteStatements {
             return PostgresStatement(
                 """
                 SELECT "id" FROM \(table.quoted) WHERE "id" = ANY($1::text[])
-                ORDER BY "id" FOR UPDATE SKIP LOCKED
+                ORDER BY "id" \(mode) SKIP LOCKED
                 """,
                 [ids]
             ).kept
@@ -90,7 +102,7 @@ enum WriteStatements {
             """
             SELECT count(*) FROM (
                 SELECT 1 FROM \(table.quoted) WHERE "id" = ANY($1::text[])
-                ORDER BY "id" FOR UPDATE
+                ORDER BY "id" \(mode)
             ) AS locked
             """,
             [ids]

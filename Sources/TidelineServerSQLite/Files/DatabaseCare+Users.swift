@@ -56,6 +56,11 @@ extension DatabaseCare {
                     ).run([.text(user)])
                     gone += database.changes
                 }
+                // The next server deletes the rows that refer to them.
+                if tables.isReferenced(table) {
+                    try database.prepare(ServerSchema.putCascades(ofOwner: owner, in: table))
+                        .run([.text(user)])
+                }
                 try database.prepare("DELETE FROM \(relation) WHERE \(owner) = ?1")
                     .run([.text(user)])
                 gone += database.changes

@@ -198,6 +198,17 @@ extension FileCopy: CopySource {
                     database
                 )
                 return (.audit(found.map(\.entry)), found.last.map { [String($0.place)] } ?? [])
+            case .cascades:
+                // The table is newer than some files.
+                guard try DatabaseInspection.has("tideline_cascades", database) else {
+                    return (.cascades([]), [])
+                }
+                let found = try PendingCascades.entries(
+                    ServerSchema.copyCascades,
+                    [.integer(after.first.flatMap { Int64($0) } ?? 0), limit],
+                    database
+                )
+                return (.cascades(found), found.last.map { [String($0.place)] } ?? [])
             }
         }
     }
@@ -300,6 +311,8 @@ extension FileCopy: CopyTarget {
                     for entry in entries { try insert.run([Self.size(entry)] + entry.cells) }
                 case .audit(let entries):
                     for entry in entries { try AuditLog.put(entry, database) }
+                case .cascades(let entries):
+                    for entry in entries { try PendingCascades.put(entry, database) }
                 }
                 try put(progress.text, as: CopyProgress.key)
             }

@@ -36,7 +36,8 @@ struct SchemaChange {
             let steps = try plan.steps(to: declared, isComplete: isComplete)
             let refused = hasConsent ? [] : steps.filter(\.needsConsent)
             guard refused.isEmpty else { throw Self.refusal(refused) }
-            for table in declared {
+            for var table in declared {
+                table.addReferences(try foreignKeys(of: table.name, among: declared))
                 let place = stored.firstIndex { SchemaPlan.isSame($0.name, table.name) }
                 let own = steps.filter { $0.table == table.name && $0.changesDatabase }
                 let merged = try bring(table, from: place.map { stored[$0] }, by: own)
@@ -112,6 +113,7 @@ struct SchemaChange {
         try database.execute(ServerSchema.audit)
         try database.execute(ServerSchema.auditIndex)
         try database.execute(ServerSchema.receipts)
+        try database.execute(ServerSchema.cascades)
         try database.execute("PRAGMA application_id = \(ServerSchema.applicationID)")
         try database.execute("PRAGMA user_version = \(ServerSchema.formatVersion)")
     }
@@ -149,6 +151,30 @@ struct SchemaChange {
             'tideline migrate --apply' does it.
             """
         )
+    }
+
+    /// Returns the foreign keys of a table on one column that name the id of a declared table.
+    private func foreignKeys(
+        of table: String,
+        among declared: [TableDefinition]
+    ) throws -> [TableReference] {
+        let statement = try database.prepare(ServerSchema.foreignKeys)
+        defer { statement.reset() }
+        statement.bind(1, text: table)
+        var keys: [TableReference] = []
+        while try statement.step() {
+            let name = statement.text(1)
+            let parent = declared.first { SchemaPlan.isSame($0.name, name) }
+            guard let parent else { continue }
+            let rule: DeleteRule =
+                switch statement.text(2) {
+                case "CASCADE": .cascade
+                case "SET NULL": .setNull
+                default: .restrict
+                }
+            keys.append(TableReference(statement.text(0), to: parent.name, onDelete: rule))
+        }
+        return keys
     }
 
     // MARK: - Carrying out
@@ -199,6 +225,12 @@ struct SchemaChange {
         if table.tombstoneDays != nil || table.tombstones == .bare {
             names.insert(ServerSchema.tombstoneIndexName(table.name).lowercased())
             try database.execute(ServerSchema.tombstoneIndex(table.name))
+        }
+        for reference in table.checkedReferences {
+            names.insert(
+                ServerSchema.referenceIndexName(table.name, reference.column).lowercased()
+            )
+            try database.execute(ServerSchema.referenceIndex(table.name, reference.column))
         }
         try dropIndexes(table.name, but: names)
         for columns in wanted { try database.execute(ServerSchema.index(table.name, columns)) }

@@ -110,6 +110,12 @@ enum ServerSchema {
         SELECT count(*) FROM "sqlite_master" WHERE "type" = 'table' AND "name" = ?1 COLLATE NOCASE
         """
 
+    /// Returns column, parent and rule of the foreign keys on one column that name an `id`.
+    static let foreignKeys = """
+        SELECT min("from"), min("table"), min("on_delete") FROM pragma_foreign_key_list(?1)
+        GROUP BY "id" HAVING count(*) = 1 AND coalesce(min("to"), 'id') = 'id' ORDER BY 1
+        """
+
     static let indexesOf = """
         SELECT "name" FROM "sqlite_master"
         WHERE "type" = 'index' AND "tbl_name" = ?1 COLLATE NOCASE AND "name" LIKE 'tideline~_%' ESCAPE '~'

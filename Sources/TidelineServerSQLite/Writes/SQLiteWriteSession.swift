@@ -17,6 +17,7 @@ final class SQLiteWriteSession: WriteSession {
     typealias Retention = RetentionPurge
 
     private let database: Database
+    private let tables: DerivedTables
     /// The watch of the file; nil in inline mode.
     private let file: FileWatch?
     private let limits: ServerLimits
@@ -25,9 +26,12 @@ final class SQLiteWriteSession: WriteSession {
     private let log: ServerLog
     /// Whether each group has a savepoint, because one of them failed.
     private var isApart = false
+    /// Whether a commit has stored new pending cascades.
+    private var hasNewCascades = false
 
     init(
         _ database: Database,
+        _ tables: DerivedTables,
         file: FileWatch?,
         limits: ServerLimits,
         now: @escaping @Sendable () -> Int64,
@@ -35,6 +39,7 @@ final class SQLiteWriteSession: WriteSession {
         log: ServerLog
     ) {
         self.database = database
+        self.tables = tables
         self.file = file
         self.limits = limits
         self.now = now
@@ -81,8 +86,16 @@ final class SQLiteWriteSession: WriteSession {
         _ batches: [SQLiteBatch],
         _ body: (inout SQLiteWriteTransaction) throws -> Void
     ) throws -> [TableStamp] {
+        try commit(isApart: isApart, body)
+    }
+
+    private func commit(
+        isApart: Bool,
+        _ body: (inout SQLiteWriteTransaction) throws -> Void
+    ) throws -> [TableStamp] {
         var writes = SQLiteWriteTransaction(
             database,
+            tables,
             limits: limits,
             now: now,
             file: file,
@@ -93,19 +106,42 @@ final class SQLiteWriteSession: WriteSession {
             return try writes.finish()
         }
         writes.advanceClocks()
+        if writes.cascades.isPut { hasNewCascades = true }
         return moved
+    }
+
+    func takeNewCascades() -> Bool {
+        defer { hasNewCascades = false }
+        return hasNewCascades
+    }
+
+    func cascade(in graph: ReferenceGraph?) throws -> CascadeProgress {
+        var progress = CascadeProgress()
+        reports.isWriting.store(true, ordering: .relaxed)
+        defer { reports.isWriting.store(false, ordering: .relaxed) }
+        do {
+            let stamps = try commit(isApart: false) { progress = try $0.cascade(in: graph) }
+            // The step itself stores entries of the rows that it deletes.
+            hasNewCascades = false
+            endTies(graph?.tables.map(tables.derived) ?? [])
+            try report(stamps)
+        } catch {
+            endTies(graph?.tables.map(tables.derived) ?? [])
+            throw file?.met(error) ?? error
+        }
+        return progress
     }
 
     func failed(_ error: any Error, _ batches: [SQLiteBatch]) -> WriteRecovery<SQLiteTable> {
         guard isApart else {
             isApart = true
             // The flags were reset, but the timestamps that they caused were not committed.
-            for table in batches.lazy.flatMap(\.tables).joined() {
+            for table in Self.tables(of: batches) {
                 table.head.isCounted.store(true, ordering: .sequentiallyConsistent)
             }
             return .repeat
         }
-        endTies(batches)
+        endTies(Self.tables(of: batches))
         log.write(.error, "commit failed", ["cause": "\(error)"])
         return .refuse(file?.met(error) ?? ServerError.notCommitted)
     }
@@ -115,7 +151,11 @@ final class SQLiteWriteSession: WriteSession {
         _ batches: [SQLiteBatch],
         _ outcomes: inout [[GroupOutcome]?]
     ) throws {
-        endTies(batches)
+        endTies(Self.tables(of: batches))
+        try report(stamps)
+    }
+
+    private func report(_ stamps: [TableStamp]) throws {
         file?.committed(stamps)
         // If the file was moved away in the meantime, it may have the commit, but no server will find it.
         if let refusal = file?.check() { throw refusal }
@@ -124,8 +164,13 @@ final class SQLiteWriteSession: WriteSession {
 
     func end(_ stamps: [TableStamp]) { reports.isWriting.store(false, ordering: .relaxed) }
 
-    private func endTies(_ batches: [SQLiteBatch]) {
-        for table in batches.lazy.flatMap(\.tables).joined() { table.head.ties.transactionEnded() }
+    private func endTies(_ tables: [SQLiteTable]) {
+        for table in tables { table.head.ties.transactionEnded() }
+    }
+
+    /// Returns the tables that a transaction of the batches may change.
+    private static func tables(of batches: [SQLiteBatch]) -> [SQLiteTable] {
+        batches.flatMap { Array($0.tables.joined()) + $0.related }
     }
 }
 

@@ -21,6 +21,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
     private static let aheadMax: Int64 = 1_000_000
 
     let database: Database
+    let tables: DerivedTables
     let now: @Sendable () -> Int64
     var time: Int64 { now() }
     let limits: ServerLimits
@@ -39,6 +40,9 @@ struct SQLiteWriteTransaction: WriteTransaction {
     var budget = AnswerBudget()
     /// The bytes of the rows that were read and built, including those of rejected writes.
     private(set) var bytes = 0
+    var cascadeRowsLeft: Int
+    /// What the transaction knows of pending cascades.
+    var cascades = KnownCascades()
 
     /// The size of a row above which a write is a large one.
     static let smallBytes = 64 << 10
@@ -52,12 +56,15 @@ struct SQLiteWriteTransaction: WriteTransaction {
 
     init(
         _ database: Database,
+        _ tables: DerivedTables,
         limits: ServerLimits,
         now: @escaping @Sendable () -> Int64,
         file: FileWatch?,
         isApart: Bool
     ) {
         self.database = database
+        self.tables = tables
+        cascadeRowsLeft = limits.cascadeRows
         self.file = file
         self.isApart = isApart
         self.limits = limits
@@ -68,7 +75,9 @@ struct SQLiteWriteTransaction: WriteTransaction {
 
     /// Returns whether the transaction accepts no more batches; a change of tables is a separate transaction,
     /// so that small writes follow soon.
-    func isFull(answerBytes: Int) -> Bool { max(answerBytes, bytes) >= Self.bytesMax || hasGrown }
+    func isFull(answerBytes: Int) -> Bool { 
+        max(answerBytes, bytes) >= Self.bytesMax || hasGrown || cascadeRowsLeft <= 0
+    }
 
     mutating func apply(
         _ group: [WriteBatch.Write],
@@ -140,7 +149,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
         _ operation: WriteOperation,
         in table: SQLiteTable
     ) throws -> WriteOutcome {
-        let stamp = try nextStamp(table)
+        var stamp = try nextStamp(table)
         let planner = WritePlanner(table.table, limits: limits)
         // The id of a new row is seldom taken, and if it is, the insert fails.
         if operation.kind == .insert, operation.basis == nil,
@@ -148,7 +157,10 @@ struct SQLiteWriteTransaction: WriteTransaction {
         {
             count(plan.outcome.row?.json.count ?? 0, table)
             guard budget.fits(plan.outcome) else { return .refused(.batchMemoryFull) }
-            if try execute(plan.change, stamp, table) {
+            // If the id is taken, the outcome is that and not a missing parent.
+            if try refusal(of: plan.change, by: operation, in: table.table) == nil,
+                try execute(plan.change, stamp, table)
+            {
                 try audit(plan.change, operation, stamp, table)
                 return plan.outcome
             }
@@ -160,11 +172,23 @@ struct SQLiteWriteTransaction: WriteTransaction {
             let base = try bases.values(operation.id, version, of: table)
             step = planner.plan(operation, on: stored, stamp: stamp.value, base: .read(base))
         }
-        guard case .plan(let plan) = step else {
+        guard case .plan(var plan) = step else {
             throw SQLiteError.unexpected("a write could not be planned")
         }
         count(plan.outcome.row?.json.count ?? 0, table)
         guard budget.fits(plan.outcome) else { return .refused(.batchMemoryFull) }
+        if let refusal = try refusal(of: plan.change, by: operation, in: table.table) {
+            return .refused(refusal)
+        }
+        // The rows that refer to a deleted one may be of the same table, and then took its timestamp.
+        if let last = stamped.first(where: { $0.table.clock == table.clock })?.stamp,
+            last >= stamp.value
+        {
+            stamp = try nextStamp(table)
+            if case .plan(let again) = planner.plan(operation, on: stored, stamp: stamp.value) {
+                plan = again
+            }
+        }
         guard try execute(plan.change, stamp, table) else {
             throw SQLiteError.unexpected("a planned write could not be done")
         }

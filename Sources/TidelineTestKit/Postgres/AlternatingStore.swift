@@ -91,6 +91,12 @@ package final class AlternatingStore: TableStore {
         }
     }
 
+    package func continueCascades(
+        in graph: @escaping @Sendable () -> ReferenceGraph?
+    ) async throws {
+        for store in stores { try await store.continueCascades(in: graph) }
+    }
+
     package func checkWritable() async throws { try await next.checkWritable() }
 
     package var writeQueueLength: Int { stores.reduce(0) { $0 + $1.writeQueueLength } }

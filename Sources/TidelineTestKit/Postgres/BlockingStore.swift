@@ -89,6 +89,12 @@ package final class BlockingStore: TableStore {
         try wait { try await $0.watch(report) }
     }
 
+    package func continueCascades(
+        in graph: @escaping @Sendable () -> ReferenceGraph?
+    ) async throws {
+        try wait { try await $0.continueCascades(in: graph) }
+    }
+
     package func checkWritable() async throws { try wait { try await $0.checkWritable() } }
 
     package var writeQueueLength: Int { store.writeQueueLength }

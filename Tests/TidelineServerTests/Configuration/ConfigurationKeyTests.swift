@@ -98,6 +98,7 @@ import TidelineTestKit
         let rows = try Self.rows(below: "Tables")
         let keys =
             TableReading.Key.allCases.map(\.rawValue) + ColumnReading.Key.allCases.map(\.rawValue)
+            + TableReading.ReferenceKey.allCases.map(\.rawValue)
         for key in keys {
             let isDocumented = rows.contains { row in
                 row.split(separator: "|")[0].contains("`\(key)`")
@@ -109,6 +110,8 @@ import TidelineTestKit
             TableReading.PermissionKey.allCases.map(\.rawValue)
             + TablePermissions.Access.allCases.map(\.rawValue)
         for word in words { #expect(permissions.contains("`\(word)`"), "\(word)") }
+        let rules = try #require(rows.first { $0.hasPrefix("| `onDelete` |") })
+        for rule in DeleteRule.allCases { #expect(rules.contains("`\(rule.rawValue)`")) }
     }
 
     @Test("every limit of the server has a key")

@@ -40,7 +40,8 @@ import TidelineServerCore
                     "mood": { "type": { "enum": ["good", "bad"] }, "nullable": false }
                   },
                   "softDelete": false, "pageSize": 20, "maxTop": 500, "indexes": [["complete", "updatedAt"]],
-                  "permissions": { "read": "anonymous" }, "conflict": "merge", "audit": true
+                  "permissions": { "read": "anonymous" }, "conflict": "merge", "audit": true,
+                  "references": { "text": { "table": "todoitem", "onDelete": "cascade" } }
                 }
               }
             }
@@ -64,6 +65,7 @@ import TidelineServerCore
         #expect(!table.softDelete)
         #expect(table.conflict == .merge)
         #expect(table.audit)
+        #expect(table.references == [TableReference("text", to: "todoitem", onDelete: .cascade)])
         #expect(table.indexes == [["complete", "updatedAt"]])
         #expect(
             table.schema.columns == [
@@ -217,6 +219,37 @@ import TidelineServerCore
             #"{"tables":{"A":{"columns":{"b":"string"},"indexes":[["b","id","b"]]}}}"#,
             "tables.A.indexes[0][2]: a column that the index does not have yet is expected, "
                 + #"not "b""#
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":"string"},"references":{"c":{"table":"A"}}}}}"#,
+            "tables.A.references.c: there is no such column; declare it in 'columns'"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":"string"},"references":{"b":{"table":"B"}}}}}"#,
+            "tables.A.references.b: there is no table 'B'"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":"integer"},"references":{"b":{"table":"A"}}}}}"#,
+            "tables.A.references.b: a column of type integer cannot contain an id; 'string' or 'guid' "
+                + "is expected"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":{"type":"string","nullable":false}},"references":"#
+                + #"{"b":{"table":"A","onDelete":"setNull"}}}}}"#,
+            "tables.A.references.b: 'setNull' needs a column with 'nullable' true"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":"string"},"references":{"b":{"table":"A"},"#
+                + #""B":{"table":"A"}}}}}"#,
+            "tables.A.references.B: the column has another reference; a column can have one"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":"string"},"references":{"b":{"onDelete":"cascade"}}}}}"#,
+            "tables.A.references.b: an object with 'table' is expected"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":"string"},"references":{"b":{"table":"A","onDelete":"no"}}}}}"#,
+            "tables.A.references.b.onDelete: one of 'restrict', 'setNull', 'cascade', 'none' is expected"
         ),
         (#"{"tables":{"A":{"indexes":[5]}}}"#, "tables.A.indexes[0]: an array is expected, not 5"),
         (#"{"tables":{"A":{"indexes":[[5]]}}}"#, "tables.A.indexes[0][0]: a string is expected"),

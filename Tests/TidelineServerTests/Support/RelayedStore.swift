@@ -13,8 +13,20 @@ final class RelayedStore: TableStore {
     /// The callers of the lists.
     var callers: [ReadCaller] { readers.withLock { $0 } }
 
-    init(_ store: any TableStore) {
+    /// Whether pending cascades are not continued before ``releaseCascades()``.
+    private let holdsCascades: Bool
+    /// Called on the writer's thread before each step of a cascade.
+    private let beforeStep: @Sendable () -> Void
+    private let graph = Mutex<(@Sendable () -> ReferenceGraph?)?>(nil)
+
+    init(
+        _ store: any TableStore,
+        holdsCascades: Bool = false,
+        beforeStep: @escaping @Sendable () -> Void = {}
+    ) {
         self.store = store
+        self.holdsCascades = holdsCascades
+        self.beforeStep = beforeStep
     }
 
     /// The clock that lists, deltas and clock reads report from now on instead of the store's own; pages contain it.
@@ -80,6 +92,21 @@ final class RelayedStore: TableStore {
 
     func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws {
         try await store.watch(report)
+    }
+
+    func continueCascades(in graph: @escaping @Sendable () -> ReferenceGraph?) async throws {
+        let gated: @Sendable () -> ReferenceGraph? = { [beforeStep] in
+            beforeStep()
+            return graph()
+        }
+        if holdsCascades { return self.graph.withLock { $0 = gated } }
+        try await store.continueCascades(in: gated)
+    }
+
+    /// Lets the store continue pending cascades.
+    func releaseCascades() async throws {
+        guard let graph = graph.withLock({ $0 }) else { return }
+        try await store.continueCascades(in: graph)
     }
 
     func checkWritable() async throws { try await store.checkWritable() }

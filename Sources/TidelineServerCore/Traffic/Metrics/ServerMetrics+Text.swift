@@ -228,6 +228,11 @@ extension ServerMetrics {
                 store.readRestarts.current
             ),
             (
+                "tideline_cascade_steps_total", "counter",
+                "Transactions that continued the delete of rows that refer to deleted ones.",
+                store.cascadeSteps.current
+            ),
+            (
                 "tideline_ledger_bytes", "gauge",
                 "Size of the ledger of repeated requests, read every ten minutes.",
                 store.ledgerBytes.current

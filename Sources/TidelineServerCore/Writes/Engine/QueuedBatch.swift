@@ -9,6 +9,8 @@ package struct QueuedBatch<Backend: Sendable>: Sendable {
     package let batch: WriteBatch
     /// The derived table of each write, by group.
     package let tables: [[Backend]]
+    /// Further tables with rows that the references of the batch concern.
+    package let related: [Backend]
     package let answer: CheckedContinuation<[GroupOutcome], any Error>
     package let position: QueuePosition
     /// The uptime until which the batch waits for other transactions' locks; nil if it has not waited yet.

@@ -21,6 +21,8 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
     private let metrics: StoreMetrics
     /// The session of the inline mode, which runs on the caller's thread.
     private let inlineSession: Mutex<Session?>
+    /// Returns the references between the tables; nil until the tables are prepared.
+    private let graph = Mutex<GraphSource?>(nil)
 
     /// The number of writes after which a transaction takes no more batches, so that the first callers of a
     /// long queue are answered soon.
@@ -54,9 +56,15 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
     /// Executes the writes; returns after the commit.
     package func write(
         _ batch: WriteBatch,
-        _ tables: [[Session.Backend]]
+        _ tables: [[Session.Backend]],
+        related: [Session.Backend] = []
     ) async throws -> [GroupOutcome] {
-        let outcomes = try await queue.write(batch, tables, isDone: performInline)
+        let outcomes = try await queue.write(
+            batch,
+            tables,
+            related: related,
+            isDone: performInline
+        )
         for case .done(let writes) in outcomes {
             for case let grown? in writes.lazy.map(\.grown) {
                 let columns = "\(grown.schema.columns.count) columns"
@@ -82,6 +90,15 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
         }
     }
 
+    /// Continues pending cascades, from now on.
+    package func continueCascades(in graph: @escaping @Sendable () -> ReferenceGraph?) {
+        self.graph.withLock { $0 = GraphSource(graph: graph) }
+        queue.beginCascades()
+        inlineSession.withLock { session in
+            if let session { finishCascades(session) }
+        }
+    }
+
     /// Ends the thread after the queued work.
     package func stop() async {
         queue.stop()
@@ -94,6 +111,7 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
             var large = Large()
             perform([work], &large, session)
             while !large.isEmpty { perform([], &large, session) }
+            if session.takeNewCascades() { finishCascades(session) }
             return true
         }
     }
@@ -102,9 +120,10 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
 
     private func serve(_ session: Session) {
         var schedule = PurgeSchedule()
+        var cascadesDue = UInt64.max
         var large = Large()
         while true {
-            let due = large.isEmpty ? min(schedule.due, session.blockedDue) : 0
+            let due = large.isEmpty ? min(schedule.due, session.blockedDue, cascadesDue) : 0
             let turn = queue.take(until: due)
             perform(turn.work, &large, session)
             if turn.isLast {
@@ -115,6 +134,10 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
             queue.setAside(large.writes, of: large.callers)
             // The rest comes after the writes that wait.
             if turn.beginsPurge { schedule.begin() }
+            if session.takeNewCascades() || turn.beginsCascades { cascadesDue = 0 }
+            if Session.uptime(after: .zero) >= cascadesDue {
+                cascadesDue = continueCascades(session)
+            }
             schedule.turn(
                 at: Session.uptime(after: .zero),
                 round: { queue.purge.steps },
@@ -125,6 +148,30 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
         queue.setAside(0, of: [:])
         session.close()
         queue.end()
+    }
+
+    /// Runs one step of the pending cascades, between other work; returns when the next one is due.
+    private func continueCascades(_ session: Session) -> UInt64 {
+        guard let source = graph.withLock({ $0 }), session.refusal == nil else { return .max }
+        let references = source.graph()
+        do {
+            let progress = try session.cascade(in: references)
+            if progress.rows > 0 { metrics.cascadeSteps.add() }
+            if progress.isPending { return 0 }
+            // Another server may stop in the middle of a cascade.
+            guard references != nil, let pause = Session.cascadePause else { return .max }
+            return Session.uptime(after: pause)
+        } catch is OutdatedTable {
+            // Requests load the current definition.
+            return Session.uptime(after: .seconds(1))
+        } catch {
+            log.write(.warning, "a cascade of deletes could not go on", ["cause": "\(error)"])
+            return Session.uptime(after: .seconds(1))
+        }
+    }
+
+    private func finishCascades(_ session: Session) {
+        while continueCascades(session) == 0 {}
     }
 
     private func purge(_ step: PurgeStep, _ session: Session) -> PurgeSchedule.Removed {
@@ -289,4 +336,13 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
         }
         return outcomes
     }
+}
+
+/// A source of the current references.
+///
+/// It is a class, because a closure stored in a generic type is wrapped again at each use.
+private final class GraphSource: Sendable {
+    let graph: @Sendable () -> ReferenceGraph?
+
+    init(graph: @escaping @Sendable () -> ReferenceGraph?) { self.graph = graph }
 }

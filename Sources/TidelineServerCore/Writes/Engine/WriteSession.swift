@@ -56,6 +56,15 @@ package protocol WriteSession: AnyObject, SendableMetatype {
     /// Calls `commit` with the blocked batches that are due, or with all of them if `isLast`.
     func retryBlocked(isLast: Bool, _ commit: ([Batch]) -> Void)
 
+    /// Returns whether a commit has stored new pending cascades since the last call.
+    func takeNewCascades() -> Bool
+
+    /// Continues pending cascades in one transaction, and reports its commit.
+    func cascade(in graph: ReferenceGraph?) throws -> CascadeProgress
+
+    /// The time between two searches for cascades that another server has left; nil if there is no other server.
+    static var cascadePause: Duration? { get }
+
     /// Records an error of the purge.
     func purgeFailed(_ error: any Error)
 
@@ -67,6 +76,9 @@ extension WriteSession {
     package var refusal: (any Error)? { nil }
     package var blockedDue: UInt64 { .max }
     package func retryBlocked(isLast: Bool, _ commit: ([Batch]) -> Void) {}
+    package func takeNewCascades() -> Bool { false }
+    package func cascade(in graph: ReferenceGraph?) -> CascadeProgress { CascadeProgress() }
+    package static var cascadePause: Duration? { nil }
     package func purgeFailed(_ error: any Error) {}
     package func close() {}
 }

@@ -23,6 +23,8 @@ package final class WriterQueue<Backend: Sendable, Connection>: Sendable {
         package var isLast: Bool
         /// Whether a round of the purge must begin immediately.
         package var beginsPurge: Bool
+        /// Whether pending cascades must be continued.
+        package var beginsCascades: Bool
     }
 
     private struct State {
@@ -30,6 +32,7 @@ package final class WriterQueue<Backend: Sendable, Connection>: Sendable {
         var queue = WriteQueue<Work>()
         var isStopped = false
         var beginsPurge = false
+        var beginsCascades = false
         var purge = PurgeRound()
         var hasEnded = false
         var ended: [CheckedContinuation<Void, Never>] = []
@@ -64,13 +67,20 @@ package final class WriterQueue<Backend: Sendable, Connection>: Sendable {
     package func write(
         _ batch: WriteBatch,
         _ tables: [[Backend]],
+        related: [Backend] = [],
         isDone: (Work) -> Bool = { _ in false }
     ) async throws -> [GroupOutcome] {
         let position = QueuePosition()
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { answer in
                 let work = Work.batch(
-                    QueuedBatch(batch: batch, tables: tables, answer: answer, position: position)
+                    QueuedBatch(
+                        batch: batch,
+                        tables: tables,
+                        related: related,
+                        answer: answer,
+                        position: position
+                    )
                 )
                 if isDone(work) { return }
                 let refusal = append(work, count: batch.count, of: batch.caller, position)
@@ -135,6 +145,12 @@ package final class WriterQueue<Backend: Sendable, Connection>: Sendable {
         if beginsAtOnce { wake.signal() }
     }
 
+    /// Lets the thread continue pending cascades.
+    func beginCascades() {
+        state.withLock { $0.beginsCascades = true }
+        wake.signal()
+    }
+
     /// Accepts no more work; the thread ends after the queued work.
     package func stop() {
         state.withLock { $0.isStopped = true }
@@ -158,11 +174,12 @@ package final class WriterQueue<Backend: Sendable, Connection>: Sendable {
     package func take(until due: UInt64) -> Turn {
         _ = wake.wait(timeout: DispatchTime(uptimeNanoseconds: due))
         return state.withLock { state in
-            defer { state.beginsPurge = false }
+            defer { (state.beginsPurge, state.beginsCascades) = (false, false) }
             return Turn(
                 work: state.queue.takeAll(),
                 isLast: state.isStopped,
-                beginsPurge: state.beginsPurge
+                beginsPurge: state.beginsPurge,
+                beginsCascades: state.beginsCascades
             )
         }
     }

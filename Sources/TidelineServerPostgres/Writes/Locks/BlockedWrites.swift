@@ -60,7 +60,7 @@ struct BlockedWrites {
 
     /// The tables of the waiting writes, by clock name.
     var tables: [String: PostgresTable] {
-        waiting.lazy.flatMap(\.batch.tables).joined().reduce(into: [:]) { $0[$1.clock] = $1 }
+        waiting.lazy.flatMap(\.batch.allTables).reduce(into: [:]) { $0[$1.clock] = $1 }
     }
 
     /// Returns whether a batch may again wait for contended locks in a transaction.

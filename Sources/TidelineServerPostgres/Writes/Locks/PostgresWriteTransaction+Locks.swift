@@ -47,7 +47,7 @@ extension PostgresWriteTransaction {
 
     /// Returns the locks of rows that a batch needs and that other transactions hold.
     func missing(_ batch: PostgresBatch) -> Set<ContendedLock> {
-        var locks: Set<ContendedLock> = []
+        var locks = missingReferences(batch)
         for (group, tables) in zip(batch.batch.groups, batch.tables) {
             for (write, table) in zip(group.writes, tables) where !table.table.needsGrowth {
                 let key = RowKey(table: table.clock, id: write.operation.id)

@@ -1,0 +1,42 @@
+// PostgresForeignKeys: reads the foreign keys between declared tables, which are references without a declaration.
+
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+
+enum PostgresForeignKeys {
+    /// Returns the foreign keys on one column that name the id of a table, by the name of their table.
+    static func read(
+        among tables: [TableDefinition],
+        _ connection: PostgresConnection
+    ) throws -> [String: [TableReference]] {
+        let relations = tables.map { SQLValue.text(PostgresName.quoted($0.name)) }
+        let found = try connection.run(PostgresStatement(sql, [.array(relations)]))
+        var keys: [String: [TableReference]] = [:]
+        for row in 0..<found.count {
+            let rule: DeleteRule =
+                switch found.text(row, 3) {
+                case "c": .cascade
+                case "n": .setNull
+                default: .restrict
+                }
+            keys[found.text(row, 0), default: []].append(
+                TableReference(found.text(row, 1), to: found.text(row, 2), onDelete: rule)
+            )
+        }
+        return keys
+    }
+
+    private static let sql = """
+        WITH t AS (SELECT to_regclass(x) AS oid FROM unnest($1::text[]) AS x)
+        SELECT child.relname::text, own.attname::text, parent.relname::text, c.confdeltype::text
+        FROM pg_constraint AS c
+        JOIN pg_class AS child ON child.oid = c.conrelid
+        JOIN pg_class AS parent ON parent.oid = c.confrelid
+        JOIN pg_attribute AS own ON own.attrelid = c.conrelid AND own.attnum = c.conkey[1]
+        JOIN pg_attribute AS its ON its.attrelid = c.confrelid AND its.attnum = c.confkey[1]
+        WHERE c.contype = 'f' AND cardinality(c.conkey) = 1 AND its.attname = 'id'
+        AND c.conrelid IN (SELECT oid FROM t) AND c.confrelid IN (SELECT oid FROM t)
+        ORDER BY c.conname
+        """
+}

@@ -1,0 +1,322 @@
+// PostgresReferences: the rows that references concern, and the table of pending cascades.
+//
+// A row that a reference names is locked in share mode, and a row that is deleted for an update, so that servers cannot
+// delete a row and insert a child of it at the same time. The children of a row that may be deleted are locked before
+// the table clocks, level by level. Later reads are needed only if a group was rolled back.
+
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+
+extension PostgresWriteTransaction: ReferenceTransaction {
+    func derived(_ table: Table) -> PostgresTable { tables.derived(table) }
+
+    mutating func parent(_ id: String, _ table: PostgresTable) throws -> RowImage? {
+        let key = RowKey(table: table.clock, id: id)
+        if let known = state.rows[key] { return known.planned }
+        _ = try connection.run(WriteStatements.share([id], of: table))
+        try take(try connection.run(WriteStatements.read([id], of: table)), [id], table)
+        return state.rows[key]?.planned
+    }
+
+    mutating func children(
+        of ids: [String],
+        by edge: ReferenceEdge,
+        atMost countMax: Int
+    ) throws -> (rows: [ReferringRow], hasMore: Bool) {
+        let child = derived(edge.child)
+        let unknown = ids.filter { !state.children.isRead(ChildKey(edge, $0)) }
+        if !unknown.isEmpty {
+            let rows = try lockChildren(of: unknown, by: edge, atMost: countMax)
+            if !rows.isEmpty, state.clocks[child.clock] == nil {
+                takeClocks(try connection.run(WriteStatements.lockClock(child.clock)))
+            }
+        }
+        var rows: [ReferringRow] = []
+        let hasMore = ids.contains { state.children.hasMore(ChildKey(edge, $0)) }
+        for parent in ids {
+            for id in state.children.candidates(ChildKey(edge, parent)) {
+                guard let image = try image(id, child), !image.isDeleted,
+                    edge.parentID(of: image) == parent
+                else { continue }
+                if rows.count == countMax { return (rows, true) }
+                rows.append(ReferringRow(id: id, parentID: parent))
+            }
+        }
+        return (rows, hasMore)
+    }
+
+    mutating func hasChildren(of ids: [String], by edge: ReferenceEdge) throws -> Bool {
+        let child = derived(edge.child)
+        // Planned rows are not sent yet, and hide stored ones.
+        let hidden = state.touched.count { $0.table == child.clock }
+        let found = try connection.run(
+            ReferenceStatements.findChildren(of: ids, by: edge, atMost: hidden + 1)
+        )
+        for row in 0..<found.count {
+            let id = found.text(row, 0)
+            guard state.touched.contains(RowKey(table: child.clock, id: id)) else { return true }
+            if try isChild(id, of: ids, by: edge) { return true }
+        }
+        for parent in ids {
+            for id in state.children.plannedIDs(ChildKey(edge, parent))
+            where try isChild(id, of: ids, by: edge) { return true }
+        }
+        return false
+    }
+
+    private mutating func isChild(
+        _ id: String,
+        of ids: [String],
+        by edge: ReferenceEdge
+    ) throws -> Bool {
+        guard let image = try image(id, derived(edge.child)), !image.isDeleted,
+            let parent = edge.parentID(of: image), ids.contains(parent)
+        else { return false }
+        return edge.child.name != edge.parent.name || parent != id
+    }
+
+    func restriction(
+        on id: String,
+        in graph: ReferenceGraph,
+        of table: Table
+    ) throws -> ReferenceEdge? {
+        let edges = graph.closure(of: table.name)
+        return try edges.first { edge in
+            guard edge.rule == .restrict else { return false }
+            let statement = ReferenceStatements.findRestricted(
+                by: edge,
+                through: edges,
+                from: table.name,
+                id
+            )
+            return try connection.run(statement).count > 0
+        }
+    }
+
+    // MARK: - Locks
+
+    /// Locks and reads the rows that refer to rows which may be deleted, level by level.
+    ///
+    /// - Returns: The clocks of the tables with such rows.
+    mutating func lockFollowers(
+        of roots: [String: Set<String>],
+        in graph: ReferenceGraph,
+        skipsLocked: Bool
+    ) throws -> Set<String> {
+        var clocks: Set<String> = []
+        var left = cascadeRowsLeft
+        var seen: Set<RowKey> = []
+        var level = roots.mapValues { $0.sorted() }
+        while !level.isEmpty {
+            var next: [String: [String]] = [:]
+            for (name, ids) in level.sorted(by: { $0.key < $1.key }) {
+                for edge in graph.children(of: name) where edge.rule != .restrict {
+                    let rows = try lockChildren(
+                        of: ids,
+                        by: edge,
+                        atMost: left,
+                        skipsLocked: skipsLocked
+                    )
+                    left -= rows.count
+                    let clock = edge.child.name.lowercased()
+                    if !rows.isEmpty { clocks.insert(clock) }
+                    guard edge.rule == .cascade else { continue }
+                    for row in rows where seen.insert(RowKey(table: clock, id: row.id)).inserted {
+                        next[edge.child.name, default: []].append(row.id)
+                    }
+                }
+            }
+            level = next
+        }
+        return clocks
+    }
+
+    /// Locks and reads the rows that refer to some rows and are not deleted.
+    mutating func lockChildren(
+        of ids: [String],
+        by edge: ReferenceEdge,
+        atMost countMax: Int,
+        skipsLocked: Bool = false
+    ) throws -> [ReferringRow] {
+        let child = derived(edge.child)
+        let mode = skipsLocked ? "" : " FOR UPDATE"
+        var locked: Set<String>?
+        if skipsLocked {
+            let found = try connection.run(
+                ReferenceStatements.children(
+                    of: ids,
+                    by: edge,
+                    child,
+                    atMost: countMax,
+                    cells: "\"id\"",
+                    " FOR UPDATE SKIP LOCKED"
+                )
+            )
+            locked = Set((0..<found.count).map { found.text($0, 0) })
+        }
+        let result = try connection.run(
+            ReferenceStatements.children(
+                of: ids,
+                by: edge,
+                child,
+                atMost: countMax,
+                cells: child.cells(),
+                mode
+            )
+        )
+        try child.checkTypes(result)
+        var rows: [ReferringRow] = []
+        for row in 0..<min(result.count, countMax) {
+            let image = child.image(result, row)
+            guard let parent = edge.parentID(of: image) else { continue }
+            let key = RowKey(table: child.clock, id: image.id)
+            if state.rows[key]?.stored == nil {
+                state.rows[key] = WriteState.Cell(stored: image, planned: image)
+            }
+            if let locked, !locked.contains(image.id) { state.lockedRows.insert(key) }
+            rows.append(ReferringRow(id: image.id, parentID: parent))
+        }
+        state.children.take(rows, of: ids, by: edge, hasMore: result.count > countMax)
+        return rows
+    }
+
+    /// Returns the locks of rows that the references of a batch need and that other transactions hold.
+    func missingReferences(_ batch: PostgresBatch) -> Set<ContendedLock> {
+        var locks: Set<ContendedLock> = []
+        guard !state.lockedRows.isEmpty else { return locks }
+        for (write, table) in zip(
+            batch.batch.groups.flatMap(\.writes),
+            batch.tables.joined()
+        ) {
+            guard let references = write.operation.references else { continue }
+            for (parent, id) in write.operation.namedParents {
+                let key = RowKey(table: parent.name.lowercased(), id: id)
+                let view = references.parents.first { $0.edge.parent.name == parent.name }?.view
+                // A caller who may not see a row must not learn from a wait that it exists.
+                let row = state.rows[key]?.stored
+                guard let row, row.isVisible(in: view, of: parent) else { continue }
+                if state.lockedRows.contains(key) { locks.insert(.row(key)) }
+            }
+            guard write.operation.mayDelete else { continue }
+            var level = [(table.name, write.operation.id)]
+            var seen: Set<RowKey> = []
+            while let (name, id) = level.popLast() {
+                for edge in references.graph.children(of: name) {
+                    for child in state.children.candidates(ChildKey(edge, id)) {
+                        let key = RowKey(table: edge.child.name.lowercased(), id: child)
+                        guard seen.insert(key).inserted else { continue }
+                        if state.lockedRows.contains(key) { locks.insert(.row(key)) }
+                        level.append((edge.child.name, child))
+                    }
+                }
+            }
+        }
+        return locks
+    }
+
+    /// Returns the rejection for a foreign key that is also a reference of one of the writes; nil for others.
+    static func refusal(
+        of error: PostgresError,
+        _ group: [WriteBatch.Write]
+    ) -> ServerError? {
+        guard error.state == "23503", let columns = error.constraint, let relation = error.relation
+        else { return nil }
+        for write in group {
+            guard let graph = write.operation.references?.graph else { continue }
+            for edge in graph.parents(of: relation.table) {
+                if edge.column.name == columns { return .parentNotFound(edge) }
+                // The error names the key of the row that is still referenced.
+                if columns == SystemColumn.id, edge.parent.name == write.table.name {
+                    return .rowIsReferenced(edge)
+                }
+            }
+        }
+        return nil
+    }
+
+    // MARK: - Pending cascades
+
+    mutating func hasPending() throws -> Bool {
+        if !state.cascades.isEmpty { return true }
+        if let known = state.hasPending { return known }
+        let found = try connection.run(ReferenceStatements.hasPending)
+        state.hasPending = found.boolean(0, 0)
+        return found.boolean(0, 0)
+    }
+
+    mutating func put(_ pending: PendingCascade) {
+        state.cascades.append(pending)
+        hasNewCascades = true
+    }
+
+    func isPending(_ id: String, in table: Table) throws -> Bool {
+        let name = table.name.lowercased()
+        if state.cascades.contains(where: { $0.table.lowercased() == name && $0.id == id }) {
+            return true
+        }
+        return try connection.run(
+            "SELECT 1 FROM tideline.cascades WHERE \"table\" = $1 AND \"id\" = $2",
+            [.text(name), .text(id)]
+        ).count > 0
+    }
+
+    func pendingCascades(atMost count: Int) -> [PendingCascade] { entries }
+
+    mutating func remove(_ pending: [PendingCascade]) {
+        state.endedCascades += pending.map(\.place)
+    }
+
+    /// Begins a transaction that continues pending cascades: locks and reads the rows that it needs.
+    ///
+    /// - Returns: Whether there are any that no other server continues.
+    mutating func beginCascade(in graph: ReferenceGraph?) throws -> Bool {
+        let found = try connection.pipeline([
+            PostgresStatement("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"),
+            WriteStatements.settings(times, lock: times.contendedLock),
+            ReferenceStatements.lockCascades,
+            ReferenceStatements.readCascades(atMost: PendingCascade.entriesMax),
+        ])
+        entries = found[2].boolean(0, 0) ? ReferenceStatements.entries(found[3]) : []
+        guard !entries.isEmpty else {
+            try connection.run("ROLLBACK")
+            return false
+        }
+        guard let graph else { return true }
+        let groups = Dictionary(grouping: entries, by: \.table).sorted { $0.key < $1.key }
+        var needed: [String: PostgresTable] = [:]
+        for (name, _) in groups {
+            guard let table = graph.table(named: name) else { continue }
+            needed[name] = derived(table)
+            for edge in graph.children(of: name) {
+                needed[edge.child.name.lowercased()] = derived(edge.child)
+            }
+        }
+        let all = needed.sorted { $0.key < $1.key }.map(\.value)
+        _ = try connection.pipeline(all.map { WriteStatements.lock($0, as: "ROW EXCLUSIVE") })
+        var clocks: Set<String> = []
+        var left = cascadeRowsLeft
+        for (name, group) in groups {
+            guard let table = needed[name] else { continue }
+            let ids = group.map(\.id).sorted()
+            _ = try connection.run(WriteStatements.share(ids, of: table))
+            try take(try connection.run(WriteStatements.read(ids, of: table)), ids, table)
+            for edge in graph.children(of: name) where left > 0 {
+                let rows = try lockChildren(of: ids, by: edge, atMost: left)
+                left -= rows.count
+                if !rows.isEmpty { clocks.insert(edge.child.name.lowercased()) }
+            }
+        }
+        let locks = clocks.sorted().map(WriteStatements.lockClock)
+        let results = try connection.pipeline(
+            locks + [WriteStatements.forms(all), PostgresStatement(PostgresClock.now).kept]
+        )
+        for place in locks.indices { takeClocks(results[place]) }
+        takeForms(results[locks.count])
+        takeTime(results[locks.count + 1])
+        for table in all {
+            if let outdated = try outdated(table) { throw outdated }
+        }
+        return true
+    }
+}

@@ -1,0 +1,252 @@
+// SQLiteReferences: the rows that references concern, and the table of pending cascades.
+//
+// The writer is the only one, so that nothing has to be locked. Each reference has an index of the rows that are not
+// deleted, so that a cascade does not read the tombstones that its earlier steps have left.
+
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+/// What a transaction knows of the pending cascades.
+struct KnownCascades {
+    /// Whether there are any; nil until that was read.
+    var areAny: Bool?
+    /// Whether the transaction has stored an entry.
+    var isPut = false
+}
+
+extension SQLiteWriteTransaction: ReferenceTransaction {
+    func derived(_ table: Table) -> SQLiteTable { tables.derived(table) }
+
+    func parent(_ id: String, _ table: SQLiteTable) throws -> RowImage? { try image(id, table) }
+
+    func children(
+        of ids: [String],
+        by edge: ReferenceEdge,
+        atMost countMax: Int
+    ) throws -> (rows: [ReferringRow], hasMore: Bool) {
+        let statement = try database.prepare(ServerSchema.children(by: edge))
+        defer { statement.reset() }
+        statement.bind(1, text: Self.list(ids))
+        statement.bind(2, integer: Int64(countMax) + 1)
+        var rows: [ReferringRow] = []
+        while try statement.step() {
+            if rows.count == countMax { return (rows, true) }
+            rows.append(ReferringRow(id: statement.text(0), parentID: statement.text(1)))
+        }
+        return (rows, false)
+    }
+
+    func hasChildren(of ids: [String], by edge: ReferenceEdge) throws -> Bool {
+        try database.integer(ServerSchema.hasChildren(by: edge), [.text(Self.list(ids))]) != nil
+    }
+
+    func restriction(
+        on id: String,
+        in graph: ReferenceGraph,
+        of table: Table
+    ) throws -> ReferenceEdge? {
+        let edges = graph.closure(of: table.name)
+        return try edges.first { edge in
+            guard edge.rule == .restrict else { return false }
+            let sql = ServerSchema.findRestricted(by: edge, through: edges, from: table.name)
+            return try database.integer(sql, [.text(id)]) != nil
+        }
+    }
+
+    private static func list(_ ids: [String]) -> String {
+        var writer = JSONWriter()
+        writer.byte("[")
+        for (place, id) in ids.enumerated() {
+            if place > 0 { writer.byte(",") }
+            writer.string(id)
+        }
+        writer.byte("]")
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    // MARK: - Pending cascades
+
+    mutating func hasPending() throws -> Bool {
+        if let known = cascades.areAny { return known }
+        let areAny = try database.integer(ServerSchema.hasCascades) != nil
+        cascades.areAny = areAny
+        return areAny
+    }
+
+    mutating func put(_ pending: PendingCascade) throws {
+        try PendingCascades.put(pending, database)
+        cascades.areAny = true
+        cascades.isPut = true
+    }
+
+    func isPending(_ id: String, in table: Table) throws -> Bool {
+        try database.integer(ServerSchema.findCascade, [.text(table.name), .text(id)]) != nil
+    }
+
+    func pendingCascades(atMost count: Int) throws -> [PendingCascade] {
+        try PendingCascades.entries(
+            ServerSchema.readCascades,
+            [.integer(Int64(count))],
+            database
+        )
+    }
+
+    func remove(_ pending: [PendingCascade]) throws {
+        let statement = try database.prepare(ServerSchema.removeCascade)
+        for entry in pending {
+            statement.bind(1, integer: entry.place)
+            try statement.run()
+        }
+    }
+}
+
+/// The table of pending cascades.
+enum PendingCascades {
+    static func put(_ pending: PendingCascade, _ database: Database) throws {
+        let author = pending.author
+        try database.prepare(ServerSchema.putCascade).run([
+            .text(pending.table), .text(pending.id), author.user.map { SQLValue.text($0) } ?? .null,
+            author.device.map { SQLValue.text($0) } ?? .null,
+            .integer(author.isDashboard ? 1 : 0),
+        ])
+    }
+
+    /// Returns the entries that a query finds.
+    static func entries(
+        _ sql: String,
+        _ values: [SQLValue],
+        _ database: Database
+    ) throws -> [PendingCascade] {
+        let statement = try database.prepare(sql)
+        defer { statement.reset() }
+        try statement.bind(values)
+        var entries: [PendingCascade] = []
+        while try statement.step() {
+            let author = WriteAuthor(
+                user: statement.isNull(3) ? nil : statement.text(3),
+                device: statement.isNull(4) ? nil : statement.text(4),
+                isDashboard: statement.integer(5) != 0
+            )
+            entries.append(
+                PendingCascade(
+                    place: statement.integer(0),
+                    table: statement.text(1),
+                    id: statement.text(2),
+                    author: author
+                )
+            )
+        }
+        return entries
+    }
+}
+
+extension ServerSchema {
+    /// The table of the deleted rows whose children are pending.
+    static let cascades = """
+        CREATE TABLE IF NOT EXISTS "tideline_cascades" (
+            "place"     INTEGER NOT NULL PRIMARY KEY,
+            "table"     TEXT    NOT NULL COLLATE NOCASE,
+            "id"        TEXT    NOT NULL,
+            "user"      TEXT,
+            "device"    TEXT,
+            "dashboard" INTEGER NOT NULL,
+            UNIQUE ("table", "id")
+        ) STRICT
+        """
+
+    static let hasCascades = "SELECT 1 FROM \"tideline_cascades\" LIMIT 1"
+
+    static let putCascade = """
+        INSERT OR IGNORE INTO "tideline_cascades" ("table", "id", "user", "device", "dashboard")
+        VALUES (?1, ?2, ?3, ?4, ?5)
+        """
+
+    static let findCascade = """
+        SELECT 1 FROM "tideline_cascades" WHERE "table" = ?1 AND "id" = ?2
+        """
+
+    private static let selectCascades = """
+        SELECT "place", "table", "id", "user", "device", "dashboard" FROM "tideline_cascades"
+        """
+
+    static let readCascades = """
+        \(selectCascades) ORDER BY "place" DESC LIMIT ?1
+        """
+
+    static let copyCascades = """
+        \(selectCascades) WHERE "place" > ?1 ORDER BY "place" LIMIT ?2
+        """
+
+    /// Stores the rows of a table with an owner as deleted rows with pending children.
+    static func putCascades(ofOwner owner: String, in table: String) -> String {
+        """
+        INSERT OR IGNORE INTO "tideline_cascades" ("table", "id", "dashboard")
+        SELECT \(literal(.text(table))), "id", 0 FROM \(quoted(table)) WHERE \(owner) = ?1
+        """
+    }
+
+    static let removeCascade = "DELETE FROM \"tideline_cascades\" WHERE \"place\" = ?1"
+
+    static func referenceIndexName(_ table: String, _ column: String) -> String {
+        "tideline_\(table).\(column)..children"
+    }
+
+    static func referenceIndex(_ table: String, _ column: String) -> String {
+        """
+        CREATE INDEX IF NOT EXISTS \(quoted(referenceIndexName(table, column)))
+        ON \(quoted(table)) (\(quoted(column))) WHERE "deleted" = 0
+        """
+    }
+
+    private static func condition(_ edge: ReferenceEdge) -> String {
+        let column = quoted(edge.column.name)
+        return """
+            FROM \(quoted(edge.child.name))
+            WHERE \(column) IN (SELECT "value" FROM json_each(?1)) AND "deleted" = 0
+            """
+    }
+
+    static func children(by edge: ReferenceEdge) -> String {
+        "SELECT \"id\", \(quoted(edge.column.name)) \(condition(edge)) LIMIT ?2"
+    }
+
+    /// Returns a row if a row other than the parent itself refers to one of the parents.
+    static func hasChildren(by edge: ReferenceEdge) -> String {
+        var sql = "SELECT 1 \(condition(edge))"
+        if edge.child.name == edge.parent.name {
+            sql += " AND \"id\" <> \(quoted(edge.column.name))"
+        }
+        return sql + " LIMIT 1"
+    }
+
+    /// Returns the query that finds a row which prevents the delete of a row through other rows.
+    static func findRestricted(
+        by edge: ReferenceEdge,
+        through edges: [ReferenceEdge],
+        from table: String
+    ) -> String {
+        var names = [table]
+        for edge in edges where !names.contains(edge.child.name) { names.append(edge.child.name) }
+        func number(_ table: String) -> Int { names.firstIndex(of: table) ?? -1 }
+        let parts = edges.filter { $0.rule == .cascade }.map { edge in
+            """
+            UNION SELECT \(number(edge.child.name)), "row"."id"
+            FROM "gone" JOIN \(quoted(edge.child.name)) AS "row"
+            ON "row".\(quoted(edge.column.name)) = "gone"."id"
+            WHERE "gone"."table" = \(number(edge.parent.name)) AND "row"."deleted" = 0
+            """
+        }
+        return """
+            WITH RECURSIVE "gone" ("table", "id") AS (
+                SELECT 0, ?1
+                \(parts.joined(separator: "\n"))
+            )
+            SELECT 1 FROM "gone" JOIN \(quoted(edge.child.name)) AS "row"
+            ON "row".\(quoted(edge.column.name)) = "gone"."id"
+            WHERE "gone"."table" = \(number(edge.parent.name)) AND "row"."deleted" = 0
+            AND ("row"."id" <> "gone"."id" OR \(edge.child.name == edge.parent.name ? 0 : 1))
+            LIMIT 1
+            """
+    }
+}

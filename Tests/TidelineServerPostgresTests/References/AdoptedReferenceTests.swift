@@ -1,0 +1,115 @@
+// AdoptedReferenceTests: the foreign keys of adopted tables are references, and PostgreSQL enforces them as well.
+
+import Foundation
+import ServerTestSupport
+import Testing
+import TidelineCore
+import TidelinePostgres
+import TidelineServer
+import TidelineServerCore
+import TidelineTestKit
+
+@Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+struct AdoptedReferenceTests {
+    private static let script = """
+        CREATE TABLE customer (id text COLLATE "C" PRIMARY KEY, name text COLLATE "C");
+        CREATE TABLE job (
+            id text COLLATE "C" PRIMARY KEY,
+            customer_id text COLLATE "C" REFERENCES customer (id) ON DELETE CASCADE
+        );
+        CREATE TABLE note (
+            id text COLLATE "C" PRIMARY KEY,
+            customer_id text COLLATE "C" REFERENCES customer (id) ON DELETE SET NULL,
+            job_id text COLLATE "C" REFERENCES job (id)
+        );
+        INSERT INTO customer VALUES ('c'), ('d');
+        INSERT INTO job VALUES ('j', 'c');
+        INSERT INTO note VALUES ('n', 'c', NULL);
+        """
+
+    private static func tables(
+        _ change: (inout [TableDefinition]) -> Void = { _ in }
+    ) -> [TableDefinition] {
+        var tables = [
+            TableDefinition("customer", columns: [ColumnDefinition("name", .string)]),
+            TableDefinition("job", columns: [ColumnDefinition("customer_id", .string)]),
+            TableDefinition(
+                "note",
+                columns: [
+                    ColumnDefinition("customer_id", .string), ColumnDefinition("job_id", .string),
+                ]
+            ),
+        ]
+        change(&tables)
+        return tables
+    }
+
+    private func door(_ tables: [TableDefinition]) async throws -> (door: Door, url: String) {
+        let url = try PostgresCluster.shared().database()
+        try PostgresConnection(PostgresAddress(url)).execute(Self.script)
+        var configuration = ServerConfiguration()
+        configuration.database = .postgres(url: url)
+        configuration.tables = tables
+        try ServerDatabase(configuration).migrate()
+        return (try await Door(tables, onPostgres: true, database: url), url)
+    }
+
+    @Test("a foreign key is a reference with its rule")
+    func rules() async throws {
+        let (door, url) = try await door(Self.tables())
+        let orphan = #"{"id":"x","customer_id":"nobody"}"#
+        let refused = await door.send("POST", "/tables/job", orphan)
+        #expect(refused.referenceError == "409 parentNotFound customer_id customer")
+        #expect(await door.send("PATCH", "/tables/note/n", #"{"job_id":"j"}"#).status == 200)
+        let kept = await door.send("DELETE", "/tables/customer/c")
+        #expect(kept.referenceError == "409 rowIsReferenced job_id note")
+        #expect(await door.send("PATCH", "/tables/note/n", #"{"job_id":null}"#).status == 200)
+        #expect(await door.send("DELETE", "/tables/customer/c").status == 204)
+        #expect(await door.send("GET", "/tables/job").ids.isEmpty)
+        #expect(await door.send("GET", "/tables/note/n").row["customer_id"] is NSNull)
+        // The tombstones are there, as the foreign keys need them.
+        let psql = try PostgresConnection(PostgresAddress(url))
+        #expect(try psql.run("SELECT count(*) FROM job WHERE deleted").integer(0, 0) == 1)
+        await door.store.stop()
+    }
+
+    @Test("a declared reference takes precedence")
+    func declared() async throws {
+        let tables = Self.tables { tables in
+            tables[1].references = [
+                TableReference("customer_id", to: "customer", onDelete: .restrict)
+            ]
+        }
+        let (door, _) = try await door(tables)
+        let kept = await door.send("DELETE", "/tables/customer/c")
+        #expect(kept.referenceError == "409 rowIsReferenced customer_id job")
+        await door.store.stop()
+    }
+
+    /// A server that does not check a reference leaves it to PostgreSQL.
+    @Test("what only PostgreSQL rejects has the same codes")
+    func violations() async throws {
+        let tables = Self.tables { tables in
+            tables[0].softDelete = false
+            tables[2].references = [
+                TableReference("customer_id", to: "customer", onDelete: .none)
+            ]
+        }
+        let (door, url) = try await door(tables)
+        // Another program has dropped the row, and the server's own check has not seen it.
+        let orphan = #"{"id":"x","customer_id":"nobody","job_id":"j"}"#
+        let refused = await door.send("POST", "/tables/note", orphan)
+        #expect(refused.status == 400 && refused.code == "foreignKeyConstraint")
+        // The tombstone of a job is referenced by a tombstone of a note, and the job is deleted for good.
+        let psql = try PostgresConnection(PostgresAddress(url))
+        try psql.execute(
+            """
+            ALTER TABLE job DROP CONSTRAINT job_customer_id_fkey;
+            ALTER TABLE job ADD FOREIGN KEY (customer_id) REFERENCES customer (id);
+            """
+        )
+        let kept = await door.send("DELETE", "/tables/customer/c")
+        #expect(kept.referenceError == "409 rowIsReferenced customer_id job")
+        await door.store.stop()
+    }
+}

@@ -1,0 +1,241 @@
+// CascadeStepTests: a delete that concerns too many rows for one transaction is continued in steps, on both databases.
+
+import Dispatch
+import Foundation
+import ServerTestSupport
+import Synchronization
+import Testing
+import TidelineCore
+import TidelinePostgres
+import TidelineSQLite
+import TidelineServerCore
+import TidelineTestKit
+
+@Suite struct CascadeStepTests {
+    /// A database that several servers may open, one after the other.
+    private struct Place {
+        var directory: String
+        var url: String?
+        var name = "a.db"
+
+        var path: String { directory + "/" + name }
+
+        func door(
+            _ tables: [TableDefinition] = FieldService.tables(),
+            relay: ((any TableStore) -> any TableStore)? = nil
+        ) async throws -> Door {
+            var limits = ServerLimits()
+            limits.cascadeRows = 3
+            return try await Door(
+                tables,
+                path: url == nil ? path : nil,
+                onPostgres: url != nil,
+                database: url,
+                limits: limits,
+                relay: relay
+            )
+        }
+
+        /// The number of pending entries.
+        func pending() throws -> Int {
+            guard let url else {
+                let sql = "SELECT count(*) FROM \"tideline_cascades\""
+                let database = try Database(path: path, mode: .existing)
+                return Int(try database.integer(sql) ?? 0)
+            }
+            let psql = try PostgresConnection(PostgresAddress(url))
+            return Int(try psql.run("SELECT count(*) FROM tideline.cascades").integer(0, 0))
+        }
+    }
+
+    private static func with(
+        _ onPostgres: Bool,
+        _ body: (Place) async throws -> Void
+    ) async throws {
+        try await withTemporaryDirectory { directory in
+            let url = onPostgres ? try PostgresCluster.shared().database() : nil
+            try await body(Place(directory: directory, url: url))
+        }
+    }
+
+    /// Stores a customer with five jobs, each with two visits, and three notes.
+    private static func fill(_ door: Door) async {
+        func put(_ table: String, _ id: String, _ values: [String: String?] = [:]) async {
+            let answer = await door.send(
+                "POST",
+                "/tables/\(table)",
+                FieldService.json(id, values)
+            )
+            #expect(answer.status == 201)
+        }
+        for customer in ["c", "d"] {
+            await put("Customer", customer)
+            for job in 1...5 {
+                await put("Job", "\(customer)\(job)", ["customerID": customer])
+                for visit in ["x", "y"] {
+                    let id = "\(customer)\(job)"
+                    await put("Visit", id + visit, ["jobID": id])
+                }
+            }
+            for note in 1...3 { await put("Note", "\(customer)\(note)", ["customerID": customer]) }
+        }
+    }
+
+    private static func ids(_ table: String, _ door: Door) async -> [String] {
+        await door.send("GET", "/tables/\(table)?$orderby=id").ids
+    }
+
+    /// Waits until the rows of the first customer are gone, and checks the others.
+    private static func expectDone(_ door: Door, _ place: Place) async throws {
+        try await until { try place.pending() == 0 }
+        #expect(await ids("Customer", door) == ["d"])
+        #expect(await ids("Job", door) == ["d1", "d2", "d3", "d4", "d5"])
+        #expect(await ids("Visit", door).count == 10)
+        let notes = await door.send("GET", "/tables/Note?$filter=customerID eq null")
+        #expect(notes.ids.sorted() == ["c1", "c2", "c3"])
+    }
+
+    @Test("the steps reach all rows, and devices learn of each", arguments: FieldService.backends)
+    func steps(_ onPostgres: Bool) async throws {
+        try await Self.with(onPostgres) { place in
+            let door = try await place.door()
+            await Self.fill(door)
+            let link = try await FieldService.deltaLink("Visit") { target, headers in
+                await door.send("GET", target, headers: headers)
+            }
+            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
+            try await Self.expectDone(door, place)
+            let changes = await door.send("GET", link)
+            #expect(changes.ids.count == 10 && changes.ids.allSatisfy { $0.hasPrefix("c") })
+            await door.store.stop()
+        }
+    }
+
+    @Test(
+        "a cascade goes on after a crash between any two steps",
+        arguments: FieldService.backends,
+        1...5
+    )
+    func crashes(_ onPostgres: Bool, _ step: Int) async throws {
+        try await Self.with(onPostgres) { place in
+            let count = Mutex(0)
+            let reached = Flag()
+            let gate = DispatchSemaphore(value: 0)
+            // The first call is the search at the start.
+            let door = try await place.door { store in
+                RelayedStore(store) {
+                    let number = count.withLock { count in
+                        count += 1
+                        return count
+                    }
+                    guard number == step + 1 else { return }
+                    reached.set()
+                    gate.wait()
+                }
+            }
+            await Self.fill(door)
+            try await until { count.withLock { $0 } >= 1 }
+            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
+            try await until { reached.isSet }
+            // The writer is stopped between two steps: its database is as a crash leaves it.
+            #expect(try place.pending() > 0)
+            var other = place
+            if !onPostgres {
+                other.name = "b.db"
+                for part in ["", "-wal"] {
+                    try FileManager.default.copyItem(
+                        atPath: place.path + part,
+                        toPath: other.path + part
+                    )
+                }
+            }
+            let next = try await other.door()
+            try await Self.expectDone(next, other)
+            gate.signal()
+            await door.store.stop()
+            await next.store.stop()
+        }
+    }
+
+    @Test("rows that are about to be deleted take no children", arguments: FieldService.backends)
+    func newChildren(_ onPostgres: Bool) async throws {
+        try await Self.with(onPostgres) { place in
+            let relayed = Mutex<RelayedStore?>(nil)
+            let door = try await place.door { store in
+                let made = RelayedStore(store, holdsCascades: true)
+                relayed.withLock { $0 = made }
+                return made
+            }
+            await Self.fill(door)
+            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
+            #expect(await Self.ids("Job", door).count == 10)
+            for (table, column, parent) in [
+                ("Job", "customerID", "c"), ("Visit", "jobID", "c1"), ("Invoice", "jobID", "c1"),
+                ("Visit", "nextID", "c1x"),
+            ] {
+                let body = FieldService.json("new", [column: parent])
+                let refused = await door.send("POST", "/tables/\(table)", body)
+                #expect(refused.code == "parentNotFound")
+            }
+            let body = FieldService.json("new", ["jobID": "d1"])
+            #expect(await door.send("POST", "/tables/Visit", body).status == 201)
+            #expect(await door.send("DELETE", "/tables/Visit/new").status == 204)
+            try await relayed.withLock { $0 }?.releaseCascades()
+            try await Self.expectDone(door, place)
+            await door.store.stop()
+        }
+    }
+
+    @Test("a row that is restored keeps what is left of its rows", arguments: FieldService.backends)
+    func restored(_ onPostgres: Bool) async throws {
+        try await Self.with(onPostgres) { place in
+            let relayed = Mutex<RelayedStore?>(nil)
+            let door = try await place.door { store in
+                let made = RelayedStore(store, holdsCascades: true)
+                relayed.withLock { $0 = made }
+                return made
+            }
+            await Self.fill(door)
+            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
+            let restore = #"{"deleted":false}"#
+            #expect(await door.send("PATCH", "/tables/Customer/c", restore).status == 200)
+            try await relayed.withLock { $0 }?.releaseCascades()
+            try await until { try place.pending() == 0 }
+            #expect(await Self.ids("Job", door).count == 10)
+            #expect(await Self.ids("Visit", door).count == 20)
+            await door.store.stop()
+        }
+    }
+
+    @Test("a restriction deep in a large tree rejects the delete", arguments: FieldService.backends)
+    func restriction(_ onPostgres: Bool) async throws {
+        try await Self.with(onPostgres) { place in
+            let door = try await place.door()
+            await Self.fill(door)
+            let invoice = FieldService.json("i", ["jobID": "c4"])
+            #expect(await door.send("POST", "/tables/Invoice", invoice).status == 201)
+            let refused = await door.send("DELETE", "/tables/Customer/c")
+            #expect(refused.referenceError == "409 rowIsReferenced jobID Invoice")
+            #expect(try place.pending() == 0)
+            #expect(await Self.ids("Job", door).count == 10)
+            #expect(await door.send("DELETE", "/tables/Invoice/i").status == 204)
+            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
+            try await Self.expectDone(door, place)
+            await door.store.stop()
+        }
+    }
+
+    @Test("rows of a table without tombstones are pending, too", arguments: FieldService.backends)
+    func hardDeletes(_ onPostgres: Bool) async throws {
+        try await Self.with(onPostgres) { place in
+            let tables = FieldService.tables { tables in
+                for place in tables.indices { tables[place].softDelete = false }
+            }
+            let door = try await place.door(tables)
+            await Self.fill(door)
+            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
+            try await Self.expectDone(door, place)
+            await door.store.stop()
+        }
+    }
+}
