@@ -82,6 +82,7 @@ extension QueryExpression {
         case .compare, .all, .any, .not, .isIn: true
         case .call(let function, _): function.isCondition
         case .field, .value, .arithmetic, .negate, .position, .orElse: false
+        case .search(let search): search != .rank
         }
     }
 }

@@ -15,9 +15,29 @@ import TidelineCore
 public struct SortTerm<Record>: Sendable {
     private let key: Result<SortKey, SyncError>
 
-    private init(ascending: Bool, _ column: () throws -> String) {
+    /// Sorts by how well a record matches the search of the query, the best match first.
+    ///
+    /// It needs a query with `matching`, and is the order of such a query unless it has another one. See
+    /// <doc:Search>.
+    public static var rank: SortTerm {
+        SortTerm(SortKey(QueryExpression(.search(.rank)), ascending: true))
+    }
+
+    private init(_ key: SortKey) { self.key = .success(key) }
+
+    private init(
+        ascending: Bool,
+        _ order: TextOrder = .scalars,
+        _ column: () throws -> String
+    ) {
         do {
-            key = .success(SortKey(QueryExpression(.field(try column())), ascending: ascending))
+            key = .success(
+                SortKey(
+                    QueryExpression(.field(try column())),
+                    ascending: ascending,
+                    localized: order.localized
+                )
+            )
         } catch {
             key = .failure(
                 error as? SyncError ?? SyncError(.unsupportedQuery, "\(error)", cause: error)
@@ -35,6 +55,32 @@ public struct SortTerm<Record>: Sendable {
     public static func descending(_ path: PartialKeyPath<Record>) -> SortTerm
     where Record: SyncRecord {
         SortTerm(ascending: false) { try RecordSchema.of(Record.self).column(for: path) }
+    }
+
+    /// Sorts by a text property, in ascending order of its texts by a language.
+    ///
+    /// Only the device supports it: a ``RemoteTable`` throws ``SyncError`` with code `unsupportedQuery`.
+    public static func ascending(_ path: PartialKeyPath<Record>, _ order: TextOrder) -> SortTerm
+    where Record: SyncRecord {
+        SortTerm(ascending: true, order) { try RecordSchema.of(Record.self).column(for: path) }
+    }
+
+    /// Sorts by a text property, in descending order of its texts by a language.
+    ///
+    /// Only the device supports it, as ``ascending(_:_:)-(PartialKeyPath<Record>,_)``.
+    public static func descending(_ path: PartialKeyPath<Record>, _ order: TextOrder) -> SortTerm
+    where Record: SyncRecord {
+        SortTerm(ascending: false, order) { try RecordSchema.of(Record.self).column(for: path) }
+    }
+
+    /// Sorts by a column's name, in ascending order of its texts by a language.
+    public static func ascending(_ column: String, _ order: TextOrder) -> SortTerm {
+        SortTerm(ascending: true, order) { column }
+    }
+
+    /// Sorts by a column's name, in descending order of its texts by a language.
+    public static func descending(_ column: String, _ order: TextOrder) -> SortTerm {
+        SortTerm(ascending: false, order) { column }
     }
 
     /// Sorts by a column's name, in ascending order.

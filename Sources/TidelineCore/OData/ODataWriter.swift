@@ -28,6 +28,9 @@ package struct ODataWriter {
         var text = ""
         for key in keys {
             if !text.isEmpty { text += "," }
+            guard key.localized == nil else {
+                throw unsupported("a localized order", key.expression)
+            }
             try write(key.expression, to: &text)
             if !key.isAscending { text += " desc" }
         }
@@ -69,6 +72,7 @@ package struct ODataWriter {
         case .position(let operand, _): try write(operand, to: &text)
         // A server does not know the default values of a device's records.
         case .orElse(let operand, _): try write(operand, to: &text)
+        case .search: throw unsupported("a search for words (matching)", expression)
         }
     }
 
@@ -84,6 +88,7 @@ package struct ODataWriter {
             try write(expression, to: &text)
             text += ")"
         case .field, .call, .negate, .position, .orElse: try write(expression, to: &text)
+        case .search: try write(expression, to: &text)
         case .value(let value):
             try write(value, other?.type(in: schema) ?? .any, expression, to: &text)
         case .compare, .all, .any, .not, .arithmetic, .isIn:
@@ -166,6 +171,8 @@ package struct ODataWriter {
         switch function {
         case .contains: return dialect == .v3 ? "substringof" : function.rawValue
         case .localizedContains: throw unsupported("localizedStandardContains", whole)
+        case .localizedCaseInsensitiveContains:
+            throw unsupported("localizedCaseInsensitiveContains", whole)
         case .round:
             if dialect == .v3 { throw unsupported("rounding half to even", whole) }
             return function.rawValue
@@ -256,6 +263,7 @@ extension QueryExpression {
         case .all, .any: true
         case .isIn(_, let elements): dialect == .v3 && elements.count > 1
         case .field, .value, .compare, .not, .arithmetic, .negate, .call, .position, .orElse: false
+        case .search: false
         }
     }
 }

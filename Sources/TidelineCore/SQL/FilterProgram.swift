@@ -90,6 +90,7 @@ extension QueryExpression {
         visit(self)
         switch kind {
         case .field, .value: return 1
+        case .search: return 1
         case .not(let operand), .negate(let operand), .position(let operand, _),
             .orElse(let operand, _):
             return 1 + operand.forEachNode(visit)

@@ -68,10 +68,16 @@ package struct FilterRenderer {
     /// Ties are ordered by id, ascending.
     package func orderBy(_ keys: [SortKey]) -> SQL {
         var parts = keys.map {
-            orderKey($0.expression) + dialect.direction(isAscending: $0.isAscending)
+            orderKey($0.expression) + collation(of: $0)
+                + dialect.direction(isAscending: $0.isAscending)
         }
         if !keys.contains(where: { $0.isID }) { parts.append(column(SystemColumn.id)) }
         return parts.joined(separator: ", ")
+    }
+
+    private func collation(of key: SortKey) -> SQL {
+        guard let localized = key.localized else { return "" }
+        return " COLLATE \(Identifier(localized.collation))"
     }
 
     func orderKey(_ expression: QueryExpression) -> SQL {
@@ -128,6 +134,7 @@ package struct FilterRenderer {
         case .call(let function, _) where function.isCondition: return plain(expression)
         case .call, .arithmetic, .negate, .position, .orElse:
             return dialect.isTrue(plain(expression))
+        case .search: return plain(expression)
         }
     }
 
@@ -194,6 +201,7 @@ package struct FilterRenderer {
         case .position(let operand, let members): return position(plain(operand), members)
         case .orElse(let operand, let value):
             return dialect.value(plain(operand), or: literal(value))
+        case .search(let search): return self.search(search)
         case .compare, .all, .any, .not, .isIn: return "(\(condition(expression, .strict)))"
         }
     }
@@ -219,6 +227,7 @@ package struct FilterRenderer {
             return isScaled ? "\(plain(expression)) * 1000" : plain(expression)
         case .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn, .position:
             return plain(expression)
+        case .search: return plain(expression)
         }
     }
 
@@ -228,6 +237,7 @@ package struct FilterRenderer {
         case .field, .value, .orElse: false
         case .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn, .position:
             type(expression) == .dateTime
+        case .search: false
         }
     }
 
@@ -254,6 +264,7 @@ extension QueryExpression {
         case .field, .value, .compare, .not, .arithmetic, .negate, .call, .isIn, .position,
             .orElse:
             [self]
+        case .search: [self]
         }
     }
 
@@ -262,6 +273,7 @@ extension QueryExpression {
         switch kind {
         case .all, .any, .isIn: true
         case .field, .value, .compare, .not, .arithmetic, .negate, .call, .position, .orElse: false
+        case .search: false
         }
     }
 }
@@ -278,7 +290,8 @@ extension Function {
         case .year, .month, .day, .hour, .minute, .second, .fractionalseconds, .date, .time,
             .totaloffsetminutes:
             true
-        case .contains, .localizedContains, .startswith, .endswith, .matchesPattern, .length,
+        case .contains, .localizedContains, .localizedCaseInsensitiveContains, .startswith,
+            .endswith, .matchesPattern, .length,
             .indexof, .substring, .replace, .tolower, .toupper, .trim, .concat, .floor, .ceiling,
             .round, .roundAway, .now, .cast, .isof, .has:
             false

@@ -77,6 +77,7 @@ extension FilterRenderer {
         case .field(let name): schema.column(named: name)?.isNullable == false
         case .compare, .all, .any, .not, .isIn, .call, .arithmetic, .negate, .position:
             expression.isCondition
+        case .search: expression.isCondition
         }
     }
 
@@ -185,6 +186,7 @@ extension QueryExpression {
         case .compare, .all, .any, .not, .isIn: true
         case .call(let function, _): function.isCondition
         case .field, .value, .arithmetic, .negate, .position, .orElse: false
+        case .search(let search): search != .rank
         }
     }
 }

@@ -55,7 +55,7 @@ extension FilterRenderer {
 
     // MARK: - Steps
 
-    private static func steps(chain count: Int) -> Int {
+    static func steps(chain count: Int) -> Int {
         var (levels, rest) = (0, count)
         while rest > chainMax {
             levels += 1
@@ -82,6 +82,7 @@ extension FilterRenderer {
             // The operand is repeated for each element: lists in lists would double the text.
             guard operand.isLeaf else { return Self.stepsMax + 1 }
             return 14 + Self.steps(chain: elements.count) + deepest(elements)
+        case .search: return Self.searchSteps
         }
     }
 

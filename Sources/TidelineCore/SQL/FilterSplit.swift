@@ -54,6 +54,7 @@ package struct FilterSplit {
             .call(.endswith, let parts):
             parts.count == 2 && parts.allSatisfy(isExactText)
         case .call, .arithmetic, .negate, .position, .orElse: false
+        case .search: false
         }
     }
 
@@ -82,6 +83,7 @@ package struct FilterSplit {
         case .compare, .all, .any, .not, .isIn: isExact(value)
         case .call(let function, _): function.isCondition && isExact(value)
         case .arithmetic, .negate, .orElse: false
+        case .search: false
         }
     }
 

@@ -210,6 +210,7 @@ extension QueryExpression {
             .orElse(let operand, _):
             [operand]
         case .isIn(let operand, let elements): [operand] + elements
+        case .search: []
         }
     }
 

@@ -44,6 +44,7 @@ package struct FilterEvaluator {
         case .isIn(let operand, let elements): isIn(evaluate(operand), elements)
         case .field, .value, .arithmetic, .negate, .call, .position, .orElse:
             if case .bool(true) = evaluate(expression) { true } else { false }
+        case .search: false
         }
     }
 
@@ -61,6 +62,9 @@ package struct FilterEvaluator {
         case .position(let operand, let members): position(evaluate(operand), members)
         case .orElse(let operand, let other): Self.value(evaluate(operand), or: other)
         case .compare, .all, .any, .not, .isIn: .bool(matches(expression))
+        // Only a store with a search index can evaluate it; the others reject the query.
+        case .search(.matches): .bool(false)
+        case .search(.rank): .null
         }
     }
 

@@ -45,6 +45,18 @@ package struct QueryExpression: Sendable {
         ///
         /// Only a device creates it, for a property that is not optional. OData: as `a`. SQL: `ifnull("a", 0)`.
         case orElse(QueryExpression, Value)
+
+        /// A search of the table's search index, which only the store on a device can evaluate.
+        case search(Search)
+    }
+
+    package enum Search: Hashable, Sendable {
+        /// Whether the row's words match the text of a search, as ``SearchText`` reads it; never null.
+        case matches(String)
+        /// How well the row matches the searches of the filter: the smallest values match best.
+        ///
+        /// Only a sort key contains it.
+        case rank
     }
 
     package var kind: Kind
@@ -93,6 +105,10 @@ package enum Function: String, Hashable, Sendable, CaseIterable {
     /// The search ignores letter case, accents and widths, by the rules of the device's language. Only devices
     /// support it.
     case localizedContains
+    /// Whether a string contains another one, ignoring letter case by the rules of the device's language.
+    ///
+    /// Only devices support it.
+    case localizedCaseInsensitiveContains
     case startswith
     case endswith
     /// Whether a part of the string matches a regular expression.
@@ -157,8 +173,12 @@ extension QueryExpression {
             .orElse(let operand, _):
             return operand.contains(isWanted)
         case .field, .value: return false
+        case .search: return false
         }
     }
+
+    /// Whether the expression, or a part of it at any depth, uses the table's search index.
+    package var searches: Bool { contains { if case .search = $0 { true } else { false } } }
 
     /// Returns the expression with parts replaced at any depth; `change` returns nil for a part that is kept.
     package func replacing(_ change: (Kind) -> Kind?) -> QueryExpression {
@@ -181,6 +201,7 @@ extension QueryExpression {
         case .isIn(let operand, let parts):
             return with(.isIn(operand.replacing(change), parts.map { $0.replacing(change) }))
         case .field, .value: return self
+        case .search: return self
         }
     }
 }
