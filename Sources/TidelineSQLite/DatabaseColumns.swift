@@ -33,6 +33,15 @@ extension Database {
     /// Whether this SQLite supports JSON; Debian's SQLCipher does not.
     package var readsJSON: Bool { (try? integer("SELECT json_valid('1')")) == 1 }
 
+    /// Whether this SQLite has `ON CONFLICT DO UPDATE` (3.24).
+    package static let hasUpsert = sqlite3_libversion_number() >= 3_024_000
+
+    /// Whether the tokenizer of this SQLite folds all accents (3.27) and supports categories of characters (3.25).
+    package static let foldsAllAccents = sqlite3_libversion_number() >= 3_027_000
+
+    /// Whether this SQLite has full-text search (FTS5); Debian's SQLCipher does not.
+    package var hasFullTextSearch: Bool { (try? prepareOnce("SELECT fts5(?1)")) != nil }
+
     /// Whether this SQLite has RENAME COLUMN (3.25) and DROP COLUMN (3.35).
     package static let movesColumns = sqlite3_libversion_number() >= 3_035_000
 }

@@ -24,9 +24,17 @@ package final class TableWriteObserver {
     /// The table of the last row, so that a page of rows creates the string only once.
     private var last: [CChar] = []
 
-    package init() {}
+    private let ignoredPrefix: [CChar]
+
+    /// `ignoringPrefix` begins the names of tables that are not reported.
+    package init(ignoringPrefix prefix: String = "") {
+        ignoredPrefix = prefix.utf8CString.dropLast()
+    }
 
     func wrote(_ table: UnsafePointer<CChar>) {
+        if !ignoredPrefix.isEmpty, strncmp(table, ignoredPrefix, ignoredPrefix.count) == 0 {
+            return
+        }
         if !last.isEmpty, strcmp(table, last) == 0 { return }
         last = Array(UnsafeBufferPointer(start: table, count: strlen(table) + 1))
         tables.insert(String(cString: table))

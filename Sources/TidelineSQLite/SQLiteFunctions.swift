@@ -28,6 +28,8 @@ func registerTidelineFunctions(on handle: OpaquePointer, deadline: QueryDeadline
         let code = register(handle, deadline)
         guard code == SQLITE_OK else { return code }
     }
+    let code = registerLocalizedCollations(on: handle)
+    guard code == SQLITE_OK else { return code }
     return sqlite3_create_collation_v2(
         handle,
         "tl_decimal",
@@ -76,6 +78,10 @@ private func registerConditions(_ handle: OpaquePointer, _ deadline: QueryDeadli
         [
             ("contains", 2, { text($0, .contains, $1, $2) }),
             ("localizedcontains", 2, { text($0, .localizedContains, $1, $2) }),
+            (
+                "localizedcaseinsensitivecontains", 2,
+                { text($0, .localizedCaseInsensitiveContains, $1, $2) }
+            ),
             ("startswith", 2, { text($0, .startswith, $1, $2) }),
             ("endswith", 2, { text($0, .endswith, $1, $2) }),
             ("matchespattern", 2, { matchesPattern($0, $1, $2) }),

@@ -60,7 +60,8 @@ struct AbsentValues: Sendable {
         // A column alone is a condition.
         case .field(let name) where value(name) == .bool(true):
             .or(expression, .compare(.eq, QueryExpression(.field(name)), .null))
-        case .field, .value, .arithmetic, .negate, .position, .orElse, .elementCount, .element:
+        case .field, .value, .arithmetic, .negate, .position, .orElse, .elementCount, .element,
+            .search:
             expression
         }
     }
@@ -73,7 +74,10 @@ struct AbsentValues: Sendable {
         let names = Self.columns(of: expression)
         let asksForNull = expression.contains { $0 == .value(.null) }
         guard !asksForNull, names.contains(where: { value($0) != nil }) else { return expression }
-        guard names.count == 1, let name = names.first, let value = value(name) else {
+        // Only the store can evaluate a search.
+        guard names.count == 1, let name = names.first, let value = value(name),
+            !expression.searches
+        else {
             return filled(expression) { _ in true }
         }
         guard let checked = try? FilterChecker(onDevice: table).filter(expression) else {

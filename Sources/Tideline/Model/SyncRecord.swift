@@ -68,6 +68,15 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
     /// static let indexes: [[any PartialKeyPath<TodoItem> & Sendable]] = [[\.complete, \.text]]
     /// ```
     static var indexes: [[any PartialKeyPath<Self> & Sendable]] { get }
+
+    /// The properties whose words can be searched for on the device. By default, there are none.
+    ///
+    /// ```swift
+    /// static let search = SearchIndex(\TodoItem.text, \TodoItem.notes)
+    /// ```
+    ///
+    /// See <doc:Search>.
+    static var search: SearchIndex<Self> { get }
 }
 
 extension SyncRecord {
@@ -87,6 +96,9 @@ extension SyncRecord {
 
     /// No indexes.
     public static var indexes: [[any PartialKeyPath<Self> & Sendable]] { [] }
+
+    /// No search index.
+    public static var search: SearchIndex<Self> { .none }
 }
 
 /// An error for a record type that has no `init()` and declares no `defaults`.

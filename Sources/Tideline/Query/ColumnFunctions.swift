@@ -42,6 +42,14 @@ extension Column where Content: TextContent {
         call(.localizedContains, text)
     }
 
+    /// Whether the text contains a string, ignoring letter case by the rules of the device's language, like
+    /// Foundation's function of the same name.
+    ///
+    /// Only the device can evaluate it, as ``localizedStandardContains(_:)``.
+    public func localizedCaseInsensitiveContains(_ text: String) -> Condition {
+        call(.localizedCaseInsensitiveContains, text)
+    }
+
     /// Whether the text begins with a string.
     public func hasPrefix(_ text: String) -> Condition { call(.startswith, text) }
 

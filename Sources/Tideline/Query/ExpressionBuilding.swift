@@ -81,6 +81,7 @@ extension QueryExpression {
         switch kind {
         case .compare, .all, .any, .not, .isIn, .anyElement: true
         case .call(let function, _): function.isCondition
+        case .search(let search): search != .rank
         case .field, .value, .arithmetic, .negate, .position, .orElse, .member, .elementCount,
             .element:
             false

@@ -15,9 +15,23 @@ import TidelineCore
 public struct SortTerm<Record>: Sendable {
     private let key: Result<SortKey, SyncError>
 
-    private init(ascending: Bool, _ expression: () throws -> QueryExpression) {
+    /// Sorts by how well a record matches the search of the query, the best match first.
+    ///
+    /// It needs a query with `matching`, and is the order of such a query unless it has another one. See
+    /// <doc:Search>.
+    public static var rank: SortTerm {
+        SortTerm(ascending: true) { QueryExpression(.search(.rank)) }
+    }
+
+    private init(
+        ascending: Bool,
+        _ order: TextOrder = .scalars,
+        _ expression: () throws -> QueryExpression
+    ) {
         do {
-            key = .success(SortKey(try expression(), ascending: ascending))
+            key = .success(
+                SortKey(try expression(), ascending: ascending, localized: order.localized)
+            )
         } catch {
             key = .failure(
                 error as? SyncError ?? SyncError(.unsupportedQuery, "\(error)", cause: error)
@@ -39,6 +53,33 @@ public struct SortTerm<Record>: Sendable {
     public static func descending(_ path: PartialKeyPath<Record>) -> SortTerm
     where Record: SyncRecord {
         SortTerm(ascending: false) { try RecordSchema.sortKey(for: path) }
+    }
+
+    /// Sorts by a text property, in ascending order of its texts by a language.
+    ///
+    /// It may be a property of a nested value: `.ascending(\.address.city, .localized)`. Only the device supports it: a
+    /// ``RemoteTable`` throws ``SyncError`` with code `unsupportedQuery`.
+    public static func ascending(_ path: PartialKeyPath<Record>, _ order: TextOrder) -> SortTerm
+    where Record: SyncRecord {
+        SortTerm(ascending: true, order) { try RecordSchema.sortKey(for: path) }
+    }
+
+    /// Sorts by a text property, in descending order of its texts by a language.
+    ///
+    /// Only the device supports it, as ``ascending(_:_:)-(PartialKeyPath<Record>,_)``.
+    public static func descending(_ path: PartialKeyPath<Record>, _ order: TextOrder) -> SortTerm
+    where Record: SyncRecord {
+        SortTerm(ascending: false, order) { try RecordSchema.sortKey(for: path) }
+    }
+
+    /// Sorts by a column's name, in ascending order of its texts by a language.
+    public static func ascending(_ column: String, _ order: TextOrder) -> SortTerm {
+        SortTerm(ascending: true, order) { QueryExpression(.field(column)) }
+    }
+
+    /// Sorts by a column's name, in descending order of its texts by a language.
+    public static func descending(_ column: String, _ order: TextOrder) -> SortTerm {
+        SortTerm(ascending: false, order) { QueryExpression(.field(column)) }
     }
 
     /// Sorts by a column's name, in ascending order.

@@ -235,9 +235,23 @@ public protocol LocalStoreReader {
     ///
     /// - Throws: As ``rows(_:in:)``.
     func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows
+
+    /// Returns the rows of a query with the places in their texts at which its searches match.
+    ///
+    /// By default, it throws, because the store has no search index.
+    ///
+    /// - Throws: As ``rows(_:in:)``.
+    func search(_ query: TableQuery, in table: String) throws -> [SearchedRow]
 }
 
 extension LocalStoreReader {
+    /// Always throws, because the store has no search index.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`.
+    public func search(_ query: TableQuery, in table: String) throws -> [SearchedRow] {
+        throw SyncError.noSearch()
+    }
+
     /// Removes the column from the rows of ``rows(_:in:)``.
     ///
     /// - Throws: As ``rows(_:in:)``.
@@ -331,9 +345,22 @@ public protocol LocalStoreWriter: LocalStoreReader {
     ///
     /// - Throws: As ``put(_:in:)``.
     func noteUncertain(rowWith id: String, in table: String) throws
+
+    /// Removes the words of removed rows from the pages of the table's search index.
+    ///
+    /// Called in the transaction of a purge, after the rows were removed. By default, nothing happens, because the
+    /// store has no search index.
+    ///
+    /// - Throws: As ``put(_:in:)``.
+    func eraseRemovedWords(in table: String) throws
 }
 
 extension LocalStoreWriter {
+    /// Does nothing.
+    ///
+    /// - Throws: Nothing.
+    public func eraseRemovedWords(in table: String) throws {}
+
     /// Reads the row, and stores it as a whole.
     ///
     /// - Throws: As ``put(_:in:)``.
@@ -401,6 +428,7 @@ extension TableQuery {
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
     ///   have, and for an expression that is not valid for the type of its column.
     public func checked(for schema: TableSchema) throws -> TableQuery {
+        guard !searches else { throw SyncError.noSearch() }
         do {
             return try FilterChecker(onDevice: schema).query(self)
         } catch {

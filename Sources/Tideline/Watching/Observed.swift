@@ -135,7 +135,7 @@ struct ObservedRows<Record: Sendable>: Observed {
 
     func isReached(by change: StoreChange) -> Bool {
         guard change.tables[table.name] != nil else { return false }
-        if query.filter?.expression.calls(.now) == true { return true }
+        if query.filter?.expression.calls(.now) == true || query.searches { return true }
         var query = query
         query.filter = table.conditionOnChanges(query.filter)
         return change.reaches(query, of: table.name, shown: records.ids)
@@ -201,7 +201,7 @@ struct ObservedCount<Record: Sendable>: Observed {
 
     func isReached(by change: StoreChange) -> Bool {
         guard change.tables[table.name] != nil else { return false }
-        if filter?.expression.calls(.now) == true { return true }
+        if let filter, filter.expression.calls(.now) || filter.expression.searches { return true }
         return change.changesCount(
             table.conditionOnChanges(filter),
             of: table.name,

@@ -131,6 +131,8 @@ public struct TableSchema: Hashable, Sendable {
     public var columns: [ColumnDefinition]
     /// The indexes of a store on a device, each by the names of its columns.
     public var indexes: [[String]] = []
+    /// The search index of a store on a device; nil for none.
+    public var search: TableSearch?
     /// The type of the key column `id`; only a local store's own tables have keys that are not strings.
     public var key = ColumnType.string
     /// Whether the table has the system columns in addition to `id`.

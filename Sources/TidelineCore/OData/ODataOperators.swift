@@ -51,7 +51,7 @@ extension Function {
         case "substringof": self = .contains
         case "round": self = dialect == .v4 ? .round : .roundAway
         case "matchespattern" where dialect == .v4: self = .matchesPattern
-        case "roundAway", "has", "localizedContains": return nil
+        case "roundAway", "has", "localizedContains", "localizedCaseInsensitiveContains": return nil
         default: self.init(rawValue: name)
         }
     }
@@ -60,7 +60,8 @@ extension Function {
     package var arity: ClosedRange<Int> {
         switch self {
         case .now: 0...0
-        case .contains, .localizedContains, .startswith, .endswith, .matchesPattern, .indexof,
+        case .contains, .localizedContains, .localizedCaseInsensitiveContains, .startswith,
+            .endswith, .matchesPattern, .indexof,
             .concat,
             .cast, .isof, .has:
             2...2
@@ -76,7 +77,8 @@ extension Function {
     /// Whether the result is a Boolean, which is false if an argument is null.
     package var isCondition: Bool {
         switch self {
-        case .contains, .localizedContains, .startswith, .endswith, .matchesPattern, .isof, .has:
+        case .contains, .localizedContains, .localizedCaseInsensitiveContains, .startswith,
+            .endswith, .matchesPattern, .isof, .has:
             true
         case .length, .indexof, .substring, .replace, .tolower, .toupper, .trim, .concat, .year,
             .month, .day, .hour, .minute, .second, .totaloffsetminutes, .fractionalseconds, .date,

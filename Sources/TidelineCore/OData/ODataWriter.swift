@@ -32,6 +32,9 @@ package struct ODataWriter {
         var text = ""
         for key in keys {
             if !text.isEmpty { text += "," }
+            guard key.localized == nil else {
+                throw unsupported("a localized order", key.expression)
+            }
             try naming(key.expression).write(key.expression, to: &text)
             if !key.isAscending { text += " desc" }
         }
@@ -74,6 +77,7 @@ package struct ODataWriter {
         // A server does not know the default values of a device's records.
         case .orElse(let operand, _): try write(operand, to: &text)
         case .member, .elementCount, .anyElement, .element: try path(expression, to: &text)
+        case .search: throw unsupported("a search for words (matching)", expression)
         }
     }
 
@@ -89,7 +93,7 @@ package struct ODataWriter {
             try write(expression, to: &text)
             text += ")"
         case .field, .call, .negate, .position, .orElse, .member, .elementCount, .anyElement,
-            .element:
+            .element, .search:
             try write(expression, to: &text)
         case .value(let value):
             try write(value, other?.type(in: schema) ?? .any, expression, to: &text)
@@ -173,6 +177,8 @@ package struct ODataWriter {
         switch function {
         case .contains: return dialect == .v3 ? "substringof" : function.rawValue
         case .localizedContains: throw unsupported("localizedStandardContains", whole)
+        case .localizedCaseInsensitiveContains:
+            throw unsupported("localizedCaseInsensitiveContains", whole)
         case .round:
             if dialect == .v3 { throw unsupported("rounding half to even", whole) }
             return function.rawValue
@@ -228,7 +234,7 @@ package struct ODataWriter {
             try anyElement(of: list, number, condition, to: &text)
         case .element(let number): text += name(ofElement: number)
         case .field, .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn,
-            .position, .orElse:
+            .position, .orElse, .search:
             try write(expression, to: &text)
         }
     }
@@ -329,7 +335,7 @@ extension QueryExpression {
         case .all, .any: true
         case .isIn(_, let elements): dialect == .v3 && elements.count > 1
         case .field, .value, .compare, .not, .arithmetic, .negate, .call, .position, .orElse,
-            .member, .elementCount, .anyElement, .element:
+            .member, .elementCount, .anyElement, .element, .search:
             false
         }
     }

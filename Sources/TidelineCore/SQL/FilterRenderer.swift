@@ -68,10 +68,16 @@ package struct FilterRenderer {
     /// Ties are ordered by id, ascending.
     package func orderBy(_ keys: [SortKey]) -> SQL {
         var parts = keys.map {
-            orderKey($0.expression) + dialect.direction(isAscending: $0.isAscending)
+            orderKey($0.expression) + collation(of: $0)
+                + dialect.direction(isAscending: $0.isAscending)
         }
         if !keys.contains(where: { $0.isID }) { parts.append(column(SystemColumn.id)) }
         return parts.joined(separator: ", ")
+    }
+
+    private func collation(of key: SortKey) -> SQL {
+        guard let localized = key.localized else { return "" }
+        return " COLLATE \(Identifier(localized.collation))"
     }
 
     func orderKey(_ expression: QueryExpression) -> SQL {
@@ -131,6 +137,7 @@ package struct FilterRenderer {
         case .call, .arithmetic, .negate, .position, .orElse, .member, .elementCount, .anyElement,
             .element:
             return dialect.isTrue(plain(expression))
+        case .search: return plain(expression)
         }
     }
 
@@ -201,6 +208,7 @@ package struct FilterRenderer {
         case .compare, .all, .any, .not, .isIn, .anyElement:
             return "(\(condition(expression, .strict)))"
         case .member, .elementCount, .element: return program(expression, isCondition: false)
+        case .search(let search): return self.search(search)
         }
     }
 
@@ -224,7 +232,7 @@ package struct FilterRenderer {
             let isScaled = type(expression) == .dateTime && dateUnit == .milliseconds
             return isScaled ? "\(plain(expression)) * 1000" : plain(expression)
         case .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn, .position,
-            .member, .elementCount, .anyElement, .element:
+            .member, .elementCount, .anyElement, .element, .search:
             return plain(expression)
         }
     }
@@ -236,6 +244,7 @@ package struct FilterRenderer {
         case .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn, .position, .member,
             .elementCount, .anyElement, .element:
             type(expression) == .dateTime
+        case .search: false
         }
     }
 
@@ -260,7 +269,7 @@ extension QueryExpression {
         case .any(let parts):
             parts.flatMap { part in if case .any = part.kind { part.chain } else { [part] } }
         case .field, .value, .compare, .not, .arithmetic, .negate, .call, .isIn, .position,
-            .orElse, .member, .elementCount, .anyElement, .element:
+            .orElse, .member, .elementCount, .anyElement, .element, .search:
             [self]
         }
     }
@@ -270,7 +279,7 @@ extension QueryExpression {
         switch kind {
         case .all, .any, .isIn: true
         case .field, .value, .compare, .not, .arithmetic, .negate, .call, .position, .orElse,
-            .member, .elementCount, .anyElement, .element:
+            .member, .elementCount, .anyElement, .element, .search:
             false
         }
     }
@@ -288,7 +297,8 @@ extension Function {
         case .year, .month, .day, .hour, .minute, .second, .fractionalseconds, .date, .time,
             .totaloffsetminutes:
             true
-        case .contains, .localizedContains, .startswith, .endswith, .matchesPattern, .length,
+        case .contains, .localizedContains, .localizedCaseInsensitiveContains, .startswith,
+            .endswith, .matchesPattern, .length,
             .indexof, .substring, .replace, .tolower, .toupper, .trim, .concat, .floor, .ceiling,
             .round, .roundAway, .now, .cast, .isof, .has:
             false

@@ -76,7 +76,7 @@ extension FilterRenderer {
         case .value(let value), .orElse(_, let value): !value.isNull
         case .field(let name): schema.column(named: name)?.isNullable == false
         case .compare, .all, .any, .not, .isIn, .call, .arithmetic, .negate, .position, .member,
-            .elementCount, .anyElement, .element:
+            .elementCount, .anyElement, .element, .search:
             expression.isCondition
         }
     }
@@ -185,6 +185,7 @@ extension QueryExpression {
         switch kind {
         case .compare, .all, .any, .not, .isIn, .anyElement: true
         case .call(let function, _): function.isCondition
+        case .search(let search): search != .rank
         case .field, .value, .arithmetic, .negate, .position, .orElse, .member, .elementCount,
             .element:
             false

@@ -81,7 +81,7 @@ extension FilterRenderer {
 
     // MARK: - Steps
 
-    private static func steps(chain count: Int) -> Int {
+    static func steps(chain count: Int) -> Int {
         var (levels, rest) = (0, count)
         while rest > chainMax {
             levels += 1
@@ -99,7 +99,9 @@ extension FilterRenderer {
             let parts = expression.chain
             return Self.steps(chain: parts.count) + deepest(parts)
         case .not(let operand): return 5 + steps(operand)
-        case _ where expression.readsDocuments: return Self.documentSteps
+        // A program cannot search; one that had to is rejected like one that nests too deep.
+        case _ where expression.readsDocuments:
+            return expression.searches ? Self.stepsMax + 1 : Self.documentSteps
         case .negate(let operand): return 5 + steps(operand)
         case .compare(_, let left, let right): return 10 + deepest([left, right])
         case .arithmetic(_, let left, let right): return 6 + deepest([left, right])
@@ -111,6 +113,7 @@ extension FilterRenderer {
             guard operand.isLeaf else { return Self.stepsMax + 1 }
             return 14 + Self.steps(chain: elements.count) + deepest(elements)
         case .member, .elementCount, .anyElement, .element: return Self.documentSteps
+        case .search: return Self.searchSteps
         }
     }
 

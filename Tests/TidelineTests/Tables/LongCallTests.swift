@@ -262,4 +262,40 @@ import TidelineTestSupport
             #expect(seen == [500, 1000].map { .rowsMoved(table: "Todo", applied: $0) })
         }
     }
+
+    private struct Searched: SyncRecord {
+        static let tableName = "Todo"
+        static let search = SearchIndex(\Searched.text)
+        var id = ""
+        var text = ""
+    }
+
+    /// The former model can still read and write in a file whose search index was not completed.
+    @Test func aSearchIndexIsBuiltCompletelyOrNotAtAll() async throws {
+        try await withTemporaryFile { path in
+            let store = try SQLiteStore(path: path)
+            let former = try await client(ScriptedTransport(), store)
+            let todos = try former.syncTable(Todo.self)
+            try await todos.insert((0..<4100).map { Todo(id: "t\($0)", text: "lamp \($0)") })
+            let later = client(ScriptedTransport())
+            let initialize: @Sendable () async throws -> Void = {
+                try await later.syncContext.initialize(store: store, tables: [Searched.self])
+            }
+            #expect(await log.cancelled(at: "Rows were moved.", initialize) == .cancelled)
+            #expect(await !later.syncContext.isInitialized)
+            try await todos.insert(Todo(id: "new", text: "lamp"))
+            #expect(try await store.check().isSound)
+            let events = later.syncContext.events
+            try await initialize()
+            let searched = try later.syncTable(Searched.self)
+            #expect(try await searched.count(where: { $0.matching("lamp") }) == 4101)
+            try await searched.purge(where: { $0.id == "none" })
+            var seen: [SyncEvent] = []
+            for await event in events {
+                if event.kind == .purgeFinished { break }
+                seen.append(event)
+            }
+            #expect(seen == [2000, 4000].map { .rowsMoved(table: "Todo", applied: $0) })
+        }
+    }
 }

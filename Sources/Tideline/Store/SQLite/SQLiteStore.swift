@@ -178,6 +178,12 @@ public final class SQLiteStore: LocalStore {
     public func read<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
     ) async throws -> Result {
+        try await retryingSearch { try await readOnce(body) }
+    }
+
+    private func readOnce<Result: Sendable>(
+        _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
+    ) async throws -> Result {
         do {
             guard let readers else {
                 return try await writer.run { [self] in
@@ -230,8 +236,16 @@ public final class SQLiteStore: LocalStore {
                     let rows = rowHub.isWatched ? RowRecorder() : nil
                     let result = try database.transaction(isFlushed: !isRepeatable) {
                         let tables = try current(database)
-                        let writer = SQLiteTransaction(database, tables, rows, end: connection.end)
-                        return try body(writer)
+                        let writer = SQLiteTransaction(
+                            database,
+                            tables,
+                            rows,
+                            isWriter: true,
+                            end: connection.end
+                        )
+                        let result = try body(writer)
+                        try writer.updateSearch()
+                        return result
                     }
                     return (result, connection.takeWritten(), rows?.tables)
                 }

@@ -8,15 +8,32 @@ import TidelineCore
 import TidelineSQLite
 
 enum SQLiteStoreSQL {
-    private static func renderer(_ table: SQLiteTable) -> FilterRenderer {
+    static func renderer(_ table: SQLiteTable) -> FilterRenderer {
         FilterRenderer(schema: table.schema, dateUnit: .milliseconds)
     }
 
-    private static func checked(_ filter: Filter?, _ table: SQLiteTable) throws -> QueryExpression?
-    {
+    static func checked(_ filter: Filter?, _ table: SQLiteTable) throws -> QueryExpression? {
         guard let filter else { return nil }
+        let checked: QueryExpression
         do {
-            return try FilterChecker(onDevice: table.schema).filter(filter.expression)
+            checked = try FilterChecker(onDevice: table.schema).filter(filter.expression)
+        } catch {
+            throw SyncError.unsupportedQuery("\(error.message)")
+        }
+        guard checked.searches else { return checked }
+        guard table.search != nil else { throw SyncError.changedSearch(table.schema.name) }
+        guard !renderer(table).nestsSearchTooDeep(checked) else {
+            throw SyncError.unsupportedQuery(
+                "'matching' is nested too deep in the condition. Join it to the condition with '&&'."
+            )
+        }
+        return checked
+    }
+
+    /// Returns the checked keys of an order.
+    static func order(_ keys: [SortKey], _ table: SQLiteTable) throws -> [SortKey] {
+        do {
+            return try FilterChecker(onDevice: table.schema).order(keys)
         } catch {
             throw SyncError.unsupportedQuery("\(error.message)")
         }
@@ -35,13 +52,7 @@ enum SQLiteStoreSQL {
         if let filter = try checked(query.filter, table) {
             sql.append("\nWHERE \(renderer.condition(filter))")
         }
-        let order: [SortKey]
-        do {
-            order = try FilterChecker(onDevice: table.schema).order(query.order)
-        } catch {
-            throw SyncError.unsupportedQuery("\(error.message)")
-        }
-        sql.append("\nORDER BY \(renderer.orderBy(order))")
+        sql.append("\nORDER BY \(renderer.orderBy(try order(query.order, table)))")
         if query.limit != nil || query.offset > 0 {
             let limit = SQLValue.integer(Int64(query.limit ?? -1))
             sql.append("\nLIMIT \(limit) OFFSET \(.integer(Int64(query.offset)))")

@@ -40,6 +40,8 @@ struct SQLiteTable: Sendable {
     /// The name of each column as a member of a JSON object, in UTF-8; empty if it has characters that JSON may
     /// escape.
     let memberNames: [[UInt8]]
+    /// The search index in the file; nil if the model declares none, or the file has another one.
+    var search: SearchTables?
 
     init(_ schema: TableSchema, others: [ColumnDefinition] = []) {
         self.schema = schema
@@ -82,9 +84,16 @@ struct SQLiteTable: Sendable {
             """
         if hasExtra { names.append(Identifier(Self.checksum).quoted) }
         let marks = names.indices.map { "?\($0 + 1)" }.joined(separator: ", ")
+        let list = names.joined(separator: ", ")
+        guard schema.search != nil, Database.hasUpsert else {
+            insert = "INSERT OR REPLACE INTO \(table) (\(list)) VALUES (\(marks))"
+            return
+        }
+        // A replaced row would get another key of SQLite's, by which the search index knows it.
+        let changes = names.filter { $0 != "\"id\"" }.map { "\($0) = excluded.\($0)" }
         insert = """
-            INSERT OR REPLACE INTO \(table) (\(names.joined(separator: ", ")))
-            VALUES (\(marks))
+            INSERT INTO \(table) (\(list)) VALUES (\(marks))
+            ON CONFLICT ("id") DO UPDATE SET \(changes.joined(separator: ", "))
             """
     }
 
@@ -209,8 +218,16 @@ enum SQLiteStoreSchema {
             // The indexes are dropped first, because a column in an index cannot be moved.
             let indexes = TableIndexes(of: schema)
             try indexes.removeOthers(in: database)
+            let search = SearchTables(of: schema)
+            var hasSearch = try search?.exist(in: database) == true
+            if !hasSearch { try SearchTables.remove(from: schema.name, in: database) }
             try make(table, in: database) { try moved(schema.name, $0) }
             try indexes.make(in: database)
+            // It was removed if the types of columns changed.
+            if hasSearch { hasSearch = try search?.exist(in: database) == true }
+            if let search, !hasSearch {
+                try search.make(in: database) { try moved(schema.name, $0) }
+            }
         }
         for schema in schemas { try ColumnMemory.keep(SQLiteTable(schema), in: database) }
         let names = Set(schemas.map(\.name))
@@ -240,7 +257,11 @@ enum SQLiteStoreSchema {
             else { throw SyncError.movedColumn(column.name, schema.name) }
         }
         let others = memory.others(than: plain, known)
-        return others.isEmpty ? plain : SQLiteTable(schema, others: others)
+        var table = others.isEmpty ? plain : SQLiteTable(schema, others: others)
+        if let search = SearchTables(of: schema), try search.exist(in: database) {
+            table.search = search
+        }
+        return table
     }
 
     static func make(

@@ -10,15 +10,19 @@ struct SQLiteTransaction: LocalStoreWriter {
     private let plans = PutPlans()
     private let recorder: RowRecorder?
     private let end: TransactionEnd?
+    /// Whether the transaction may write.
+    let isWriter: Bool
 
     /// `recorder` records the rows that are written; `end` ends the transaction early.
     init(
         _ database: Database,
         _ tables: [String: SQLiteTable],
         _ recorder: RowRecorder? = nil,
+        isWriter: Bool = false,
         end: TransactionEnd? = nil
     ) {
         self.end = end
+        self.isWriter = isWriter
         self.database = database
         self.tables = tables
         self.recorder = recorder
@@ -33,14 +37,14 @@ struct SQLiteTransaction: LocalStoreWriter {
     }
 
     func rows(_ query: TableQuery, in table: String) throws -> [Row] {
-        try rows(query, in: table, isMasked: true)
+        try searching(query, table) { try rows(query, in: table, isMasked: true) }
     }
 
     /// Returns the rows of a query, with or without the membership mask.
     func rows(_ query: TableQuery, in table: String, isMasked: Bool) throws -> [Row] {
         let table = try self.table(table)
         let columns = query.select.flatMap { table.columns(named: $0) }
-        let sql = try SQLiteStoreSQL.select(query, table, only: columns)
+        let sql = try select(query, table, only: columns)
         let statement = try database.prepare(sql.text(for: .sqlite))
         defer { statement.reset() }
         try statement.bind(sql.bindings)
@@ -70,13 +74,15 @@ struct SQLiteTransaction: LocalStoreWriter {
         guard query.select == nil, table.hasExtra, table.others.isEmpty else {
             return try rows(query, in: name)
         }
-        let sql = try SQLiteStoreSQL.select(query, table)
-        let statement = try database.prepare(sql.text(for: .sqlite))
-        defer { statement.reset() }
-        try statement.bind(sql.bindings)
-        var rows: [Row] = []
-        while try statement.step() { rows.append(recordRow(statement, table)) }
-        return rows
+        return try searching(query, name) {
+            let sql = try select(query, table, only: nil)
+            let statement = try database.prepare(sql.text(for: .sqlite))
+            defer { statement.reset() }
+            try statement.bind(sql.bindings)
+            var rows: [Row] = []
+            while try statement.step() { rows.append(recordRow(statement, table)) }
+            return rows
+        }
     }
 
     func row(id: Value, in table: String) throws -> Row? {
@@ -88,7 +94,9 @@ struct SQLiteTransaction: LocalStoreWriter {
     }
 
     func count(_ filter: Filter?, in table: String) throws -> Int {
-        let sql = try SQLiteStoreSQL.count(filter, try self.table(table))
+        let table = try self.table(table)
+        if filter?.expression.searches == true { try updateSearch(of: table) }
+        let sql = try SQLiteStoreSQL.count(filter, table)
         let statement = try database.prepare(sql.text(for: .sqlite))
         defer { statement.reset() }
         try statement.bind(sql.bindings)
@@ -266,7 +274,7 @@ struct SQLiteTransaction: LocalStoreWriter {
         return Row(layout: table.recordLayout, values: values)
     }
 
-    private func row(_ statement: Statement, _ table: SQLiteTable, isMasked: Bool) -> Row {
+    func row(_ statement: Statement, _ table: SQLiteTable, isMasked: Bool) -> Row {
         let skipped = isMasked ? nil : table.mask
         let layout = skipped == nil ? table.layout : table.unmaskedLayout
         var values: [Value] = []

@@ -58,7 +58,7 @@ final class WriterConnection: Sendable {
 ///
 /// `@unchecked Sendable`: the observer is used on the writer's thread only.
 private struct WriterObserver: @unchecked Sendable {
-    private let observer = TableWriteObserver()
+    private let observer = TableWriteObserver(ignoringPrefix: "tideline.")
 
     func attach(_ database: Database) { database.observeWrites(observer) }
 

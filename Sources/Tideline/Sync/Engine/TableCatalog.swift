@@ -71,6 +71,7 @@ struct TableCatalog: Sendable {
                 }
             }
             schema.indexes += model.indexes.filter { !schema.indexes.contains($0) }
+            schema.search = model.search ?? schema.search
             schemas[name] = schema
         }
         self.schemas = schemas

@@ -41,7 +41,7 @@ extension SyncEvent {
         SyncEvent(.rowsChanged(table: table, applied: applied))
     }
 
-    /// `initialize` is converting rows to a changed model; `applied` rows have been converted so far.
+    /// `initialize` is converting rows to a changed model, or adding them to a search index; `applied` rows so far.
     public static func rowsMoved(table: String, applied: Int) -> SyncEvent {
         SyncEvent(.rowsMoved(table: table, applied: applied))
     }

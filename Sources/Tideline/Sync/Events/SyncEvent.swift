@@ -91,9 +91,10 @@ public struct SyncEvent: Sendable, Hashable {
         ///
         /// Reported every 500 rows, before any of the changes takes effect.
         public static let rowsChanged = Self(.rowsChanged)
-        /// `initialize` is converting the rows of `table` to a changed model: `applied` rows so far.
+        /// `initialize` is converting the rows of `table` to a changed model, or adding them to a search index:
+        /// `applied` rows so far.
         ///
-        /// Reported every 500 rows, before the change takes effect.
+        /// Reported every 500 rows, or every 2,000 of a search index, before the change takes effect.
         public static let rowsMoved = Self(.rowsMoved)
         /// A check of the store began.
         public static let checkStarted = Self(.checkStarted)

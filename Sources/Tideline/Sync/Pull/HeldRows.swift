@@ -83,6 +83,10 @@ struct HeldRowsReader: LocalStoreReader {
     func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows {
         try inner.uncertainRows(filter, in: table)
     }
+
+    func search(_ query: TableQuery, in table: String) throws -> [SearchedRow] {
+        try inner.search(query, in: table)
+    }
 }
 
 /// A writer that omits the masks, for one transaction.
@@ -113,6 +117,12 @@ final class HeldRows: LocalStoreWriter {
     func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows {
         try reader.uncertainRows(filter, in: table)
     }
+
+    func search(_ query: TableQuery, in table: String) throws -> [SearchedRow] {
+        try reader.search(query, in: table)
+    }
+
+    func eraseRemovedWords(in table: String) throws { try inner.eraseRemovedWords(in: table) }
 
     func noteUncertain(rowWith id: String, in table: String) throws {
         try inner.noteUncertain(rowWith: id, in: table)

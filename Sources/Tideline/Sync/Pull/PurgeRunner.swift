@@ -33,6 +33,7 @@ struct PurgeRunner {
                         guard part.count == SyncEvent.rowsAtOnce else { break }
                         engine.events.send(.rowsRemoved(table: table, removed: removed))
                     }
+                    if removed > 0 { try queue.store.eraseRemovedWords(in: table) }
                     // The purged rows are older than the cursors, so no pull would fetch them again.
                     try queue.resetCursors(table)
                     if filter == nil { try queue.forgetOwnStates(in: table, except: others) }
@@ -63,11 +64,13 @@ struct PurgeRunner {
                     try queue.drop(operations)
                     var removed = 0
                     for table in queue.catalog.schemas.keys.sorted() {
-                        removed += try queue.release(
+                        let released = try queue.release(
                             .signedIn(account),
                             table,
                             engine.events
                         )
+                        if released > 0 { try queue.store.eraseRemovedWords(in: table) }
+                        removed += released
                     }
                     try watch.check()
                     return removed

@@ -93,7 +93,8 @@ extension QueryExpression {
         case .call(let function, let arguments):
             function.resultType ?? arguments.first?.type(in: schema) ?? .any
         case .position, .elementCount: .integer
-        case .anyElement: .boolean
+        case .anyElement, .search(.matches): .boolean
+        case .search(.rank): .number
         // A document has no schema.
         case .member, .element: .any
         }
@@ -122,7 +123,8 @@ extension Function {
     /// The type of the result; nil if it is the type of the argument.
     var resultType: ExpressionType? {
         switch self {
-        case .contains, .localizedContains, .startswith, .endswith, .matchesPattern, .isof, .has:
+        case .contains, .localizedContains, .localizedCaseInsensitiveContains, .startswith,
+            .endswith, .matchesPattern, .isof, .has:
             .boolean
         case .length, .indexof, .year, .month, .day, .hour, .minute, .second, .totaloffsetminutes:
             .integer

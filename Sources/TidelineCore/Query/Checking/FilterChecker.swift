@@ -41,6 +41,13 @@ package struct FilterChecker {
         var result: [SortKey] = []
         for key in keys {
             let (expression, type) = try check(key.expression)
+            if let localized = key.localized {
+                guard isOnDevice, type == .string || type == .any || type == .null else {
+                    throw mismatch("a localized order takes a text, on a device", expression)
+                }
+                result.append(SortKey(expression, ascending: key.isAscending, localized: localized))
+                continue
+            }
             switch type {
             case .json: throw mismatch("JSON documents have no order", expression)
             case .enumeration(let members):
@@ -152,6 +159,7 @@ package struct FilterChecker {
         case .anyElement(let list, let number, let condition):
             try anyElement(list, number, condition, expression)
         case .element: (expression, .any)
+        case .search(let search): try self.search(search, expression)
         }
     }
 
@@ -208,6 +216,34 @@ package struct FilterChecker {
         var result: [QueryExpression] = []
         for part in parts { result.append(try condition(part)) }
         return result
+    }
+
+    /// Checks a search; one without words matches every row.
+    private func search(
+        _ search: QueryExpression.Search,
+        _ whole: QueryExpression
+    ) throws(ODataError) -> Checked {
+        guard isOnDevice, let schema else {
+            throw ODataError(.unsupported, "only a device can search for words", at: whole.position)
+        }
+        guard schema.search != nil else {
+            throw ODataError(
+                .unsupported,
+                "table '\(schema.name)' has no search index. Declare 'static let search' in its model",
+                at: whole.position
+            )
+        }
+        switch search {
+        case .rank: return (whole, .number)
+        case .matches(let text):
+            let words: SearchText
+            do {
+                words = try SearchText(text)
+            } catch {
+                throw ODataError(.unsupported, error.message, at: whole.position)
+            }
+            return (words.terms.isEmpty ? whole.with(.value(.bool(true))) : whole, .boolean)
+        }
     }
 
     func number(_ expression: QueryExpression) throws(ODataError) -> Checked {

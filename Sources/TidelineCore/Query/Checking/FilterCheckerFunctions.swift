@@ -14,7 +14,8 @@ extension FilterChecker {
         case .cast: return try cast(arguments, whole)
         case .isof: return try isOf(arguments, whole)
         case .has: return try has(arguments, whole)
-        case .contains, .localizedContains, .startswith, .endswith, .matchesPattern, .length,
+        case .contains, .localizedContains, .localizedCaseInsensitiveContains, .startswith,
+            .endswith, .matchesPattern, .length,
             .indexof, .substring, .replace, .tolower, .toupper, .trim, .concat, .year, .month,
             .day, .hour, .minute, .second, .totaloffsetminutes, .fractionalseconds, .date, .time,
             .floor, .ceiling, .round, .roundAway:
@@ -98,7 +99,8 @@ extension FilterChecker {
             return try moment(argument, [.dateTime, .time])
         case .date, .time, .totaloffsetminutes: return try moment(argument, [.dateTime])
         case .substring: return try index > 0 ? wholeNumber(argument) : text(argument)
-        case .contains, .localizedContains, .startswith, .endswith, .matchesPattern, .length,
+        case .contains, .localizedContains, .localizedCaseInsensitiveContains, .startswith,
+            .endswith, .matchesPattern, .length,
             .indexof, .replace, .tolower, .toupper, .trim, .concat:
             return try text(argument)
         case .now, .cast, .isof, .has: throw mismatch("no argument is expected", argument)

@@ -49,6 +49,7 @@ package struct FilterEvaluator {
         case .field, .value, .arithmetic, .negate, .call, .position, .orElse, .member,
             .elementCount, .element:
             if case .bool(true) = evaluate(expression) { true } else { false }
+        case .search: false
         }
     }
 
@@ -69,6 +70,9 @@ package struct FilterEvaluator {
         case .elementCount(let list): .integer(count(evaluate(list)))
         case .element(let number): elements[number] ?? .null
         case .compare, .all, .any, .not, .isIn, .anyElement: .bool(matches(expression))
+        // Only a store with a search index can evaluate it; the others reject the query.
+        case .search(.matches): .bool(false)
+        case .search(.rank): .null
         }
     }
 

@@ -35,7 +35,7 @@ package struct RowOrder {
 
     private func precedes(_ one: ([Value], Value), _ two: ([Value], Value)) -> Bool {
         for (index, key) in keys.enumerated() {
-            let order = ValueOrder.sort(one.0[index], two.0[index])
+            let order = key.order(one.0[index], two.0[index])
             if order != 0 { return key.isAscending == (order < 0) }
         }
         return ValueOrder.sort(one.1, two.1) < 0
@@ -44,6 +44,16 @@ package struct RowOrder {
     package func sorted(_ rows: [Row]) -> [Row] {
         let keyed = rows.map { (key: (values(of: $0), Self.id($0)), row: $0) }
         return keyed.sorted { precedes($0.key, $1.key) }.map(\.row)
+    }
+}
+
+extension SortKey {
+    /// Returns the order of two values of the key, without its direction.
+    fileprivate func order(_ one: Value, _ two: Value) -> Int {
+        guard let localized, case .string(let text) = one, case .string(let other) = two else {
+            return ValueOrder.sort(one, two)
+        }
+        return localized.compare(text, other)
     }
 }
 

@@ -62,6 +62,18 @@ package struct QueryExpression: Sendable {
 
         /// The element with this number. OData: `x`.
         case element(Int)
+
+        /// A search of the table's search index, which only the store on a device can evaluate.
+        case search(Search)
+    }
+
+    package enum Search: Hashable, Sendable {
+        /// Whether the row's words match the text of a search, as ``SearchText`` reads it; never null.
+        case matches(String)
+        /// How well the row matches the searches of the filter: the smallest values match best.
+        ///
+        /// Only a sort key contains it.
+        case rank
     }
 
     package var kind: Kind
@@ -110,6 +122,10 @@ package enum Function: String, Hashable, Sendable, CaseIterable {
     /// The search ignores letter case, accents and widths, by the rules of the device's language. Only devices
     /// support it.
     case localizedContains
+    /// Whether a string contains another one, ignoring letter case by the rules of the device's language.
+    ///
+    /// Only devices support it.
+    case localizedCaseInsensitiveContains
     case startswith
     case endswith
     /// Whether a part of the string matches a regular expression.
@@ -175,9 +191,12 @@ extension QueryExpression {
             return operand.contains(isWanted)
         case .anyElement(let list, _, let condition):
             return list.contains(isWanted) || condition.contains(isWanted)
-        case .field, .value, .element: return false
+        case .field, .value, .element, .search: return false
         }
     }
+
+    /// Whether the expression, or a part of it at any depth, uses the table's search index.
+    package var searches: Bool { contains { if case .search = $0 { true } else { false } } }
 
     /// Returns the expression with parts replaced at any depth; `change` returns nil for a part that is kept.
     package func replacing(_ change: (Kind) -> Kind?) -> QueryExpression {
@@ -204,7 +223,7 @@ extension QueryExpression {
         case .elementCount(let list): return with(.elementCount(list.replacing(change)))
         case .anyElement(let list, let number, let condition):
             return with(.anyElement(list.replacing(change), number, condition.replacing(change)))
-        case .field, .value, .element: return self
+        case .field, .value, .element, .search: return self
         }
     }
 
@@ -214,7 +233,7 @@ extension QueryExpression {
             switch kind {
             case .member, .elementCount, .anyElement, .element: true
             case .field, .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn,
-                .position, .orElse:
+                .position, .orElse, .search:
                 false
             }
         }

@@ -23,9 +23,17 @@ public struct SortKey: Hashable, Sendable {
     /// Whether the smallest values come first; null is the smallest.
     public var isAscending: Bool
 
-    package init(_ expression: QueryExpression, ascending: Bool) {
+    /// The order of texts by the rules of a language, which only a device supports; nil to order them by scalars.
+    package var localized: LocalizedOrder?
+
+    package init(
+        _ expression: QueryExpression,
+        ascending: Bool,
+        localized: LocalizedOrder? = nil
+    ) {
         self.expression = expression
         isAscending = ascending
+        self.localized = localized
     }
 
     /// Orders by a column.

@@ -19,6 +19,8 @@ package enum ScalarFunctions {
         switch function {
         case .contains: condition(arguments) { ScalarText.contains($0, $1) }
         case .localizedContains: condition(arguments) { $0.localizedStandardContains($1) }
+        case .localizedCaseInsensitiveContains:
+            condition(arguments) { $0.localizedCaseInsensitiveContains($1) }
         case .startswith: condition(arguments) { ScalarText.starts($0, with: $1) }
         case .endswith: condition(arguments) { ScalarText.ends($0, with: $1) }
         case .matchesPattern:

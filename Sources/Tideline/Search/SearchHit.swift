@@ -1,0 +1,108 @@
+// SearchHit: a record that a search found, with the places of the matches in its texts.
+
+import TidelineCore
+
+/// A record that a search found.
+public struct SearchHit<Record: Sendable>: Sendable {
+    /// The record.
+    public let record: Record
+
+    /// How well the record matches: the smallest values, which are negative, match best.
+    ///
+    /// It is BM25, and comparable only within one result. It is 0 if the search has no word to match, and if more
+    /// than 3,000 records match: then those that the device stored last come first.
+    public let rank: Double
+
+    private let excerpts: [String: SearchExcerpts]
+    private let column: @Sendable (AnyKeyPath) throws -> String
+
+    init(
+        _ record: Record,
+        _ row: SearchedRow,
+        column: @escaping @Sendable (AnyKeyPath) throws -> String
+    ) {
+        self.record = record
+        rank = row.rank
+        excerpts = row.excerpts
+        self.column = column
+    }
+
+    /// Returns the part of a property's text with the most matches, at most 32 words long.
+    ///
+    /// `…` stands for the text before and after it.
+    ///
+    /// - Returns: Nil if the property is not in the search index, or is nil.
+    public func snippet(_ path: PartialKeyPath<Record>) -> SearchExcerpt? {
+        (try? column(path)).flatMap { snippet(column: $0) }
+    }
+
+    /// Returns the whole text of a property with the places of all matches.
+    ///
+    /// - Returns: Nil if the property is not in the search index, or is nil.
+    public func highlight(_ path: PartialKeyPath<Record>) -> SearchExcerpt? {
+        (try? column(path)).flatMap { highlight(column: $0) }
+    }
+
+    /// Returns the part of a column's text with the most matches, as ``snippet(_:)``.
+    public func snippet(column: String) -> SearchExcerpt? { excerpts[column]?.snippet }
+
+    /// Returns the whole text of a column with the places of all matches, as ``highlight(_:)``.
+    public func highlight(column: String) -> SearchExcerpt? { excerpts[column]?.whole }
+}
+
+/// A text with the places of the matches of a search.
+///
+/// ```swift
+/// var shown = AttributedString(excerpt.text)
+/// for match in excerpt.matches {
+///     if let range = Range(match, in: shown) { shown[range].inlinePresentationIntent = .stronglyEmphasized }
+/// }
+/// ```
+public struct SearchExcerpt: Hashable, Sendable {
+    /// The text.
+    public let text: String
+    /// The places of the matches in the text, in order.
+    public let matches: [Range<String.Index>]
+
+    /// Reads a text in which the matches are marked.
+    package init(marked: String) {
+        var text = String.UnicodeScalarView()
+        var offsets: [Int] = []
+        var count = 0
+        for scalar in marked.unicodeScalars {
+            if scalar == Self.start || scalar == Self.end {
+                // The markers alternate, unless the text itself contains one.
+                if (scalar == Self.start) == offsets.count.isMultiple(of: 2) {
+                    offsets.append(count)
+                }
+            } else {
+                text.append(scalar)
+                count += UTF8.width(scalar)
+            }
+        }
+        let plain = String(text)
+        self.text = plain
+        matches = stride(from: 0, to: offsets.count - 1, by: 2).map { index in
+            let utf8 = plain.utf8
+            let start = utf8.index(utf8.startIndex, offsetBy: offsets[index])
+            return start..<utf8.index(start, offsetBy: offsets[index + 1] - offsets[index])
+        }
+    }
+
+    /// The markers of a match: two control characters, which are removed from the texts.
+    package static let start: Unicode.Scalar = "\u{2}"
+    package static let end: Unicode.Scalar = "\u{3}"
+}
+
+/// A row that a search found.
+public struct SearchedRow: Sendable {
+    var row: Row
+    var rank: Double
+    var excerpts: [String: SearchExcerpts]
+}
+
+/// The excerpts of one text.
+struct SearchExcerpts: Hashable, Sendable {
+    var snippet: SearchExcerpt
+    var whole: SearchExcerpt
+}

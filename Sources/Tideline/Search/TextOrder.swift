@@ -1,0 +1,27 @@
+// TextOrder: the orders of texts that a query can ask for.
+
+public import Foundation
+import TidelineCore
+
+/// An order of texts.
+///
+/// ```swift
+/// let customers = try await table.read(sortedBy: [.ascending(\.name, .localized)])
+/// ```
+public struct TextOrder: Hashable, Sendable {
+    let localized: LocalizedOrder?
+
+    /// The order by Unicode scalar values, which is the same on every device and on the server.
+    public static let scalars = TextOrder(localized: nil)
+
+    /// The order by the user's language and region, as Finder and the Files app sort names: "Ärger" is next to "apfel"
+    /// in German and after "zeta" in Swedish, and "Job 2" comes before "Job 10".
+    ///
+    /// Texts that this order considers equal, such as two spellings of one character, are ordered by the next term.
+    public static var localized: TextOrder { localized(.current) }
+
+    /// The order by the rules of a locale.
+    public static func localized(_ locale: Locale) -> TextOrder {
+        TextOrder(localized: LocalizedOrder(locale))
+    }
+}

@@ -1,0 +1,202 @@
+// SQLiteTransaction+Search: queries that use the search index of a table.
+
+import TidelineCore
+import TidelineSQLite
+
+/// An error that ends a read: the search index of a table is not up to date, and only the writer can update it.
+struct SearchIndexBehind: Error {
+    var table: String
+    /// Whether the index is damaged and has to be made again.
+    var isDamaged = false
+}
+
+extension SQLiteTransaction {
+    /// The maximum number of matching rows that are ordered by rank, which has to be computed for each of them.
+    static let rankedRowsMax = 3000
+
+    /// Returns the statement of a query, after bringing the search index up to date if the query uses it.
+    func select(
+        _ query: TableQuery,
+        _ table: SQLiteTable,
+        only columns: [ColumnDefinition]?
+    ) throws -> SQL {
+        guard query.searches else {
+            return try SQLiteStoreSQL.select(query, table, only: columns)
+        }
+        try updateSearch(of: table)
+        guard let ranked = try RankedSelect(query, table) else {
+            var query = query
+            query.order.removeAll { $0.expression.searches }
+            return try SQLiteStoreSQL.select(query, table, only: columns)
+        }
+        return try ranked.select(only: columns, isRanked: isRanked(ranked))
+    }
+
+    /// Returns the rows of a query with the places of the matches.
+    ///
+    /// A query without words returns its rows without matches.
+    func search(_ query: TableQuery, in name: String) throws -> [SearchedRow] {
+        try searching(query, name) {
+            let table = try self.table(name)
+            try updateSearch(of: table)
+            guard let ranked = try RankedSelect(query, table) else {
+                var plain = query
+                plain.order.removeAll { $0.expression.searches }
+                return try rows(plain, in: name, isMasked: false).map { row in
+                    SearchedRow(row: row, rank: 0, excerpts: Excerpts.plain(of: row, table))
+                }
+            }
+            let sql = try ranked.select(only: nil, isRanked: isRanked(ranked), withRank: true)
+            let statement = try database.prepare(sql.text(for: .sqlite))
+            defer { statement.reset() }
+            try statement.bind(sql.bindings)
+            let place = table.extraPlace
+            var found: [(row: Row, key: Int64, rank: Double)] = []
+            while try statement.step() {
+                found.append(
+                    (
+                        row(statement, table, isMasked: false), statement.integer(place),
+                        statement.cell(place + 1).real
+                    )
+                )
+            }
+            return try found.map { row, key, rank in
+                let excerpts = try Excerpts.read(ranked, key: key, table, database)
+                return SearchedRow(row: row, rank: rank, excerpts: excerpts)
+            }
+        }
+    }
+
+    /// Runs a query, and makes a damaged search index again.
+    func searching<Result>(
+        _ query: TableQuery,
+        _ table: String,
+        _ body: () throws -> Result
+    ) throws -> Result {
+        guard query.searches else { return try body() }
+        do {
+            return try body()
+        } catch let error as SQLiteError where error.isCorrupt {
+            guard let search = try self.table(table).search else { throw error }
+            guard isWriter else { throw SearchIndexBehind(table: table, isDamaged: true) }
+            try search.remake(in: database)
+            return try body()
+        }
+    }
+
+    /// Returns whether few enough rows match to order them by rank.
+    private func isRanked(_ ranked: RankedSelect) throws -> Bool {
+        let sql = ranked.count(upTo: Self.rankedRowsMax + 1)
+        let count = try database.integer(sql.text(for: .sqlite), sql.bindings) ?? 0
+        return count <= Self.rankedRowsMax
+    }
+
+    /// Brings the search index of a table up to date if the transaction may write.
+    ///
+    /// - Throws: ``SearchIndexBehind`` if the index is not up to date, and the transaction only reads.
+    func updateSearch(of table: SQLiteTable) throws {
+        guard let search = table.search, try search.isBehind(in: database) else { return }
+        guard isWriter else { throw SearchIndexBehind(table: table.schema.name) }
+        try search.update(in: database)
+    }
+
+    /// Brings the search indexes of all tables up to date, at the end of a transaction.
+    func updateSearch() throws {
+        for table in tables.values { try table.search?.update(in: database) }
+    }
+
+    func eraseRemovedWords(in table: String) throws {
+        try self.table(table).search?.eraseRemovedWords(in: database)
+    }
+}
+
+extension SQLiteStore {
+    /// Runs a read, and once more if a search index first has to be brought up to date: another program has changed
+    /// rows.
+    func retryingSearch<Result>(_ read: () async throws -> Result) async throws -> Result {
+        for _ in 0..<Self.searchTries {
+            do {
+                return try await read()
+            } catch let behind as SearchIndexBehind {
+                try await updateSearch(behind)
+            }
+        }
+        do {
+            return try await read()
+        } catch is SearchIndexBehind {
+            throw SyncError.unsupportedQuery(
+                "another program keeps changing the rows during a search. Search again."
+            )
+        }
+    }
+
+    private static var searchTries: Int { 3 }
+
+    private func updateSearch(_ behind: SearchIndexBehind) async throws {
+        _ = try await write { writer in
+            guard let transaction = writer as? SQLiteTransaction,
+                let search = try transaction.table(behind.table).search
+            else { return }
+            if behind.isDamaged { try search.remake(in: transaction.database) }
+            try search.update(in: transaction.database)
+        }
+    }
+}
+
+extension SyncError {
+    /// Returns the error of a search whose index is not that of the model, or cannot be used.
+    static func changedSearch(_ table: String) -> SyncError {
+        .unsupportedQuery(
+            """
+            table '\(table)' has no usable search index. If another version of the app changed it, initialize the \
+            client again; if this build of SQLite has no full-text search (FTS5), use one that has it.
+            """
+        )
+    }
+}
+
+/// A reader of the places of matches in the texts of a row.
+private enum Excerpts {
+    /// The maximum number of words of a snippet; SQLite's own limit is 64.
+    private static let snippetWords = 32
+
+    /// Reads the excerpts of one row that a search found.
+    static func read(
+        _ ranked: RankedSelect,
+        key: Int64,
+        _ table: SQLiteTable,
+        _ database: Database
+    ) throws -> [String: SearchExcerpts] {
+        let columns = table.search?.search.columns ?? []
+        let sql = ranked.excerpts(columns.count, key: key, words: snippetWords)
+        let statement = try database.prepare(sql.text(for: .sqlite))
+        defer { statement.reset() }
+        try statement.bind(sql.bindings)
+        guard try statement.step() else { return [:] }
+        var excerpts: [String: SearchExcerpts] = [:]
+        for (index, name) in columns.enumerated() {
+            let place = Int32(2 * index)
+            guard !statement.isNull(place) else { continue }
+            excerpts[name] = SearchExcerpts(
+                snippet: SearchExcerpt(marked: statement.text(place)),
+                whole: SearchExcerpt(marked: statement.text(place + 1))
+            )
+        }
+        return excerpts
+    }
+
+    /// Returns the excerpts of a row without matches.
+    static func plain(of row: Row, _ table: SQLiteTable) -> [String: SearchExcerpts] {
+        var excerpts: [String: SearchExcerpts] = [:]
+        for name in table.search?.search.columns ?? [] {
+            guard let text = row[name]?.text else { continue }
+            let words = text.split(separator: " ", maxSplits: snippetWords)
+            let start = words.prefix(snippetWords).joined(separator: " ")
+            excerpts[name] = SearchExcerpts(
+                snippet: SearchExcerpt(marked: words.count > snippetWords ? start + "…" : text),
+                whole: SearchExcerpt(marked: text)
+            )
+        }
+        return excerpts
+    }
+}

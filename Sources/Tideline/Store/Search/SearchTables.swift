@@ -1,0 +1,255 @@
+// SearchTables: the tables of a search index in a store file, and the triggers that record what it lacks.
+//
+// Triggers write to an ordinary table which rows the index does not know yet, so that each program that writes rows
+// keeps the index right, even one without full-text search. The store brings the index up to date before it
+// commits. Triggers that wrote to the index themselves would take three times as long: SQLite up to 3.40 writes the
+// index to its pages after each statement that fires them.
+
+import TidelineCore
+import TidelineSQLite
+
+/// The search index of a table in a store file.
+struct SearchTables: Sendable {
+    let schema: TableSchema
+    let search: TableSearch
+
+    /// Nil if the table has no search index.
+    init?(of schema: TableSchema) {
+        guard let search = schema.search, !search.columns.isEmpty, schema.hasSystemColumns else {
+            return nil
+        }
+        self.schema = schema
+        self.search = search
+    }
+
+    // MARK: - Names
+
+    private var table: String { Identifier(schema.name).quoted }
+    var index: String { schema.searchIndex.quoted }
+    private var log: String { Identifier(Self.log(schema.name)).quoted }
+    private var texts: String { Identifier(Self.texts(schema.name)).quoted }
+
+    private static func log(_ table: String) -> String { "tideline.\(table).searchlog" }
+    private static func texts(_ table: String) -> String { "tideline.\(table).searchtext" }
+
+    /// The kinds and names of all objects, in the order in which they can be dropped.
+    private static func objects(of table: String) -> [(kind: String, name: String)] {
+        let triggers = ["insert", "inserted", "updated", "deleted"].map {
+            ("TRIGGER", "tideline.\(table).search.\($0)")
+        }
+        return triggers + [
+            ("TABLE", "tideline.\(table).search"), ("VIEW", texts(table)), ("TABLE", log(table)),
+        ]
+    }
+
+    /// The names of the columns in the index, in which a column may have any name.
+    private var slots: [String] { search.columns.indices.map { "\"c\($0)\"" } }
+    private var columns: [String] { search.columns.map { Identifier($0).quoted } }
+
+    private func list(_ parts: [String]) -> String { parts.joined(separator: ", ") }
+
+    // MARK: - Statements
+
+    /// The statements that create the objects, by the names of the objects.
+    private var definitions: [(name: String, sql: String)] {
+        let key = Identifier.rowKey.quoted
+        let named = zip(columns, slots).map { "\($0) AS \($1)" }
+        let old = columns.map { "OLD.\($0)" }
+        let texts = """
+            CREATE VIEW \(self.texts) AS
+            SELECT \(key) AS "key", \(list(named)) FROM \(table)
+            """
+        let index = """
+            CREATE VIRTUAL TABLE \(self.index) USING fts5(
+                \(list(slots)), content=\(self.texts), content_rowid="key", tokenize=\(Self.tokenizer)\(prefixes)
+            )
+            """
+        let log = """
+            CREATE TABLE \(self.log) ("key" INTEGER PRIMARY KEY, "isIndexed" INTEGER NOT NULL, \(list(slots)))
+            """
+        func noted(_ key: String) -> String {
+            "WHERE NOT EXISTS (SELECT 1 FROM \(self.log) WHERE \"key\" = \(key))"
+        }
+        func trigger(_ name: String, _ event: String, _ body: String) -> (String, String) {
+            let name = "tideline.\(schema.name).search.\(name)"
+            return (
+                name,
+                """
+                CREATE TRIGGER \(Identifier(name).quoted) \(event)
+                BEGIN
+                \(body)
+                END
+                """
+            )
+        }
+        let oldNoted = """
+            INSERT INTO \(self.log) SELECT OLD.\(key), 1, \(list(old)) \(noted("OLD.\(key)"));
+            """
+        let newNoted = """
+            INSERT INTO \(self.log) ("key", "isIndexed") SELECT NEW.\(key), 0 \(noted("NEW.\(key)"));
+            """
+        // REPLACE removes the former row without firing the trigger of a delete, unless triggers are recursive.
+        let replaced = """
+            INSERT INTO \(self.log) SELECT \(key), 1, \(list(columns)) FROM \(table)
+            WHERE "id" = NEW."id" AND NOT EXISTS
+                (SELECT 1 FROM \(self.log) WHERE "key" = \(table).\(key));
+            """
+        let changes = (["\(key)"] + columns).map { "OLD.\($0) IS NOT NEW.\($0)" }
+        return [
+            (Self.texts(schema.name), texts), (schema.searchIndex.name, index),
+            (Self.log(schema.name), log),
+            trigger("insert", "BEFORE INSERT ON \(table)", replaced),
+            trigger("inserted", "AFTER INSERT ON \(table)", newNoted),
+            trigger(
+                "updated",
+                "AFTER UPDATE ON \(table) WHEN \(changes.joined(separator: " OR "))",
+                oldNoted + "\n" + newNoted
+            ),
+            trigger("deleted", "AFTER DELETE ON \(table)", oldNoted),
+        ]
+    }
+
+    /// Words consist of letters, digits and their marks; letter case and accents are folded.
+    private static var tokenizer: String {
+        Database.foldsAllAccents
+            ? "\"unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'\"" : "\"unicode61\""
+    }
+
+    private var prefixes: String {
+        guard !search.prefixLengths.isEmpty else { return "" }
+        return ", prefix='\(search.prefixLengths.map(String.init).joined(separator: " "))'"
+    }
+
+    // MARK: - Definition
+
+    /// Returns whether the file has the index with this definition, and this SQLite can use it.
+    func exist(in database: Database) throws -> Bool {
+        guard database.hasFullTextSearch else { return false }
+        let statement = try database.prepare(
+            "SELECT sql FROM sqlite_master WHERE name = ?1 COLLATE NOCASE"
+        )
+        defer { statement.reset() }
+        for (name, sql) in definitions {
+            statement.reset()
+            try statement.bind([.text(name)])
+            guard try statement.step(), statement.text(0).lowercased() == sql.lowercased() else {
+                return false
+            }
+        }
+        return true
+    }
+
+    /// Removes the index of a table, if there is one.
+    ///
+    /// - Returns: Whether there was one.
+    @discardableResult
+    static func remove(from table: String, in database: Database) throws -> Bool {
+        // Without full-text search, the index cannot be dropped, and its triggers still record the changes.
+        guard database.hasFullTextSearch else { return false }
+        let statement = try database.prepareOnce(
+            "SELECT 1 FROM sqlite_master WHERE name = ?1 COLLATE NOCASE"
+        )
+        var isFound = false
+        for (kind, name) in objects(of: table) {
+            statement.reset()
+            try statement.bind([.text(name)])
+            guard try statement.step() else { continue }
+            statement.reset()
+            isFound = true
+            try database.execute("DROP \(kind) \(Identifier(name).quoted)")
+        }
+        return isFound
+    }
+
+    /// Creates the index and adds all rows, if this SQLite has full-text search; `progress` receives the number of rows that were added so far.
+    func make(in database: Database, _ progress: (Int) throws -> Void) throws {
+        guard database.hasFullTextSearch else { return }
+        for (_, sql) in definitions { try database.execute(sql) }
+        let end = """
+            SELECT max("key"), count(*) FROM
+                (SELECT "key" FROM \(texts) WHERE "key" > ?1 ORDER BY "key" LIMIT \(Self.batchRows))
+            """
+        let fill = """
+            INSERT INTO \(index) ("rowid", \(list(slots))) SELECT "key", \(list(slots)) FROM \(texts)
+            WHERE "key" > ?1 AND "key" <= ?2 ORDER BY "key"
+            """
+        var (last, count) = (Int64.min, 0)
+        while true {
+            let statement = try database.prepare(end)
+            try statement.bind([.integer(last)])
+            guard try statement.step(), !statement.isNull(0) else { return statement.reset() }
+            let (next, added) = (statement.integer(0), Int(statement.integer(1)))
+            statement.reset()
+            try database.prepare(fill).run([.integer(last), .integer(next)])
+            last = next
+            count += added
+            guard added == Self.batchRows else { return }
+            try progress(count)
+        }
+    }
+
+    /// The number of rows that are added between two checks whether the task was cancelled.
+    private static let batchRows = 2000
+
+    // MARK: - Changes
+
+    /// Returns whether rows changed that the index does not know yet.
+    func isBehind(in database: Database) throws -> Bool {
+        try database.integer("SELECT 1 FROM \(log) LIMIT 1") != nil
+    }
+
+    /// Brings the index up to date with the rows, within the open transaction.
+    func update(in database: Database) throws {
+        guard try isBehind(in: database) else { return }
+        do {
+            // Without the savepoint, the index would still write what it has in memory when the transaction ends.
+            try database.savepoint { try applyLog(in: database) }
+        } catch let error as SQLiteError where error.isCorrupt {
+            // The index can be made again from the rows, whereas a change that fails would be lost.
+            try remake(in: database)
+        }
+    }
+
+    /// Makes the index again from the rows.
+    func remake(in database: Database) throws {
+        // An index whose first pages are damaged could not even be dropped: the pages of an empty one replace them.
+        let name = schema.searchIndex.name
+        let (pages, terms) = (Identifier(name + "_data").quoted, Identifier(name + "_idx").quoted)
+        try database.execute("DELETE FROM \(pages)")
+        try database.execute("INSERT INTO \(pages) VALUES (1, x''), (10, x'00000000000000')")
+        try database.execute("DELETE FROM \(terms)")
+        try Self.remove(from: schema.name, in: database)
+        try make(in: database) { _ in }
+    }
+
+    private func applyLog(in database: Database) throws {
+        let key = Identifier.rowKey.quoted
+        let differs = zip(columns, slots).map { "t.\($0) IS NOT l.\($1)" }.joined(separator: " OR ")
+        let logged = slots.map { "l.\($0)" }
+        let stored = columns.map { "t.\($0)" }
+        try database.prepare(
+            """
+            INSERT INTO \(index) (\(index), "rowid", \(list(slots)))
+            SELECT 'delete', l."key", \(list(logged))
+            FROM \(log) AS l LEFT JOIN \(table) AS t ON t.\(key) = l."key"
+            WHERE l."isIndexed" AND (t.\(key) IS NULL OR \(differs))
+            """
+        ).run()
+        try database.prepare(
+            """
+            INSERT INTO \(index) ("rowid", \(list(slots)))
+            SELECT t.\(key), \(list(stored)) FROM \(log) AS l JOIN \(table) AS t ON t.\(key) = l."key"
+            WHERE NOT l."isIndexed" OR \(differs)
+            """
+        ).run()
+        try database.prepare("DELETE FROM \(log)").run()
+    }
+
+    /// Removes the words of changed and removed rows from the pages of the index.
+    ///
+    /// The index itself only marks them as removed until it merges its parts.
+    func eraseRemovedWords(in database: Database) throws {
+        try update(in: database)
+        try database.prepare("INSERT INTO \(index) (\(index)) VALUES ('optimize')").run()
+    }
+}
