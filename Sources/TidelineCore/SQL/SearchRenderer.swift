@@ -30,8 +30,8 @@ extension FilterRenderer {
             func found(_ expression: String) -> SQL {
                 "(SELECT \"rowid\" FROM \(index) WHERE \(index) MATCH \(.text(expression)))"
             }
-            if let required = words.required { return "\(key) IN \(found(required))" }
-            if let excluded = words.excluded { return "\(key) NOT IN \(found(excluded))" }
+            if let required = words.required { return "(\(key) IN \(found(required)))" }
+            if let excluded = words.excluded { return "(\(key) NOT IN \(found(excluded)))" }
             return dialect.constant(true)
         }
     }

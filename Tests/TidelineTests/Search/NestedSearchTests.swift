@@ -42,15 +42,6 @@ import TidelineTestSupport
         return calls
     }
 
-    private func code(_ body: () async throws -> Void) async -> SyncError.Code? {
-        do {
-            try await body()
-            return nil
-        } catch {
-            return (error as? SyncError)?.code
-        }
-    }
-
     @Test("a search and a condition on a nested value or an array are joined")
     func joins() async throws {
         try await withTemporaryFile { path in
@@ -71,6 +62,8 @@ import TidelineTestSupport
                     == ["b", "c", "d"]
             )
             #expect(try await ids { $0.matching("-roof") && $0.tags.count == 1 } == ["a", "d"])
+            #expect(try await ids { $0.isOpen == $0.matching("boiler") } == ["a", "b", "d"])
+            #expect(try await ids { $0.isOpen != $0.matching("-roof") } == ["c"])
         }
     }
 
