@@ -23,7 +23,7 @@ import TidelineTestSupport
         static let search = SearchIndex(\Call.title)
     }
 
-    private static let calls = [
+    private static let sample = [
         Call(id: "a", title: "boiler boiler", address: .init(city: "Öhe"), tags: ["urgent"]),
         Call(id: "b", title: "boiler in the cellar", address: .init(city: "Zell"), tags: []),
         Call(id: "c", title: "roof", address: .init(city: "Öhe", isOpen: true), tags: ["urgent"]),
@@ -32,9 +32,9 @@ import TidelineTestSupport
 
     private let transport = ScriptedTransport()
 
-    private func calls(
+    private func table(
         _ path: String,
-        inserting records: [Call] = calls
+        inserting records: [Call] = Self.sample
     ) async throws -> SyncTable<Call> {
         let device = try await SearchScene.device(path, transport, Call.self)
         let calls = try device.client.syncTable(Call.self)
@@ -45,9 +45,9 @@ import TidelineTestSupport
     @Test("a search and a condition on a nested value or an array are joined")
     func joins() async throws {
         try await withTemporaryFile { path in
-            let calls = try await calls(path)
+            let calls = try await table(path)
             func ids(_ condition: (Columns<Call>) throws -> Condition) async throws -> [String] {
-                let query = try Query(where: condition)
+                let query = try Query<Call>(where: condition)
                 return try await calls.read(query.sorted(by: .ascending(\.id))).items.map(\.id)
             }
             #expect(try await ids { $0.matching("boiler") && $0.address.city == "Öhe" } == ["a"])
@@ -70,11 +70,11 @@ import TidelineTestSupport
     @Test("matches that meet a condition on an array are ordered by rank, and counted and observed")
     func ranks() async throws {
         try await withTemporaryFile { path in
-            let calls = try await calls(path)
+            let calls = try await table(path)
             let isUrgent: @Sendable (Columns<Call>) -> Condition = { $0.tags.contains("urgent") }
             let hits = try await calls.search("boiler", where: isUrgent)
             #expect(hits.map(\.record.id) == ["a", "d"])
-            let query = try Query(where: isUrgent).matching("boiler")
+            let query = try Query<Call>(where: isUrgent).matching("boiler")
             #expect(try await calls.read(query).items.map(\.id) == ["a", "d"])
             #expect(try await calls.count(where: { isUrgent($0) && $0.matching("boiler") }) == 2)
             var lists = calls.observe(query).makeAsyncIterator()
@@ -87,10 +87,9 @@ import TidelineTestSupport
     @Test("rows for records are those of the search")
     func recordRows() async throws {
         try await withTemporaryFile { path in
-            _ = try await calls(path)
             let store = try SQLiteStore(path: path)
             let device = try await Device(transport, store: store, tables: [Call.self])
-            _ = device
+            try await device.client.syncTable(Call.self).insert(Self.sample)
             let query = try Query<Call>(where: { $0.matching("boiler") }).table
             let ids = try await store.read { reader in
                 try reader.recordRows(query, in: "Call").compactMap { $0["id"]?.text }
@@ -102,7 +101,7 @@ import TidelineTestSupport
     @Test("a search in a condition on documents is an error, not a wrong result")
     func withinDocuments() async throws {
         try await withTemporaryFile { path in
-            let calls = try await calls(path)
+            let calls = try await table(path)
             let conditions: [@Sendable (Columns<Call>) -> Condition] = [
                 { call in call.tags.contains { call.matching("boiler") && $0 == "urgent" } },
                 { call in !call.tags.contains { !call.matching("boiler") && $0 == "urgent" } },
@@ -124,7 +123,7 @@ import TidelineTestSupport
     @Test("a search that is compared with a property uses the property's default")
     func defaults() async throws {
         try await withTemporaryFile { path in
-            let calls = try await calls(path, inserting: [])
+            let calls = try await table(path, inserting: [])
             transport.add(
                 page([
                     #"{"id":"e","version":"1","title":"old boiler","updatedAt":"2026-01-01T00:00:00Z"}"#
@@ -145,7 +144,7 @@ import TidelineTestSupport
             for store in [MemoryStore(), try SQLiteStore(path: path)] as [any LocalStore] {
                 let device = try await Device(transport, store: store, tables: [Call.self])
                 let calls = try device.client.syncTable(Call.self)
-                try await calls.insert(Self.calls)
+                try await calls.insert(Self.sample)
                 let up = try await calls.read(sortedBy: [.ascending(\.address.city, order)])
                 #expect(up.map(\.id) == ["d", "a", "c", "b"])
                 let down = try await calls.read(sortedBy: [.descending(\.address.city, order)])
