@@ -53,6 +53,18 @@ extension FilterRenderer {
 
     private static let chainMax = 32
 
+    /// The maximum depth of SQLite's stack for a search.
+    static let searchSteps = 30
+
+    /// Returns whether a condition nests too deep for SQL and contains a search, which a program cannot evaluate.
+    package func nestsSearchTooDeep(_ condition: QueryExpression) -> Bool {
+        guard condition.searches, steps(condition) > Self.stepsMax else { return false }
+        guard case .all = condition.kind else { return true }
+        let chain = condition.chain
+        let joints = Self.steps(chain: chain.count)
+        return chain.contains { $0.searches && steps($0) + joints > Self.stepsMax }
+    }
+
     // MARK: - Steps
 
     static func steps(chain count: Int) -> Int {
