@@ -250,9 +250,7 @@ extension SyncTable {
     /// Returns the records that have all words of a text, the best matches first.
     ///
     /// ```swift
-    /// for hit in try await jobs.search("boil* kiel") {
-    ///     show(hit.record.title, hit.snippet(\.notes))
-    /// }
+    /// for hit in try await todos.search("oat mil*") { show(hit.snippet(\.text)) }
     /// ```
     ///
     /// ``Columns/matching(_:)`` explains the text. A text without words finds the first records by id, without matches.
@@ -278,7 +276,7 @@ extension SyncTable {
     /// Emits the records that have all words of a text, now and after every change of the table.
     ///
     /// ```swift
-    /// for try await hits in jobs.observeSearch("boil* kiel") { show(hits) }
+    /// for try await hits in todos.observeSearch("oat mil*") { show(hits) }
     /// ```
     ///
     /// A change after which the result is the same emits no value. A row that does not decode is skipped. The iteration

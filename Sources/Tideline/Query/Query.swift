@@ -122,7 +122,7 @@ extension Query {
     /// Returns the query of those records that have all words of a text.
     ///
     /// ```swift
-    /// let page = try await jobs.read(Query().matching("boiler kiel").limited(to: 20))
+    /// let page = try await todos.read(Query().matching("oat milk").limited(to: 20))
     /// ```
     ///
     /// See ``Columns/matching(_:)``.

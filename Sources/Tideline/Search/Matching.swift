@@ -10,7 +10,7 @@ extension Columns {
     /// error. A text without letters and digits matches every record, so an empty search field shows all.
     ///
     /// ```swift
-    /// let found = try await jobs.read(where: { $0.matching("mül* wartung") && $0.status == .open })
+    /// let found = try await todos.read(where: { $0.matching("oat mil*") && !$0.complete })
     /// ```
     ///
     /// If all records of a query must match, and the query has no order, the best matches come first

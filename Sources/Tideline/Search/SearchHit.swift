@@ -53,9 +53,13 @@ public struct SearchHit<Record: Sendable>: Sendable {
 /// A text with the places of the matches of a search.
 ///
 /// ```swift
-/// var shown = AttributedString(excerpt.text)
-/// for match in excerpt.matches {
-///     if let range = Range(match, in: shown) { shown[range].inlinePresentationIntent = .stronglyEmphasized }
+/// func shown(_ excerpt: SearchExcerpt) -> AttributedString {
+///     var shown = AttributedString(excerpt.text)
+///     for match in excerpt.matches {
+///         guard let range = Range(match, in: shown) else { continue }
+///         shown[range].inlinePresentationIntent = .stronglyEmphasized
+///     }
+///     return shown
 /// }
 /// ```
 public struct SearchExcerpt: Hashable, Sendable {
