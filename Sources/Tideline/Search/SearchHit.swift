@@ -53,14 +53,7 @@ public struct SearchHit<Record: Sendable>: Sendable {
 /// A text with the places of the matches of a search.
 ///
 /// ```swift
-/// func shown(_ excerpt: SearchExcerpt) -> AttributedString {
-///     var shown = AttributedString(excerpt.text)
-///     for match in excerpt.matches {
-///         guard let range = Range(match, in: shown) else { continue }
-///         shown[range].inlinePresentationIntent = .stronglyEmphasized
-///     }
-///     return shown
-/// }
+/// func words(_ excerpt: SearchExcerpt) -> [Substring] { excerpt.matches.map { excerpt.text[$0] } }
 /// ```
 public struct SearchExcerpt: Hashable, Sendable {
     /// The text.

@@ -1,4 +1,4 @@
-// The search index of a store file: what keeps it right beside the store's own transactions.
+// The search index of a store file: what keeps it right when other programs write.
 
 import Foundation
 import Testing

@@ -347,7 +347,7 @@ extension SQLiteStore {
 }
 
 extension SQLiteStore {
-    /// Runs a read, and once more if a search index first has to be brought up to date: another program has changed
+    /// Runs a read, and repeats it after a search index was brought up to date, if another program has changed
     /// rows.
     func retryingSearch<Result>(_ read: () async throws -> Result) async throws -> Result {
         for _ in 0..<Self.searchTries {
