@@ -245,3 +245,79 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         engine.projected.projection(of: row, coder, engine.catalog)
     }
 }
+
+extension SyncTable {
+    /// Returns the records that have all words of a text, the best matches first.
+    ///
+    /// ```swift
+    /// for hit in try await todos.search("oat mil*") { show(hit.snippet(\.text)) }
+    /// ```
+    ///
+    /// ``Columns/matching(_:)`` explains the text. A text without words finds the first records by id, without matches.
+    ///
+    /// - Parameters:
+    ///   - text: The words to search for.
+    ///   - condition: A condition that the records also meet.
+    ///   - limit: The largest number of records to return, at most 1,000.
+    /// - Returns: The records, each with its matches.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` if the model declares no ``SyncRecord/search``, if the store is
+    ///   not a ``SQLiteStore``, or for a text of more than 1,000 bytes or 32 words; `rowDoesNotFit`; `storeFailure`.
+    ///   Errors of the closure are rethrown.
+    @concurrent
+    public func search(
+        _ text: String,
+        where condition: @Sendable (Columns<Record>) throws -> Condition = { _ in .always() },
+        limit: Int = 50
+    ) async throws -> [SearchHit<Record>] {
+        let query = try searchQuery(text, Query(where: condition), limit)
+        return try hits(try await searchedRows(query), .throw)
+    }
+
+    /// Emits the records that have all words of a text, now and after every change of the table.
+    ///
+    /// ```swift
+    /// for try await hits in todos.observeSearch("oat mil*") { show(hits) }
+    /// ```
+    ///
+    /// A change after which the result is the same emits no value. A row that does not decode is skipped. The iteration
+    /// throws as ``search(_:where:limit:)``.
+    public func observeSearch(
+        _ text: String,
+        where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
+        limit: Int = 50
+    ) -> some AsyncSequence<[SearchHit<Record>], any Error> & Sendable {
+        let query = Result { try searchQuery(text, Query(where: condition), limit) }
+        return QueryObservation(engine: engine).observe { ObservedHits(self, try query.get()) }
+    }
+
+    private func searchQuery(
+        _ text: String,
+        _ query: Query<Record>,
+        _ limit: Int
+    ) throws -> TableQuery {
+        var query = query.matching(text).table
+        query.limit = min(limit, Self.hitsMax)
+        try query.checkWindow()
+        return query
+    }
+
+    /// The maximum number of records of a search, each of which costs two excerpts for each column.
+    private static var hitsMax: Int { 1000 }
+
+    func searchedRows(_ query: TableQuery) async throws -> [SearchedRow] {
+        let table = name
+        let query = coder.meant(query.bound(now: engine.environment.now()))
+        return try await engine.read { try $0.store.search(query, in: table) }
+    }
+
+    func hits(
+        _ rows: [SearchedRow],
+        _ onDecodingFailure: DecodingFailurePolicy
+    ) throws -> [SearchHit<Record>] {
+        let coder = coder
+        return try rows.compactMap { found in
+            guard let record = try hand([found.row], onDecodingFailure).first else { return nil }
+            return SearchHit(record, found) { try coder.column(for: $0) }
+        }
+    }
+}

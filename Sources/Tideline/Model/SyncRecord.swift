@@ -72,7 +72,7 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
     /// The properties whose words can be searched for on the device. By default, there are none.
     ///
     /// ```swift
-    /// static let search = SearchIndex(\TodoItem.text, \TodoItem.notes)
+    /// static let search = SearchIndex(\TodoItem.text)
     /// ```
     ///
     /// See <doc:Search>.

@@ -118,6 +118,20 @@ extension Query {
         copy.offset = offset
         return copy
     }
+
+    /// Returns the query of those records that have all words of a text.
+    ///
+    /// ```swift
+    /// let page = try await todos.read(Query().matching("oat milk").limited(to: 20))
+    /// ```
+    ///
+    /// See ``Columns/matching(_:)``.
+    public func matching(_ text: String) -> Query {
+        var copy = self
+        let search = QueryExpression(.search(.matches(text)))
+        copy.filter = Filter(filter.map { .and($0.expression, search) } ?? search)
+        return copy
+    }
 }
 
 extension Query {

@@ -10,7 +10,7 @@ extension Columns {
     /// error. A text without letters and digits matches every record, so an empty search field shows all.
     ///
     /// ```swift
-    /// let found = try await jobs.read(where: { $0.matching("mül* wartung") && $0.status == .open })
+    /// let found = try await todos.read(where: { $0.matching("oat mil*") && !$0.complete })
     /// ```
     ///
     /// If all records of a query must match, and the query has no order, the best matches come first
@@ -21,22 +21,6 @@ extension Columns {
     /// bytes or 32 words.
     public func matching(_ text: String) -> Condition {
         Column(QueryExpression(.search(.matches(text))))
-    }
-}
-
-extension Query {
-    /// Returns the query of those records that have all words of a text.
-    ///
-    /// ```swift
-    /// let page = try await jobs.read(Query().matching("boiler kiel").limited(to: 20))
-    /// ```
-    ///
-    /// See ``Columns/matching(_:)``.
-    public func matching(_ text: String) -> Query {
-        var copy = self
-        let search = QueryExpression(.search(.matches(text)))
-        copy.filter = Filter(filter.map { .and($0.expression, search) } ?? search)
-        return copy
     }
 }
 

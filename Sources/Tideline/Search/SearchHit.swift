@@ -53,10 +53,7 @@ public struct SearchHit<Record: Sendable>: Sendable {
 /// A text with the places of the matches of a search.
 ///
 /// ```swift
-/// var shown = AttributedString(excerpt.text)
-/// for match in excerpt.matches {
-///     if let range = Range(match, in: shown) { shown[range].inlinePresentationIntent = .stronglyEmphasized }
-/// }
+/// func words(_ excerpt: SearchExcerpt) -> [Substring] { excerpt.matches.map { excerpt.text[$0] } }
 /// ```
 public struct SearchExcerpt: Hashable, Sendable {
     /// The text.

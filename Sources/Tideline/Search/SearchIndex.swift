@@ -12,8 +12,6 @@ import TidelineCore
 ///
 ///     static let search = SearchIndex(\Job.title, \Job.notes)
 /// }
-///
-/// let found = try await jobs.read(where: { $0.matching("boil* kiel") })
 /// ```
 ///
 /// ``SQLiteStore`` keeps the index current in each transaction that changes rows. See <doc:Search>.

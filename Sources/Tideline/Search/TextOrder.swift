@@ -6,7 +6,7 @@ import TidelineCore
 /// An order of texts.
 ///
 /// ```swift
-/// let customers = try await table.read(sortedBy: [.ascending(\.name, .localized)])
+/// let sorted = try await todos.read(sortedBy: [.ascending(\.text, .localized)])
 /// ```
 public struct TextOrder: Hashable, Sendable {
     let localized: LocalizedOrder?

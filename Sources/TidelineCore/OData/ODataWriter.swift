@@ -76,8 +76,8 @@ package struct ODataWriter {
         case .position(let operand, _): try write(operand, to: &text)
         // A server does not know the default values of a device's records.
         case .orElse(let operand, _): try write(operand, to: &text)
-        case .member, .elementCount, .anyElement, .element: try path(expression, to: &text)
-        case .search: throw unsupported("a search for words (matching)", expression)
+        case .member, .elementCount, .anyElement, .element, .search:
+            try path(expression, to: &text)
         }
     }
 
@@ -215,6 +215,9 @@ package struct ODataWriter {
         _ expression: QueryExpression,
         to text: inout String
     ) throws(ODataError) {
+        if case .search = expression.kind {
+            throw unsupported("a search for words (matching)", expression)
+        }
         guard dialect == .v4 else {
             throw unsupported("a condition on a member or an element", expression)
         }

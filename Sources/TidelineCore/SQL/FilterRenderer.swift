@@ -248,6 +248,24 @@ package struct FilterRenderer {
         }
     }
 
+    /// Renders a search as a condition that is never null, or the rank of a row of a ranked search.
+    func search(_ search: QueryExpression.Search) -> SQL {
+        switch search {
+        case .rank: return "\(Identifier.searchRank)"
+        case .matches(let text):
+            // FilterChecker has rejected a text that cannot be read.
+            guard let words = try? SearchText(text) else { return dialect.constant(false) }
+            let index = schema.searchIndex
+            let key = column(Identifier.rowKey.name)
+            func found(_ expression: String) -> SQL {
+                "(SELECT \"rowid\" FROM \(index) WHERE \(index) MATCH \(.text(expression)))"
+            }
+            if let required = words.required { return "(\(key) IN \(found(required)))" }
+            if let excluded = words.excluded { return "(\(key) NOT IN \(found(excluded)))" }
+            return dialect.constant(true)
+        }
+    }
+
     private func position(_ value: SQL, _ members: [String]) -> SQL {
         var sql: SQL = "CASE WHEN \(value) IS NULL THEN NULL"
         for (index, member) in members.enumerated() {

@@ -79,6 +79,19 @@ extension FilterRenderer {
 
     private static let chainMax = 32
 
+    /// The maximum depth of SQLite's stack for a search.
+    static let searchSteps = 30
+
+    /// Returns whether a condition contains a search in a part that only a program can evaluate, which cannot search: one
+    /// that nests too deep for SQL, or reads a JSON document.
+    package func nestsSearchTooDeep(_ condition: QueryExpression) -> Bool {
+        guard condition.searches, steps(condition) > Self.stepsMax else { return false }
+        guard case .all = condition.kind else { return true }
+        let chain = condition.chain
+        let joints = Self.steps(chain: chain.count)
+        return chain.contains { $0.searches && steps($0) + joints > Self.stepsMax }
+    }
+
     // MARK: - Steps
 
     static func steps(chain count: Int) -> Int {

@@ -14,39 +14,6 @@ extension Identifier {
     package static let searchRank = Identifier("tideline.rank")
 }
 
-extension FilterRenderer {
-    /// The maximum depth of SQLite's stack for a search.
-    static let searchSteps = 30
-
-    /// Renders a search as a condition that is never null, or the rank of a row of a ranked search.
-    func search(_ search: QueryExpression.Search) -> SQL {
-        switch search {
-        case .rank: return "\(Identifier.searchRank)"
-        case .matches(let text):
-            // FilterChecker has rejected a text that cannot be read.
-            guard let words = try? SearchText(text) else { return dialect.constant(false) }
-            let index = schema.searchIndex
-            let key = column(Identifier.rowKey.name)
-            func found(_ expression: String) -> SQL {
-                "(SELECT \"rowid\" FROM \(index) WHERE \(index) MATCH \(.text(expression)))"
-            }
-            if let required = words.required { return "(\(key) IN \(found(required)))" }
-            if let excluded = words.excluded { return "(\(key) NOT IN \(found(excluded)))" }
-            return dialect.constant(true)
-        }
-    }
-
-    /// Returns whether a condition contains a search in a part that only a program can evaluate, which cannot search: one
-    /// that nests too deep for SQL, or reads a JSON document.
-    package func nestsSearchTooDeep(_ condition: QueryExpression) -> Bool {
-        guard condition.searches, steps(condition) > Self.stepsMax else { return false }
-        guard case .all = condition.kind else { return true }
-        let chain = condition.chain
-        let joints = Self.steps(chain: chain.count)
-        return chain.contains { $0.searches && steps($0) + joints > Self.stepsMax }
-    }
-}
-
 extension QueryExpression {
     /// The searches that a row must match, and the rest of the condition; nil if none of the searches has a rank.
     package var rankedSearch: (search: String, rest: QueryExpression?)? {

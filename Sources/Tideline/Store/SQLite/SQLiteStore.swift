@@ -346,6 +346,39 @@ extension SQLiteStore {
     }
 }
 
+extension SQLiteStore {
+    /// Runs a read, and repeats it after a search index was brought up to date, if another program has changed
+    /// rows.
+    func retryingSearch<Result>(_ read: () async throws -> Result) async throws -> Result {
+        for _ in 0..<Self.searchTries {
+            do {
+                return try await read()
+            } catch let behind as SearchIndexBehind {
+                try await updateSearch(behind)
+            }
+        }
+        do {
+            return try await read()
+        } catch is SearchIndexBehind {
+            throw SyncError.unsupportedQuery(
+                "another program keeps changing the rows during a search. Search again."
+            )
+        }
+    }
+
+    private static var searchTries: Int { 3 }
+
+    private func updateSearch(_ behind: SearchIndexBehind) async throws {
+        _ = try await write { writer in
+            guard let transaction = writer as? SQLiteTransaction,
+                let search = try transaction.table(behind.table).search
+            else { return }
+            if behind.isDamaged { try search.remake(in: transaction.database) }
+            try search.update(in: transaction.database)
+        }
+    }
+}
+
 /// The tables that were opened, by name.
 private struct OpenedTables: Sendable {
     /// The schema version of the file when the tables were read.

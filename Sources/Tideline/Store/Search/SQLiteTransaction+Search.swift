@@ -110,39 +110,6 @@ extension SQLiteTransaction {
     }
 }
 
-extension SQLiteStore {
-    /// Runs a read, and once more if a search index first has to be brought up to date: another program has changed
-    /// rows.
-    func retryingSearch<Result>(_ read: () async throws -> Result) async throws -> Result {
-        for _ in 0..<Self.searchTries {
-            do {
-                return try await read()
-            } catch let behind as SearchIndexBehind {
-                try await updateSearch(behind)
-            }
-        }
-        do {
-            return try await read()
-        } catch is SearchIndexBehind {
-            throw SyncError.unsupportedQuery(
-                "another program keeps changing the rows during a search. Search again."
-            )
-        }
-    }
-
-    private static var searchTries: Int { 3 }
-
-    private func updateSearch(_ behind: SearchIndexBehind) async throws {
-        _ = try await write { writer in
-            guard let transaction = writer as? SQLiteTransaction,
-                let search = try transaction.table(behind.table).search
-            else { return }
-            if behind.isDamaged { try search.remake(in: transaction.database) }
-            try search.update(in: transaction.database)
-        }
-    }
-}
-
 extension SyncError {
     /// Returns the error of a search whose index is not that of the model, or cannot be used.
     static func changedSearch(_ table: String) -> SyncError {

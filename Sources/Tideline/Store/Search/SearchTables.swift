@@ -202,8 +202,11 @@ struct SearchTables: Sendable {
     func update(in database: Database) throws {
         guard try isBehind(in: database) else { return }
         do {
-            // Without the savepoint, the index would still write what it has in memory when the transaction ends.
-            try database.savepoint { try applyLog(in: database) }
+            try database.savepoint {
+                try applyLog(in: database)
+                // Makes the index write its pages, which would otherwise fail only at the end of the transaction.
+                try database.savepoint {}
+            }
         } catch let error as SQLiteError where error.isCorrupt {
             // The index can be made again from the rows, whereas a change that fails would be lost.
             try remake(in: database)

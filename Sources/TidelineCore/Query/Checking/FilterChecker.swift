@@ -154,12 +154,22 @@ package struct FilterChecker {
         case .isIn(let operand, let elements): (try isIn(operand, elements, expression), .boolean)
         case .position(let operand, let members): try position(operand, members, expression)
         case .orElse(let operand, let value): try orElse(operand, value, expression)
+        case .member, .elementCount, .anyElement, .element, .search: try checkRare(expression)
+        }
+    }
+
+    /// Checks a kind of expression that needs no room on the stack of all others.
+    private func checkRare(_ expression: QueryExpression) throws(ODataError) -> Checked {
+        switch expression.kind {
         case .member(let document, let names): try member(document, names, expression)
         case .elementCount(let list): try elementCount(list, expression)
         case .anyElement(let list, let number, let condition):
             try anyElement(list, number, condition, expression)
         case .element: (expression, .any)
         case .search(let search): try self.search(search, expression)
+        case .field, .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn,
+            .position, .orElse:
+            try check(expression)
         }
     }
 
