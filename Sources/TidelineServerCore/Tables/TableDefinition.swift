@@ -255,3 +255,78 @@ package final class Table: Sendable {
         return member(named: reader.text(name))
     }
 }
+
+extension TableDefinition {
+    /// The references that the server checks.
+    package var checkedReferences: [TableReference] { references.filter { $0.onDelete != .none } }
+
+    /// Uses the declared spelling of columns and tables in the references.
+    package mutating func completeReferences(among tables: [TableDefinition]) {
+        for place in references.indices {
+            if let column = schema.columns.first(where: {
+                SchemaPlan.isSame($0.name, references[place].column)
+            }) {
+                references[place].column = column.name
+            }
+            if let table = tables.first(where: {
+                SchemaPlan.isSame($0.name, references[place].table)
+            }) {
+                references[place].table = table.name
+            }
+        }
+    }
+
+    /// Adds foreign keys of the database as references, for columns without a declared one.
+    ///
+    /// A foreign key that cannot set null, because the column must not be null, restricts.
+    package mutating func addReferences(_ keys: [TableReference]) {
+        for var key in keys {
+            guard let column = schema.columns.first(where: { $0.name == key.column }),
+                column.type == .string || column.type == .guid, column.name != owner,
+                !references.contains(where: { SchemaPlan.isSame($0.column, key.column) })
+            else { continue }
+            if key.onDelete == .setNull, !column.isNullable { key.onDelete = .restrict }
+            references.append(key)
+        }
+    }
+
+    /// Returns the references that the server cannot check, each with its column and the end of a sentence.
+    package func referenceFaults(
+        among tables: [TableDefinition]
+    ) -> [(column: String, fault: String)] {
+        var faults: [(column: String, fault: String)] = []
+        var seen: Set<String> = []
+        for reference in references {
+            let fault =
+                seen.insert(reference.column.lowercased()).inserted
+                ? fault(of: reference, among: tables)
+                : "the column has another reference; a column can have one"
+            if let fault { faults.append((reference.column, fault)) }
+        }
+        return faults
+    }
+
+    private func fault(of reference: TableReference, among tables: [TableDefinition]) -> String? {
+        guard
+            let column = schema.columns.first(where: {
+                SchemaPlan.isSame($0.name, reference.column)
+            })
+        else {
+            return "there is no such column; declare it in 'columns'"
+        }
+        guard tables.contains(where: { SchemaPlan.isSame($0.name, reference.table) }) else {
+            return "there is no table '\(reference.table)'"
+        }
+        guard column.type == .string || column.type == .guid else {
+            return "a column of type \(column.type.name) cannot contain an id; "
+                + "'string' or 'guid' is expected"
+        }
+        if let owner, SchemaPlan.isSame(owner, column.name) {
+            return "the owner column contains the token's sub, and cannot be a reference"
+        }
+        if reference.onDelete == .setNull, !column.isNullable {
+            return "'setNull' needs a column with 'nullable' true"
+        }
+        return nil
+    }
+}
