@@ -409,7 +409,7 @@ if !hasServer {
     }
 }
 
-// A build of all tests with only some test targets: `TIDELINE_TEST_TARGETS=TidelineTests swift build --build-tests`.
+// Builds only the named test targets: `TIDELINE_TEST_TARGETS=TidelineTests swift build --build-tests`.
 if let names = Context.environment["TIDELINE_TEST_TARGETS"]?.split(separator: ",") {
     package.targets.removeAll { $0.type == .test && !names.contains($0.name[...]) }
 }

@@ -93,9 +93,7 @@ extension RecordCoder {
     /// If every row has a value in a column, the column itself is the sort key, so that an index can be used.
     /// If the result does not show whether a value is missing, the rows without one are counted.
     func rows(_ query: TableQuery, of store: any LocalStoreReader) throws -> [Row] {
-        let rows =
-            schema == nil
-            ? try store.rows(query, in: table.name) : try store.recordRows(query, in: table.name)
+        let rows = try read(query, of: store)
         guard let absent else { return rows }
         let columns = absent.columns(in: query.order)
         let missing = try columns.filter { column in
@@ -105,7 +103,14 @@ extension RecordCoder {
             return try store.count(filter, in: table.name) > 0
         }
         guard !missing.isEmpty else { return rows }
-        return try store.recordRows(absent.ordered(query, without: missing), in: table.name)
+        return try read(absent.ordered(query, without: missing), of: store)
+    }
+
+    private func read(_ query: TableQuery, of store: any LocalStoreReader) throws -> [Row] {
+        guard schema != nil, query.select == nil else {
+            return try store.rows(query, in: table.name)
+        }
+        return try store.recordRows(query, in: table.name, omitting: HeldMask.name)
     }
 }
 

@@ -219,14 +219,18 @@ public protocol LocalStoreReader {
     /// - Throws: As ``rows(_:in:)``.
     func rows(_ query: TableQuery, in table: String, omitting column: String) throws -> [Row]
 
-    /// Returns the rows of a query that are about to be decoded as records.
+    /// Returns the rows of a query that are about to be decoded as records, except for one column.
     ///
     /// A store may leave the members that the schema does not know together, as one JSON object in the member
     /// `__extra`; the decoder reads it if the record type asks for such a member. By default, these are the rows
-    /// of ``rows(_:in:)``.
+    /// of ``rows(_:in:omitting:)``.
     ///
     /// - Throws: As ``rows(_:in:)``.
-    func recordRows(_ query: TableQuery, in table: String) throws -> [Row]
+    func recordRows(
+        _ query: TableQuery,
+        in table: String,
+        omitting column: String
+    ) throws -> [Row]
 
     /// Returns the matching rows whose values may differ from the stored ones.
     ///
@@ -264,12 +268,14 @@ extension LocalStoreReader {
         return try rows(query, in: table).map { member.removed(from: $0) }
     }
 
-    /// Returns the rows of ``rows(_:in:)``.
+    /// Returns the rows of ``rows(_:in:omitting:)``.
     ///
     /// - Throws: As ``rows(_:in:)``.
-    public func recordRows(_ query: TableQuery, in table: String) throws -> [Row] {
-        try rows(query, in: table)
-    }
+    public func recordRows(
+        _ query: TableQuery,
+        in table: String,
+        omitting column: String
+    ) throws -> [Row] { try rows(query, in: table, omitting: column) }
 
     /// Returns no rows.
     ///

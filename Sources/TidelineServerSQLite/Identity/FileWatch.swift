@@ -308,6 +308,7 @@ final class FileWatch: Sendable {
     }
 
     private enum Comparison {
+        /// The file has these commits, or a checkpoint of this server explains the difference.
         case current
         /// The file lacks commits that were copied to it, or has another identity.
         case older

@@ -74,7 +74,7 @@ import TidelineTestSupport
     }
 
     @Test(
-        "a value that does not fit its column is reported beside unknown members",
+        "a value that does not fit its column is reported if the row also has unknown members",
         arguments: [true, false]
     )
     func misfit(inMemory: Bool) async throws {

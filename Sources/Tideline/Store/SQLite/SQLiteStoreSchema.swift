@@ -35,7 +35,7 @@ struct SQLiteTable: Sendable {
     let checked: [RowChecksum.Column?]
     /// The names in a row without the mask.
     let unmaskedLayout: RowLayout
-    /// The names in a row whose unknown members stay together.
+    /// The names in a row without the mask whose unknown members stay together.
     let recordLayout: RowLayout
     /// The name of each column as a member of a JSON object, in UTF-8; empty if it has characters that JSON may
     /// escape.
@@ -64,9 +64,9 @@ struct SQLiteTable: Sendable {
         }
         self.besides = besides
         mask = columns.firstIndex { $0.name == HeldMask.name }
-        recordLayout = RowLayout(columns.map(\.name) + [UnknownMembers.name])
-        memberNames = columns.map { UnknownMembers.memberName($0.name) }
         unmaskedLayout = RowLayout(columns.map(\.name).filter { $0 != HeldMask.name })
+        recordLayout = RowLayout(unmaskedLayout.names + [UnknownMembers.name])
+        memberNames = columns.map { UnknownMembers.memberName($0.name) }
         checked = all.map {
             $0.name == HeldMask.name ? nil : RowChecksum.Column($0.name, StorageClass($0.type))
         }

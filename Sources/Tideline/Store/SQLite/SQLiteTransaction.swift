@@ -69,11 +69,14 @@ struct SQLiteTransaction: LocalStoreWriter {
         }
     }
 
-    func recordRows(_ query: TableQuery, in name: String) throws -> [Row] {
+    func recordRows(
+        _ query: TableQuery,
+        in name: String,
+        omitting column: String
+    ) throws -> [Row] {
         let table = try self.table(name)
-        guard query.select == nil, table.hasExtra, table.others.isEmpty else {
-            return try rows(query, in: name)
-        }
+        guard query.select == nil, table.hasExtra, table.others.isEmpty, column == HeldMask.name
+        else { return try rows(query, in: name, omitting: column) }
         return try searching(query, name) {
             let sql = try select(query, table, only: nil)
             let statement = try database.prepare(sql.text(for: .sqlite))
@@ -258,16 +261,17 @@ struct SQLiteTransaction: LocalStoreWriter {
     /// Returns the current row, with its unknown members together unless one of them may be the value of a column.
     private func recordRow(_ statement: Statement, _ table: SQLiteTable) -> Row {
         let extra = statement.cell(Int32(table.forms.count))
-        if extra.isNull { return row(statement, table, isMasked: true) }
+        if extra.isNull { return row(statement, table, isMasked: false) }
         let object = extra.utf8
-        for index in table.columns.indices where statement.cell(Int32(index)).isNull {
-            if UnknownMembers.mayHave(table.memberNames[index], in: object) {
-                return row(statement, table, isMasked: true)
-            }
+        for index in table.columns.indices
+        where index != table.mask && statement.cell(Int32(index)).isNull
+            && UnknownMembers.mayHave(table.memberNames[index], in: object)
+        {
+            return row(statement, table, isMasked: false)
         }
         var values: [Value] = []
         values.reserveCapacity(table.recordLayout.names.count)
-        for index in table.columns.indices {
+        for index in table.columns.indices where index != table.mask {
             values.append(SQLiteStoreSQL.value(statement, Int32(index), table.forms[index]))
         }
         values.append(.json(JSON(checked: String(decoding: object, as: UTF8.self))))

@@ -80,6 +80,12 @@ struct HeldRowsReader: LocalStoreReader {
         try inner.count(filter, in: table)
     }
 
+    func recordRows(
+        _ query: TableQuery,
+        in table: String,
+        omitting column: String
+    ) throws -> [Row] { try inner.recordRows(query, in: table, omitting: column) }
+
     func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows {
         try inner.uncertainRows(filter, in: table)
     }
@@ -113,6 +119,12 @@ final class HeldRows: LocalStoreWriter {
     func count(_ filter: Filter?, in table: String) throws -> Int {
         try reader.count(filter, in: table)
     }
+
+    func recordRows(
+        _ query: TableQuery,
+        in table: String,
+        omitting column: String
+    ) throws -> [Row] { try reader.recordRows(query, in: table, omitting: column) }
 
     func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows {
         try reader.uncertainRows(filter, in: table)
