@@ -8,12 +8,11 @@ import TidelineCore
 import TidelineSQLite
 
 enum SQLiteStoreSQL {
-    private static func renderer(_ table: SQLiteTable) -> FilterRenderer {
+    static func renderer(_ table: SQLiteTable) -> FilterRenderer {
         FilterRenderer(schema: table.schema, dateUnit: .milliseconds)
     }
 
-    private static func checked(_ filter: Filter?, _ table: SQLiteTable) throws -> QueryExpression?
-    {
+    static func checked(_ filter: Filter?, _ table: SQLiteTable) throws -> QueryExpression? {
         guard let filter else { return nil }
         do {
             return try FilterChecker(onDevice: table.schema).filter(filter.expression)

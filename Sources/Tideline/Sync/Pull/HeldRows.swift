@@ -80,6 +80,12 @@ struct HeldRowsReader: LocalStoreReader {
         try inner.count(filter, in: table)
     }
 
+    func totals(_ query: TotalsQuery, in table: String) throws -> [RowTotals] {
+        try inner.totals(query, in: table)
+    }
+
+    func sql(_ request: SQLRequest) throws -> SQLRows { try inner.sql(request) }
+
     func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows {
         try inner.uncertainRows(filter, in: table)
     }
@@ -109,6 +115,12 @@ final class HeldRows: LocalStoreWriter {
     func count(_ filter: Filter?, in table: String) throws -> Int {
         try reader.count(filter, in: table)
     }
+
+    func totals(_ query: TotalsQuery, in table: String) throws -> [RowTotals] {
+        try reader.totals(query, in: table)
+    }
+
+    func sql(_ request: SQLRequest) throws -> SQLRows { try reader.sql(request) }
 
     func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows {
         try reader.uncertainRows(filter, in: table)
