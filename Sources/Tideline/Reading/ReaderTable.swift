@@ -2,7 +2,7 @@
 
 import TidelineCore
 
-/// A table inside ``SyncContext/read(_:)`` or ``SyncContext/observe(_:)-(_)``, with the reads of ``RecordReading``.
+/// A table inside ``SyncContext/read(_:)`` or `SyncContext.observe(_:)`, with the reads of ``RecordReading``.
 ///
 /// All tables of one ``SyncReader`` show the same committed state.
 public struct ReaderTable<Record: Sendable>: RecordReading {

@@ -5,7 +5,7 @@ import TidelineSQLite
 
 /// A reader of all tables of a client in one committed state, valid while its closure runs.
 ///
-/// ``SyncContext/read(_:)`` and ``SyncContext/observe(_:)-(_)`` create it; ``SyncTransaction/reader`` gives one
+/// ``SyncContext/read(_:)`` and `SyncContext.observe(_:)` create it; ``SyncTransaction/reader`` gives one
 /// that also sees the changes of its transaction. Write a function that takes a reader, and it can be called from
 /// all three. After the end of the closure, its tables throw ``SyncError`` with code `transactionEnded`.
 ///

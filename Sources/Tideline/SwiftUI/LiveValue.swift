@@ -21,7 +21,7 @@ public import Observation
 /// }
 /// ```
 ///
-/// The closure runs off the main actor, as in ``SyncContext/observe(_:)-(_)``; only its result is delivered to the
+/// The closure runs off the main actor, as in `SyncContext.observe(_:)`; only its result is delivered to the
 /// main actor. Observation ends when the object is released.
 @Observable
 @MainActor
