@@ -4,7 +4,7 @@
 import Foundation
 import Tideline
 
-struct TodoItem: SyncRecord {
+struct TodoItem: SyncRecord, Equatable {
     var id = UUID().uuidString.lowercased()
     var text: String
     var complete = false
@@ -15,7 +15,7 @@ struct TodoItem: SyncRecord {
     var updatedAt: Date?
 }
 
-struct TodoList: SyncRecord {
+struct TodoList: SyncRecord, Equatable {
     var id = ""
     var name: String
 }
