@@ -4,7 +4,7 @@
 import Foundation
 import Tideline
 
-struct TodoItem: SyncRecord {
+struct TodoItem: SyncRecord, Equatable {
     var id = UUID().uuidString.lowercased()
     var text: String
     var complete = false
@@ -15,9 +15,28 @@ struct TodoItem: SyncRecord {
     var updatedAt: Date?
 }
 
-struct TodoList: SyncRecord {
+struct TodoList: SyncRecord, Equatable {
     var id = ""
     var name: String
+}
+
+enum Status: String, Codable, CaseIterable { case open, done, cancelled }
+
+struct Job: SyncRecord {
+    var id = ""
+    var customerID = ""
+    var title = ""
+    var status = Status.open
+    var minutes = 0
+    var createdAt: Date?
+}
+
+struct Overview: Equatable {
+    var open: [TodoItem] = []
+
+    init(_ reader: SyncReader, list id: String) throws {}
+
+    static func == (one: Overview, other: Overview) -> Bool { true }
 }
 
 struct Session {
@@ -38,7 +57,15 @@ let client: SyncClient = given()
 let store: SQLiteStore = given()
 let todos: SyncTable<TodoItem> = given()
 let rows: SyncTable<Row> = given()
+let jobs: SyncTable<Job> = given()
+// Unsafe only if it ran: a reader belongs to one closure.
+nonisolated(unsafe) let reader: SyncReader = given()
+// Unsafe only if it ran, as the reader.
+nonisolated(unsafe) let transaction: SyncTransaction = given()
 let milk: TodoItem = given()
+let id: String = given()
+let ids: [String] = given()
+let monday: Date = given()
 let row: Row = given()
 let lines: [String] = given()
 let all: [Row] = given()

@@ -79,7 +79,7 @@ struct Device {
     static func client(
         in directory: String,
         _ models: [any SyncRecord.Type],
-        _ rows: CannedTable
+        _ rows: CannedTable?
     ) async throws -> (client: SyncClient, store: SQLiteStore, path: String) {
         guard let endpoint = URL(string: "http://127.0.0.1:9") else { throw URLError(.badURL) }
         let path = "\(directory)/\(UUID().uuidString).sqlite"

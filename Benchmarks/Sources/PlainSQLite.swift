@@ -74,6 +74,16 @@ final class PlainDatabase {
         return items
     }
 
+    /// Runs a statement, and returns the second column of its rows.
+    func numbers(_ sql: String) throws -> [Int] {
+        let statement = try PlainStatement(self, sql)
+        var numbers: [Int] = []
+        while try statement.step() {
+            numbers.append(Int(sqlite3_column_int64(statement.pointer, 1)))
+        }
+        return numbers
+    }
+
     /// Prepares an insert of all columns of a table.
     func insert(into table: String, columns: Int) throws -> PlainStatement {
         let marks = Array(repeating: "?", count: columns).joined(separator: ", ")

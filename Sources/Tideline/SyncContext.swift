@@ -292,6 +292,77 @@ public actor SyncContext {
         return try await RowExplanation(id, in: schema.name, engine)
     }
 
+    /// Reads several tables in one committed state.
+    ///
+    /// The closure runs off the caller's actor, on a connection of its own, while other tasks write. All of its
+    /// reads see the same state: the one between two transactions, whatever is committed in the meantime. It should
+    /// be short, because the state that it reads is kept until it ends.
+    ///
+    /// ```swift
+    /// let (list, items) = try await client.syncContext.read { reader in
+    ///     (
+    ///         try reader.table(TodoList.self).read(id: id),
+    ///         try reader.table(TodoItem.self).read(where: { $0.list == id })
+    ///     )
+    /// }
+    /// ```
+    ///
+    /// - Returns: The result of the closure.
+    /// - Throws: The errors of the closure, and ``SyncError`` with code `storeNotInitialized`, `storeFailure`,
+    ///   or `cancelled` if the task is cancelled before the last read.
+    @concurrent
+    public nonisolated func read<Result: Sendable>(
+        _ body: @escaping @Sendable (SyncReader) throws -> Result
+    ) async throws -> Result {
+        try await ReadRunner(engine: engine()).run(body).result
+    }
+
+    /// Emits the result of a closure that reads several tables, now and after every change of what it read.
+    ///
+    /// The closure runs as in ``read(_:)``, so that its result never shows half of a transaction. It runs again after
+    /// a commit that may change the result: one that changes a row that it read by id, a row that is in the result
+    /// of one of its queries or matches the condition, or anything in a table from which it read a sum or SQL. It
+    /// must depend on nothing but the reader. A closure that reads nothing runs once.
+    ///
+    /// ```swift
+    /// for try await overview in client.syncContext.observe({ try Overview($0, list: id) }) {
+    ///     show(overview)
+    /// }
+    /// ```
+    ///
+    /// A sequence may be iterated any number of times. Each iteration begins with the current result, and ends when
+    /// its task is cancelled. No change is missed. While changes follow without a pause, the closure runs once every
+    /// ``SyncLimits/observeInterval``, and a listener that does not keep up gets only the newest result. While the
+    /// store cannot be read, the observation waits. An error of the closure ends the iteration with this error.
+    ///
+    /// A result that is `Equatable` is not emitted again while it stays equal.
+    public nonisolated func observe<Value: Sendable>(
+        _ body: @escaping @Sendable (SyncReader) throws -> Value
+    ) -> some AsyncSequence<Value, any Error> & Sendable {
+        observed(isSame: nil, body)
+    }
+
+    /// Emits the result of a closure that reads several tables, now and whenever it differs from the last one.
+    ///
+    /// See the other form of this method, for results that cannot be compared.
+    public nonisolated func observe<Value: Sendable & Equatable>(
+        _ body: @escaping @Sendable (SyncReader) throws -> Value
+    ) -> some AsyncSequence<Value, any Error> & Sendable {
+        observed(isSame: { $0 == $1 }, body)
+    }
+
+    nonisolated func observed<Value: Sendable>(
+        isSame: (@Sendable (Value, Value) -> Bool)?,
+        _ body: @escaping @Sendable (SyncReader) throws -> Value
+    ) -> ObservedValues<Value> {
+        ObservedValues(deferred: { [self] in
+            let engine = try engine()
+            return QueryObservation(engine: engine).observe {
+                ObservedReads(engine, isSame: isSame, body)
+            }
+        })
+    }
+
     /// The progress of push, pull, verification, purge, check and long changes, from now on.
     ///
     /// Each use is a separate listener.

@@ -31,8 +31,10 @@ package final class Database: @unchecked Sendable {
         case frozen
     }
 
-    private let handle: OpaquePointer
+    let handle: OpaquePointer
     private var statements = GenerationCache<String, Statement>(countMax: statementsMax)
+    /// The statements that an app wrote.
+    let confined = ConfinedReads()
     private var logObserver: LogObserver?
     private let deadline = QueryDeadline()
     /// Whether commits wait for the disk.
@@ -110,6 +112,7 @@ package final class Database: @unchecked Sendable {
             guard !isClosed else { return }
             isClosed = true
             statements.removeAll()
+            confined.removeAll()
             sqlite3_close_v2(handle)
         }
     }
@@ -324,6 +327,24 @@ package final class Database: @unchecked Sendable {
 
     /// Whether the last statement within ``share(until:_:)`` was interrupted because its share was used up.
     package var hasYielded: Bool { deadline.hasYielded }
+
+    /// Runs `body` with a statement that may only read some tables.
+    ///
+    /// The text is one statement, with a placeholder for each of the values. `allowed` are the tables that it may
+    /// read, in lower case. `body` steps through the statement, and must use this connection for nothing else; it is
+    /// interrupted when `stop` is set.
+    ///
+    /// - Returns: The result, and the tables that the statement reads, in lower case.
+    /// - Throws: ``ConfinementError`` if the statement is not allowed.
+    package func readConfined<Result>(
+        _ sql: String,
+        _ values: [SQLValue],
+        to allowed: Set<String>,
+        stop: QueryStop?,
+        _ body: (Statement) throws -> Result
+    ) throws -> (result: Result, tables: Set<String>) {
+        try confined.read(sql, values, to: allowed, stop: stop, on: self, body)
+    }
 
     /// The number of cached statements.
     package var statementsKept: Int { statements.count }

@@ -76,6 +76,9 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
     /// Whether the code is SQLITE_ERROR, for invalid SQL or for a failure that only the message describes.
     package var isGeneric: Bool { primaryCode == SQLITE_ERROR }
 
+    /// Whether `sum` of integers is out of the range of 64 bits.
+    package var isIntegerOverflow: Bool { isGeneric && message == "integer overflow" }
+
     /// Whether the disk is full.
     package var isFull: Bool { primaryCode == SQLITE_FULL }
 

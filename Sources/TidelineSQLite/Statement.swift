@@ -139,6 +139,12 @@ package final class Statement {
         try run()
     }
 
+    /// Whether the statement changes nothing.
+    var isReadOnly: Bool { sqlite3_stmt_readonly(pointer) != 0 }
+
+    /// The number of placeholders.
+    var parameterCount: Int { Int(sqlite3_bind_parameter_count(pointer)) }
+
     package var columnCount: Int32 { sqlite3_column_count(pointer) }
 
     package func columnName(_ index: Int32) -> String {

@@ -19,7 +19,7 @@ import Testing
         "Tideline.SQLiteStore": (6, "Optional requirements of LocalStore, a file for each group."),
         "Tideline.RemoteService": (6, "Requests, next to the feature that sends them."),
         "Tideline.Column": (5, "Operators and functions of queries, by kind."),
-        "Tideline.SyncTable": (4, "The public API of a table, by verb."),
+        "Tideline.SyncTable": (5, "The public API of a table, by verb."),
         "TidelineCommand.Doctor": (4, "The checks of the doctor, by subject."),
         "TidelineCore.QueryExpression": (4, "The meanings of an expression, by kind."),
         "TidelineCore.FilterRenderer": (4, "The functions of SQL, by kind."),

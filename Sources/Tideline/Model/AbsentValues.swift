@@ -34,7 +34,7 @@ struct AbsentValues: Sendable {
     }
 
     /// Returns the default of the column that a query names.
-    private func value(_ name: String) -> Value? {
+    func value(_ name: String) -> Value? {
         defaults[name] ?? table.column(matching: name).flatMap { defaults[$0.name] }
     }
 

@@ -82,6 +82,7 @@ extension SyncError {
             case suspended
             case transactionEnded
             case transactionTooLarge
+            case sumTooLarge
         }
 
         private let kind: Kind
@@ -154,6 +155,8 @@ extension SyncError {
         public static let transactionEnded = Self(.transactionEnded)
         /// A transaction creates more operations than fit into one batch of a push.
         public static let transactionTooLarge = Self(.transactionTooLarge)
+        /// The sum of a column is out of the range of its type.
+        public static let sumTooLarge = Self(.sumTooLarge)
 
         /// Creates the code for a rejection with this status, whatever the request was.
         init(answer status: Int) {

@@ -212,6 +212,23 @@ public protocol LocalStoreReader {
     /// - Throws: As ``rows(_:in:)``.
     func count(_ filter: Filter?, in table: String) throws -> Int
 
+    /// Returns the number of rows and the sum of a column, for all rows or for each value of another column.
+    ///
+    /// Without a group, the result has one element, even if no row matches. By default, the rows are read and added
+    /// in memory. A database adds faster, and its result must be the same.
+    ///
+    /// - Throws: As ``rows(_:in:)``.
+    func totals(_ query: TotalsQuery, in table: String) throws -> [RowTotals]
+
+    /// Returns the rows of SQL that an app wrote.
+    ///
+    /// The statement may only read the tables of the request. By default, it is rejected, because only
+    /// ``SQLiteStore`` has SQL.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a statement that is not valid or not allowed, and the
+    ///   errors of the store.
+    func sql(_ request: SQLRequest) throws -> SQLRows
+
     /// Returns complete rows of a query, except for one column.
     ///
     /// By default, the column is removed from the rows of ``rows(_:in:)``. Not reading it is faster.

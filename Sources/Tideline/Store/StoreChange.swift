@@ -66,6 +66,18 @@ public struct StoreChange: Sendable {
         }
     }
 
+    /// Returns whether rows of a table changed.
+    func changes(_ table: String) -> Bool { tables[table] != nil }
+
+    /// Returns whether one of these rows changed.
+    func changes(anyOf ids: Set<ItemKey>, of table: String) -> Bool {
+        switch tables[table] {
+        case nil: false
+        case .all: !ids.isEmpty
+        case .rows(let rows): rows.contains { ids.contains($0.id) }
+        }
+    }
+
     /// Returns whether a row exists and matches a filter.
     private static func holds(_ filter: Filter?, for row: Row?) -> Bool {
         guard let row else { return false }

@@ -36,6 +36,85 @@ extension SyncTable {
         try await inTransaction { table in for id in ids { try table.delete(id: id) } }
     }
 
+    /// Changes the records of a query and queues their updates, one operation for each record: all of them or none.
+    ///
+    /// `change` may run more than once for a record, and must do nothing but change it.
+    ///
+    /// - Returns: The number of records.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`, as ``update(id:_:)`` for the first record that cannot be
+    ///   stored, or `cancelled`, and the errors of `change`. On an error, nothing is changed.
+    @discardableResult
+    @concurrent
+    public func update(
+        _ query: Query<Record>,
+        _ change: @escaping @Sendable (inout Record) throws -> Void
+    ) async throws -> Int {
+        try await inTransaction { try $0.update(query, change) }
+    }
+
+    /// Changes the records that match a closure over the columns and queues their updates: all of them or none.
+    ///
+    /// ```swift
+    /// try await jobs.update(where: { $0.customerID == id }) { $0.status = .cancelled }
+    /// ```
+    ///
+    /// - Returns: The number of records.
+    /// - Throws: ``SyncError`` as `update(_:_:)`, and the errors of both closures.
+    @discardableResult
+    public func update(
+        where condition: (Columns<Record>) throws -> Condition,
+        _ change: @escaping @Sendable (inout Record) throws -> Void
+    ) async throws -> Int {
+        try await update(Query(where: condition), change)
+    }
+
+    /// Removes the records of a query and queues their deletes, one operation for each record: all of them or none.
+    ///
+    /// - Returns: The number of records.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`, `otherAccount`, `storeFailure`, or `cancelled` if the
+    ///   task is cancelled before all are removed. On an error, nothing is changed.
+    @discardableResult
+    @concurrent
+    public func delete(_ query: Query<Record>) async throws -> Int {
+        try await inTransaction { try $0.delete(query) }
+    }
+
+    /// Removes the records that match a closure over the columns and queues their deletes: all of them or none.
+    ///
+    /// - Returns: The number of records.
+    /// - Throws: ``SyncError`` as for a query. Errors of the closure are rethrown.
+    @discardableResult
+    public func delete(
+        where condition: (Columns<Record>) throws -> Condition
+    ) async throws -> Int {
+        try await delete(Query(where: condition))
+    }
+
+    /// Stores a record that may exist or not: queues its insert, or an update that sets all of its properties.
+    ///
+    /// A record with a `version` or `updatedAt` is updated as by ``update(_:)-(Record)``. Without them, its values
+    /// replace those of the row as the device has it now.
+    ///
+    /// - Returns: The record as stored.
+    /// - Throws: ``SyncError`` with code `invalidID`, `rowDoesNotFit`, `partialRecord`, `otherAccount` or
+    ///   `storeFailure`. On an error, nothing is changed.
+    @discardableResult
+    @concurrent
+    public func upsert(_ record: Record) async throws -> Record {
+        try await inTransaction { try $0.upsert(record) }
+    }
+
+    /// Stores records that may exist or not, in order: all of them or none.
+    ///
+    /// - Returns: The records as stored.
+    /// - Throws: ``SyncError`` as ``upsert(_:)-(Record)`` for the first record that cannot be stored, or with code
+    ///   `cancelled`. On an error, nothing is changed.
+    @discardableResult
+    @concurrent
+    public func upsert(_ records: [Record]) async throws -> [Record] {
+        try await inTransaction { try $0.upsert(records) }
+    }
+
     private func inTransaction<Result: Sendable>(
         _ body: @escaping @Sendable (TransactionTable<Record>) throws -> Result
     ) async throws -> Result {

@@ -35,6 +35,11 @@ public final class SyncTransaction {
         TransactionTable(transaction: self, coder: .untyped(table: try engine.schema(name)))
     }
 
+    /// A reader of all tables, which sees the changes that the transaction has made so far.
+    ///
+    /// It is for functions that take a ``SyncReader``.
+    public var reader: SyncReader { SyncReader(self) }
+
     /// Runs `body` on the store.
     ///
     /// A failure of the store ends the transaction, even if the app's closure catches the error, because a
@@ -72,11 +77,6 @@ public final class SyncTransaction {
 struct TransactionRunner {
     let engine: SyncEngine
 
-    /// A wrapper for an error of the app on its way through the store.
-    private struct Thrown: Error {
-        let error: any Error
-    }
-
     /// Runs a closure of the app in one transaction: either all of its changes are stored, or none.
     ///
     /// If `isGroup`, its changes are also pushed as one atomic group.
@@ -110,7 +110,7 @@ struct TransactionRunner {
                 } catch let error as SyncError {
                     throw transaction.failure ?? error
                 } catch {
-                    throw transaction.failure ?? Thrown(error: error)
+                    throw transaction.failure ?? AppError(error: error)
                 }
                 if let failure = transaction.failure { throw failure }
                 if let group { try self.checkSize(of: group, queue) }
@@ -118,7 +118,7 @@ struct TransactionRunner {
                 return result
             }
         } catch let error as SyncError {
-            throw (error.cause as? Thrown)?.error ?? error
+            throw AppError.unwrapped(error)
         }
     }
 

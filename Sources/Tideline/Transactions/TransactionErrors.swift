@@ -1,4 +1,4 @@
-// TransactionErrors: the error messages about invalid transactions.
+// TransactionErrors: the error messages about invalid transactions and reads.
 
 extension SyncError {
     static func transactionTooLarge(_ rows: Int, max: Int) -> SyncError {
@@ -29,6 +29,23 @@ extension SyncError {
             .cancelled,
             "The \(what) was cancelled; nothing was changed. Do it again where it is still wanted.",
             cause: cause
+        )
+    }
+
+    /// The error of a cancelled ``SyncContext/read(_:)``.
+    static func cancelledRead(_ cause: CancellationError) -> SyncError {
+        SyncError(
+            .cancelled,
+            "The read was cancelled. Read again if the result is still needed.",
+            cause: cause
+        )
+    }
+
+    /// The error of a reader, or of one of its tables, that is used after its closure.
+    static func readEnded() -> SyncError {
+        SyncError(
+            .transactionEnded,
+            "The read has ended. Use the reader and its tables inside its closure only."
         )
     }
 }

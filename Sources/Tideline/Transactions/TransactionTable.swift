@@ -1,16 +1,15 @@
 // TransactionTable: the methods of a table inside a transaction. All of them are synchronous.
 
-public import Foundation
 import TidelineCore
 
 /// A table inside ``SyncContext/transaction(_:)``, with synchronous versions of the methods of ``SyncTable``.
 ///
-/// Reads include the transaction's earlier changes.
+/// Its reads are those of ``RecordReading``, and include the transaction's earlier changes.
 ///
 /// Every method throws ``SyncError`` with code `transactionEnded` after the end of the closure, `cancelled`
 /// if the task that waits for the transaction was cancelled, and `storeFailure` if the store fails. An error
 /// that the closure throws ends the transaction, and none of its changes are stored.
-public struct TransactionTable<Record: Sendable> {
+public struct TransactionTable<Record: Sendable>: RecordReading {
     let transaction: SyncTransaction
     let coder: RecordCoder<Record>
 
@@ -96,12 +95,75 @@ public struct TransactionTable<Record: Sendable> {
         id: String,
         _ change: (inout Record) throws -> Void
     ) throws -> Record {
-        guard let stored = try row(id) else { throw SyncError.notFound(table: name, id: id) }
-        let edited = try RecordEdit(of: stored, coder, change).row
-        // The closure may have changed the same row by other methods.
-        guard let now = try row(id) else { throw SyncError.notFound(table: name, id: id) }
-        let row = RowMerge.applying(from: stored, to: edited, onto: now)
-        return try self.stored([changing { try $0.change(now, to: row) }])[0]
+        guard let row = try changed(id, change) else {
+            throw SyncError.notFound(table: name, id: id)
+        }
+        return try stored([row])[0]
+    }
+
+    /// Changes the records of a query and queues their updates, one operation for each record.
+    ///
+    /// The records are those that match before the first change, in the order of the query. `change` gets each
+    /// record as it is then, and may leave it as it is. A record that the closure removed by other methods is
+    /// skipped.
+    ///
+    /// ```swift
+    /// let jobs = try transaction.table(Job.self)
+    /// try jobs.update(where: { $0.customerID == id }) { $0.status = .cancelled }
+    /// ```
+    ///
+    /// - Returns: The number of records.
+    /// - Throws: As ``update(id:_:)``, for the first record that cannot be stored, and ``SyncError`` with code
+    ///   `unsupportedQuery`. If the closure of the transaction catches the error, the records before it remain
+    ///   changed.
+    @discardableResult
+    public func update(
+        _ query: Query<Record>,
+        _ change: (inout Record) throws -> Void
+    ) throws -> Int {
+        var count = 0
+        for id in try ids(query) {
+            guard let row = try changed(id, change) else { continue }
+            try transaction.queue().size?.add(row)
+            count += 1
+        }
+        return count
+    }
+
+    /// Changes the records that match a closure over the columns, as ``update(_:_:)``.
+    ///
+    /// - Throws: As ``update(_:_:)``. Errors of both closures are rethrown.
+    @discardableResult
+    public func update(
+        where condition: (Columns<Record>) throws -> Condition,
+        _ change: (inout Record) throws -> Void
+    ) throws -> Int {
+        try update(Query(where: condition), change)
+    }
+
+    /// Stores a record that may exist or not: queues its insert, or an update that sets all of its properties.
+    ///
+    /// A record with a `version` or `updatedAt` is updated as by ``update(_:)-(Record)``. Without them, its values
+    /// replace those of the row as the device has it now.
+    ///
+    /// - Throws: As ``insert(_:)-(Record)`` and ``update(_:)-(Record)``, but never with code `alreadyExists`,
+    ///   `notFound` or `versionRequired`.
+    @discardableResult
+    public func upsert(_ record: Record) throws -> Record {
+        let row = try coder.encode(record)
+        guard !row.id.isEmpty, let present = try self.row(row.id) else { return try insert(record) }
+        if RowState(row, coder.identity) != nil { return try update(record) }
+        let encoded = try? coder.encode(try coder.decode(present))
+        try projection(of: row)?.check(update: row, of: encoded ?? present)
+        return try update(id: row.id) { $0 = record }
+    }
+
+    /// Stores records that may exist or not, in order, as ``upsert(_:)-(Record)``.
+    ///
+    /// - Throws: As for one record, at the first that cannot be stored.
+    @discardableResult
+    public func upsert(_ records: [Record]) throws -> [Record] {
+        try records.map { try upsert($0) }
     }
 
     /// Removes a record and queues the delete.
@@ -144,6 +206,29 @@ public struct TransactionTable<Record: Sendable> {
         for record in records { try delete(record) }
     }
 
+    /// Removes the records of a query and queues their deletes, one operation for each record.
+    ///
+    /// - Returns: The number of records.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`, `otherAccount`, or an error that every method can throw.
+    @discardableResult
+    public func delete(_ query: Query<Record>) throws -> Int {
+        let ids = try ids(query)
+        try delete(ids: ids)
+        return ids.count
+    }
+
+    /// Removes the records that match a closure over the columns, as ``delete(_:)-(Query<Record>)``.
+    ///
+    /// ```swift
+    /// try transaction.table(Job.self).delete(where: { $0.status == .cancelled })
+    /// ```
+    ///
+    /// - Throws: As ``delete(_:)-(Query<Record>)``. Errors of the closure are rethrown.
+    @discardableResult
+    public func delete(where condition: (Columns<Record>) throws -> Condition) throws -> Int {
+        try delete(Query(where: condition))
+    }
+
     /// Removes the records with these ids and queues their deletes, in order.
     ///
     /// - Throws: As for one id, at the first that cannot be removed.
@@ -154,9 +239,7 @@ public struct TransactionTable<Record: Sendable> {
     /// Returns the record with an id, or nil if the device does not have it.
     ///
     /// - Throws: ``SyncError`` with code `rowDoesNotFit`, or an error that every method can throw.
-    public func read(id: String) throws -> Record? {
-        try row(id).map { try hand([$0], .throw)[0] }
-    }
+    public func read(id: String) throws -> Record? { try reader.read(id: id) }
 
     /// Returns the records of a query, and their total count if the query asks for it.
     ///
@@ -165,137 +248,74 @@ public struct TransactionTable<Record: Sendable> {
     ///   error that every method can throw.
     public func read(
         _ query: Query<Record>,
-        onDecodingFailure: DecodingFailurePolicy = .throw
+        onDecodingFailure: DecodingFailurePolicy
     ) throws -> Page<Record> {
-        let query = coder.meant(query.table.bound(now: transaction.engine.environment.now()))
-        try query.checkWindow()
-        let (rows, count) = try transaction.working { queue in
-            let store = queue.store
-            let count = query.includesTotalCount ? try store.count(query.filter, in: name) : nil
-            return (try coder.rows(query, of: store), count)
-        }
-        return Page(
-            items: try hand(rows, onDecodingFailure, selecting: query.select),
-            totalCount: count
-        )
+        try reader.read(query, onDecodingFailure: onDecodingFailure)
     }
 
     /// Returns the number of records that a query matches, ignoring its limit and offset.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery`, or an error that every method can throw.
-    public func count(_ query: Query<Record> = Query()) throws -> Int {
-        let filter = coder.meant(query.filter?.bound(now: transaction.engine.environment.now()))
-        return try transaction.working { try $0.store.count(filter, in: name) }
+    public func count(_ query: Query<Record>) throws -> Int { try reader.count(query) }
+
+    /// Returns whether a record matches a query, ignoring its limit and offset.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`, or an error that every method can throw.
+    public func exists(_ query: Query<Record>) throws -> Bool { try reader.exists(query) }
+
+    /// Returns the number of rows and the sum of a column, for all rows of a query or for each value of a column.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not have or that cannot
+    ///   be added or grouped, or an error that every method can throw.
+    public func totals(
+        of column: String?,
+        by group: String?,
+        _ query: Query<Record>
+    ) throws -> [RowTotals] {
+        try reader.totals(of: column, by: group, query)
     }
 
-    /// Returns the records that match a closure over the columns; without a closure, all records.
-    ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form,
-    ///   `rowDoesNotFit`, or an error that every method can throw. Errors of the closure are rethrown.
-    public func read(
-        where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
-        sortedBy order: [SortTerm<Record>] = [],
-        limit: Int? = nil,
-        offset: Int = 0,
-        onDecodingFailure: DecodingFailurePolicy = .throw
-    ) throws -> [Record] {
-        let keys = try order.map { try $0.sortKey() }
-        return try read(
-            Query(where: condition).window(keys, limit, offset),
-            onDecodingFailure: onDecodingFailure
-        ).items
-    }
-
-    /// Returns the number of records that match a closure over the columns.
-    ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that has no column form, or an error
-    ///   that every method can throw. Errors of the closure are rethrown.
-    public func count(where condition: (Columns<Record>) throws -> Condition) throws -> Int {
-        try count(Query(where: condition))
+    /// The reads of the table.
+    private var reader: ReaderTable<Record> {
+        ReaderTable(reader: transaction.reader, coder: coder)
     }
 
     private func row(_ id: String) throws -> Row? {
         try transaction.working { try $0.store.row(id: .string(id), in: name) }
     }
 
+    /// Returns the ids of the rows of a query, in order.
+    private func ids(_ query: Query<Record>) throws -> [String] {
+        let now = transaction.engine.environment.now()
+        var query = coder.meant(query.table.bound(now: now))
+        try query.checkWindow()
+        query.select = [SystemColumn.id]
+        return try transaction.working { [query] in
+            try coder.rows(query, of: $0.store).map(\.id)
+        }
+    }
+
+    /// Changes a row and queues the update; returns nil if there is no such row.
+    private func changed(
+        _ id: String,
+        _ change: (inout Record) throws -> Void
+    ) throws -> Row? {
+        guard let stored = try row(id) else { return nil }
+        let edited = try RecordEdit(of: stored, coder, change).row
+        // The closure may have changed the same row by other methods.
+        guard let now = try row(id) else { return nil }
+        let row = RowMerge.applying(from: stored, to: edited, onto: now)
+        return try changing { try $0.change(now, to: row) }
+    }
+
     /// Returns the stored rows as records.
     private func stored(_ rows: [Row]) throws -> [Record] {
         let size = try transaction.queue().size
         for row in rows { size?.add(row) }
-        return try hand(rows, .throw)
+        return try coder.decode(rows, onDecodingFailure: .throw)
     }
 
     private func projection(of row: Row) -> Projection? {
         transaction.engine.projected.projection(of: row, coder, transaction.engine.catalog)
-    }
-
-    private func hand(
-        _ rows: [Row],
-        _ onDecodingFailure: DecodingFailurePolicy,
-        selecting names: [String]? = nil
-    ) throws -> [Record] {
-        let records = try coder.decode(rows, onDecodingFailure: onDecodingFailure)
-        transaction.engine.projected.handOut(rows, selecting: names, coder)
-        return records
-    }
-}
-
-extension TransactionTable where Record: SyncRecord {
-    /// Returns the records that match a closure over the columns, in the order of sort descriptors.
-    ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that a query cannot contain,
-    ///   `rowDoesNotFit` unless `onDecodingFailure` skips such rows, or an error that every method can throw.
-    @_disfavoredOverload
-    public func read(
-        where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
-        sortedBy order: [SortDescriptor<Record>],
-        limit: Int? = nil,
-        offset: Int = 0,
-        onDecodingFailure: DecodingFailurePolicy = .throw
-    ) throws -> [Record] {
-        let query = try Query(where: condition).sorted(by: order).window(nil, limit, offset)
-        return try read(query, onDecodingFailure: onDecodingFailure).items
-    }
-
-    /// Returns the records that match a predicate, in the order of sort descriptors.
-    ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that a query cannot contain,
-    ///   `rowDoesNotFit` unless `onDecodingFailure` skips such rows, or an error that every method can throw.
-    @_disfavoredOverload
-    public func read(
-        where predicate: Predicate<Record>,
-        sortedBy order: [SortDescriptor<Record>],
-        limit: Int? = nil,
-        offset: Int = 0,
-        onDecodingFailure: DecodingFailurePolicy = .throw
-    ) throws -> [Record] {
-        let query = try Query(where: predicate).sorted(by: order).window(nil, limit, offset)
-        return try read(query, onDecodingFailure: onDecodingFailure).items
-    }
-
-    /// Returns the records that match a predicate.
-    ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that a query cannot contain,
-    ///   `rowDoesNotFit`, or an error that every method can throw.
-    public func read(
-        where predicate: Predicate<Record>,
-        sortedBy order: [SortTerm<Record>] = [],
-        limit: Int? = nil,
-        offset: Int = 0,
-        onDecodingFailure: DecodingFailurePolicy = .throw
-    ) throws -> [Record] {
-        let keys = try order.map { try $0.sortKey() }
-        return try read(
-            Query(where: predicate).window(keys, limit, offset),
-            onDecodingFailure: onDecodingFailure
-        ).items
-    }
-
-    /// Returns the number of records that match a predicate.
-    ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an expression that a query cannot contain, or an
-    ///   error that every method can throw.
-    public func count(where predicate: Predicate<Record>) throws -> Int {
-        try count(Query(where: predicate))
     }
 }

@@ -1,6 +1,7 @@
 // Observed: a query that runs now, and again after each change that may affect its result.
 // One loop observes lists, single records and counts.
 
+import Foundation
 import TidelineCore
 
 /// An observed query with its last result, which decides whether a change affects it.
@@ -20,6 +21,21 @@ protocol Observed: Sendable {
 struct ObservedValues<Value: Sendable>: AsyncSequence, Sendable {
     fileprivate let watch: @Sendable () -> AsyncThrowingStream<Value, any Error>
 
+    fileprivate init(_ watch: @escaping @Sendable () -> AsyncThrowingStream<Value, any Error>) {
+        self.watch = watch
+    }
+
+    /// Creates a sequence that each iteration makes; if that fails, the iteration throws the error.
+    init(deferred make: @escaping @Sendable () throws -> ObservedValues) {
+        watch = {
+            do {
+                return try make().watch()
+            } catch {
+                return AsyncThrowingStream { $0.finish(throwing: error) }
+            }
+        }
+    }
+
     func makeAsyncIterator() -> AsyncThrowingStream<Value, any Error>.Iterator {
         watch().makeAsyncIterator()
     }
@@ -33,7 +49,7 @@ struct QueryObservation {
     func observe<Subject: Observed>(
         _ make: @escaping @Sendable () throws -> Subject
     ) -> ObservedValues<Subject.Value> {
-        ObservedValues { [self] in watched(make) }
+        ObservedValues { [self] () in watched(make) }
     }
 
     private func watched<Subject: Observed>(
@@ -76,14 +92,40 @@ struct QueryObservation {
     }
 }
 
+extension RecordCoder {
+    /// Returns the condition that changes are checked against, with the column names of the table.
+    func conditionOnChanges(_ filter: Filter?, now: Date) -> Filter? {
+        guard let filter = meant(filter?.bound(now: now)) else { return nil }
+        let checked = try? FilterChecker(onDevice: table).filter(filter.expression)
+        return checked.map { Filter($0) } ?? filter
+    }
+}
+
 extension SyncTable {
     /// Returns the condition that changes are checked against, with the column names of the table.
     fileprivate func conditionOnChanges(_ filter: Filter?) -> Filter? {
-        guard let filter = coder.meant(filter?.bound(now: engine.environment.now())) else {
-            return nil
-        }
-        let checked = try? FilterChecker(onDevice: coder.table).filter(filter.expression)
-        return checked.map { Filter($0) } ?? filter
+        coder.conditionOnChanges(filter, now: engine.environment.now())
+    }
+}
+
+/// The rows that a count includes.
+enum CountedRows {
+    /// The maximum number of ids that are kept in memory.
+    ///
+    /// With more rows, every change of the table runs the count again.
+    private static let idsMax = 1000
+
+    /// Returns the number of rows that a filter matches, and their ids; nil if there are too many.
+    static func read(
+        _ filter: Filter?,
+        in table: String,
+        of store: any LocalStoreReader
+    ) throws -> (count: Int, ids: Set<ItemKey>?) {
+        let count = try store.count(filter, in: table)
+        guard count <= idsMax else { return (count, nil) }
+        var query = TableQuery(filter: filter)
+        query.select = [SystemColumn.id]
+        return (count, Set(try store.rows(query, in: table).map { ItemKey($0.id) }))
     }
 }
 
@@ -175,26 +217,17 @@ struct ObservedCount<Record: Sendable>: Observed {
     /// The ids of the counted rows; nil if there are too many.
     private var counted: Set<ItemKey>?
 
-    /// The maximum number of ids that are kept in memory.
-    ///
-    /// With more rows, every change of the table runs the count again.
-    private static var idsMax: Int { 1000 }
-
     init(_ table: SyncTable<Record>, _ filter: Filter?) {
         (self.table, self.filter) = (table, filter)
     }
 
     mutating func run() async throws -> Int? {
-        let (name, idsMax) = (table.name, Self.idsMax)
+        let name = table.name
         let filter = table.coder.meant(filter?.bound(now: table.engine.environment.now()))
-        let (count, ids) = try await table.engine.read { reader -> (Int, [String]?) in
-            let count = try reader.store.count(filter, in: name)
-            guard count <= idsMax else { return (count, nil) }
-            var query = TableQuery(filter: filter)
-            query.select = [SystemColumn.id]
-            return (count, try reader.store.rows(query, in: name).map(\.id))
+        let (count, ids) = try await table.engine.read {
+            try CountedRows.read(filter, in: name, of: $0.store)
         }
-        counted = ids.map { Set($0.map { ItemKey($0) }) }
+        counted = ids
         defer { last = count }
         return count == last ? nil : count
     }

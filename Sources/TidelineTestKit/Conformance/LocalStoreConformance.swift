@@ -53,7 +53,7 @@ public enum LocalStoreConformance {
 
     /// All checks.
     public static let all: [Check] =
-        rowChecks + queryChecks + transactionChecks + optionalChecks
+        rowChecks + queryChecks + totalsChecks + transactionChecks + optionalChecks
 }
 
 extension LocalStoreConformance {

@@ -106,6 +106,15 @@ struct SQLiteTransaction: LocalStoreWriter {
         return try statement.step() ? Int(statement.integer(0)) : 0
     }
 
+    func totals(_ query: TotalsQuery, in table: String) throws -> [RowTotals] {
+        try SQLiteTotals(query, try self.table(table), database).read()
+    }
+
+    func sql(_ request: SQLRequest) throws -> SQLRows {
+        try end?.check()
+        return try SQLiteConfinedRead(request: request, tables: tables, database: database).read()
+    }
+
     func put(_ rows: [Row], in table: String) throws {
         for row in rows {
             try end?.check()

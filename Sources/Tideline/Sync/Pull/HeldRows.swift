@@ -86,6 +86,12 @@ struct HeldRowsReader: LocalStoreReader {
         omitting column: String
     ) throws -> [Row] { try inner.recordRows(query, in: table, omitting: column) }
 
+    func totals(_ query: TotalsQuery, in table: String) throws -> [RowTotals] {
+        try inner.totals(query, in: table)
+    }
+
+    func sql(_ request: SQLRequest) throws -> SQLRows { try inner.sql(request) }
+
     func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows {
         try inner.uncertainRows(filter, in: table)
     }
@@ -125,6 +131,12 @@ final class HeldRows: LocalStoreWriter {
         in table: String,
         omitting column: String
     ) throws -> [Row] { try reader.recordRows(query, in: table, omitting: column) }
+
+    func totals(_ query: TotalsQuery, in table: String) throws -> [RowTotals] {
+        try reader.totals(query, in: table)
+    }
+
+    func sql(_ request: SQLRequest) throws -> SQLRows { try reader.sql(request) }
 
     func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows {
         try reader.uncertainRows(filter, in: table)

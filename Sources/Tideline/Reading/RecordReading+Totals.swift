@@ -1,0 +1,265 @@
+// RecordReading+Totals: sums, averages, extremes and groups of the records of a reader or a transaction.
+
+import TidelineCore
+
+extension RecordReading {
+    /// Returns whether a record matches a closure over the columns.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`, or an error that every method can throw. Errors of the
+    ///   closure are rethrown.
+    public func exists(where condition: (Columns<Record>) throws -> Condition) throws -> Bool {
+        try exists(Query(where: condition))
+    }
+
+    /// Returns the first record of a query, or nil if there is none.
+    ///
+    /// - Throws: ``SyncError`` as for reading the query.
+    public func first(_ query: Query<Record> = Query()) throws -> Record? {
+        if query.limit == 0 { return nil }
+        return try read(query.window(nil, 1, query.offset)).items.first
+    }
+
+    /// Returns the first record that matches a closure over the columns, or nil if there is none.
+    ///
+    /// ```swift
+    /// let newest = try reader.table(Job.self).first(
+    ///     where: { $0.status == .open },
+    ///     sortedBy: [.descending(\.createdAt)]
+    /// )
+    /// ```
+    ///
+    /// - Throws: ``SyncError`` as for reading these records.
+    public func first(
+        where condition: (Columns<Record>) throws -> Condition,
+        sortedBy order: [SortTerm<Record>] = []
+    ) throws -> Record? {
+        try first(Query(where: condition).sorted(by: order))
+    }
+}
+
+extension RecordReading where Record: SyncRecord {
+    /// Returns the sum of a property over the records of a query; zero without values.
+    ///
+    /// The store computes it. The result is the one of adding the properties of all these records, except that
+    /// the last digits of a sum of `Double` depend on the order of addition. A property that is nil is not added.
+    /// The query's order and window are ignored, as for `count`.
+    ///
+    /// ```swift
+    /// let minutes = try reader.table(Job.self).sum(\.minutes, where: { $0.status == .done })
+    /// ```
+    ///
+    /// - Returns: An `Int` for integers, otherwise a `Double` or a `Decimal`.
+    /// - Throws: ``SyncError`` with code `sumTooLarge` if the sum of integers does not fit into `Int`,
+    ///   `unsupportedQuery`, or an error that every method can throw.
+    public func sum<Content: SummableContent>(
+        _ path: KeyPath<Record, Content>,
+        _ query: Query<Record> = Query()
+    ) throws -> Content.Sum {
+        let model = try RecordTotals<Record>()
+        let column = try model.column(path)
+        let totals = try totals(of: column, by: nil, query)
+        return try model.sum(totals.first, of: column, Content.self)
+    }
+
+    /// Returns the sum of a property over the records that match a closure over the columns.
+    ///
+    /// - Throws: ``SyncError`` as `sum(_:_:)`. Errors of the closure are rethrown.
+    public func sum<Content: SummableContent>(
+        _ path: KeyPath<Record, Content>,
+        where condition: (Columns<Record>) throws -> Condition
+    ) throws -> Content.Sum {
+        try sum(path, Query(where: condition))
+    }
+
+    /// Returns the sum of a property for each value of another property.
+    ///
+    /// ```swift
+    /// let minutes: [Status: Int] = try reader.table(Job.self).sum(\.minutes, by: \.status)
+    /// ```
+    ///
+    /// - Throws: ``SyncError`` as `sum(_:_:)`, or with code `rowDoesNotFit` if a value of the other property does
+    ///   not decode.
+    public func sum<Content: SummableContent, Key: Hashable & Decodable>(
+        _ path: KeyPath<Record, Content>,
+        by group: KeyPath<Record, Key>,
+        _ query: Query<Record> = Query()
+    ) throws -> [Key: Content.Sum] {
+        let model = try RecordTotals<Record>()
+        let (column, key) = (try model.column(path), try model.column(group))
+        let totals = try totals(of: column, by: key, query)
+        return try model.byKey(totals, key, Key.self) {
+            try model.sum($0, of: column, Content.self)
+        }
+    }
+
+    /// Returns the average of a property over the records of a query; nil without values.
+    ///
+    /// - Returns: A `Decimal` for decimals, otherwise a `Double`.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`, or an error that every method can throw.
+    public func average<Content: SummableContent>(
+        _ path: KeyPath<Record, Content>,
+        _ query: Query<Record> = Query()
+    ) throws -> Content.Average? {
+        let model = try RecordTotals<Record>()
+        let column = try model.column(path)
+        let totals = try totals(of: column, by: nil, query)
+        return try model.average(totals.first, of: column, Content.self)
+    }
+
+    /// Returns the average of a property over the records that match a closure over the columns; nil without values.
+    ///
+    /// - Throws: ``SyncError`` as `average(_:_:)`. Errors of the closure are rethrown.
+    public func average<Content: SummableContent>(
+        _ path: KeyPath<Record, Content>,
+        where condition: (Columns<Record>) throws -> Condition
+    ) throws -> Content.Average? {
+        try average(path, Query(where: condition))
+    }
+
+    /// Returns the number of records for each value of a property.
+    ///
+    /// ```swift
+    /// let counts: [Status: Int] = try reader.table(Job.self).count(by: \.status)
+    /// ```
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a nested value, `rowDoesNotFit` if a value does not
+    ///   decode, or an error that every method can throw.
+    public func count<Key: Hashable & Decodable>(
+        by group: KeyPath<Record, Key>,
+        _ query: Query<Record> = Query()
+    ) throws -> [Key: Int] {
+        let model = try RecordTotals<Record>()
+        let key = try model.column(group)
+        return try model.byKey(totals(of: nil, by: key, query), key, Key.self, \.count)
+    }
+
+    /// Returns the number of records that match a closure over the columns, for each value of a property.
+    ///
+    /// - Throws: ``SyncError`` as `count(by:_:)`. Errors of the closure are rethrown.
+    public func count<Key: Hashable & Decodable>(
+        by group: KeyPath<Record, Key>,
+        where condition: (Columns<Record>) throws -> Condition
+    ) throws -> [Key: Int] {
+        try count(by: group, Query(where: condition))
+    }
+
+    /// Returns the different values of a property, in ascending order, nil first.
+    ///
+    /// Texts are compared by Unicode scalars.
+    ///
+    /// - Throws: ``SyncError`` as `count(by:_:)`.
+    public func distinct<Content: Decodable>(
+        _ path: KeyPath<Record, Content>,
+        _ query: Query<Record> = Query()
+    ) throws -> [Content] {
+        let model = try RecordTotals<Record>()
+        let column = try model.column(path)
+        let values = try totals(of: nil, by: column, query).map(\.group)
+        return try values.map { try model.value($0, of: column, as: Content.self) }
+    }
+
+    /// Returns the different values of a property in the records that match a closure over the columns.
+    ///
+    /// - Throws: ``SyncError`` as `count(by:_:)`. Errors of the closure are rethrown.
+    public func distinct<Content: Decodable>(
+        _ path: KeyPath<Record, Content>,
+        where condition: (Columns<Record>) throws -> Condition
+    ) throws -> [Content] {
+        try distinct(path, Query(where: condition))
+    }
+
+    /// Returns the smallest value of a property, in the order of ``SortTerm``; nil without records.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`, `rowDoesNotFit` if the record with this value does not
+    ///   decode, or an error that every method can throw.
+    @_disfavoredOverload
+    public func min<Content>(
+        _ path: KeyPath<Record, Content>,
+        _ query: Query<Record> = Query()
+    ) throws -> Content? {
+        try extreme(path, query, isAscending: true)?[keyPath: path]
+    }
+
+    /// Returns the smallest value of a property that is not nil; nil without such values.
+    ///
+    /// - Throws: ``SyncError`` as for a property that cannot be nil.
+    public func min<Content>(
+        _ path: KeyPath<Record, Content?>,
+        _ query: Query<Record> = Query()
+    ) throws -> Content? {
+        try extreme(path, query, isAscending: true)?[keyPath: path]
+    }
+
+    /// Returns the smallest value of a property in the records that match a closure over the columns.
+    ///
+    /// - Throws: ``SyncError`` as `min(_:_:)`. Errors of the closure are rethrown.
+    @_disfavoredOverload
+    public func min<Content>(
+        _ path: KeyPath<Record, Content>,
+        where condition: (Columns<Record>) throws -> Condition
+    ) throws -> Content? {
+        try min(path, Query(where: condition))
+    }
+
+    /// Returns the smallest value of a property that is not nil in the records that match a closure.
+    ///
+    /// - Throws: ``SyncError`` as `min(_:_:)`. Errors of the closure are rethrown.
+    public func min<Content>(
+        _ path: KeyPath<Record, Content?>,
+        where condition: (Columns<Record>) throws -> Condition
+    ) throws -> Content? {
+        try min(path, Query(where: condition))
+    }
+
+    /// Returns the largest value of a property, in the order of ``SortTerm``; nil without records.
+    ///
+    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    @_disfavoredOverload
+    public func max<Content>(
+        _ path: KeyPath<Record, Content>,
+        _ query: Query<Record> = Query()
+    ) throws -> Content? {
+        try extreme(path, query, isAscending: false)?[keyPath: path]
+    }
+
+    /// Returns the largest value of a property that is not nil; nil without such values.
+    ///
+    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    public func max<Content>(
+        _ path: KeyPath<Record, Content?>,
+        _ query: Query<Record> = Query()
+    ) throws -> Content? {
+        try extreme(path, query, isAscending: false)?[keyPath: path]
+    }
+
+    /// Returns the largest value of a property in the records that match a closure over the columns.
+    ///
+    /// - Throws: ``SyncError`` as `min(_:_:)`. Errors of the closure are rethrown.
+    @_disfavoredOverload
+    public func max<Content>(
+        _ path: KeyPath<Record, Content>,
+        where condition: (Columns<Record>) throws -> Condition
+    ) throws -> Content? {
+        try max(path, Query(where: condition))
+    }
+
+    /// Returns the largest value of a property that is not nil in the records that match a closure.
+    ///
+    /// - Throws: ``SyncError`` as `min(_:_:)`. Errors of the closure are rethrown.
+    public func max<Content>(
+        _ path: KeyPath<Record, Content?>,
+        where condition: (Columns<Record>) throws -> Condition
+    ) throws -> Content? {
+        try max(path, Query(where: condition))
+    }
+
+    private func extreme(
+        _ path: PartialKeyPath<Record>,
+        _ query: Query<Record>,
+        isAscending: Bool
+    ) throws -> Record? {
+        let model = try RecordTotals<Record>()
+        let query = model.extreme(query, try model.column(path), isAscending: isAscending)
+        return try read(query).items.first
+    }
+}

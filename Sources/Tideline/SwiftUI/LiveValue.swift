@@ -1,0 +1,100 @@
+// LiveValue: the result of a closure over several tables as an observable object, for views.
+
+public import Observation
+
+/// The result of a closure that reads several tables, now and after every change of what it read, for views.
+///
+/// ``LiveQuery`` shows the records of one query; this type shows anything that a ``SyncReader`` can read.
+///
+/// ```swift
+/// struct ListScreen: View {
+///     @State private var overview: LiveValue<Overview>
+///
+///     init(_ client: SyncClient, list id: String) {
+///         let context = client.syncContext
+///         _overview = State(initialValue: LiveValue(context) { try Overview($0, list: id) })
+///     }
+///
+///     var body: some View {
+///         if let overview = overview.value { List(overview.open) { Text($0.text) } }
+///     }
+/// }
+/// ```
+///
+/// The closure runs off the main actor, as in `SyncContext.observe(_:)`; only its result is delivered to the
+/// main actor. Observation ends when the object is released.
+@Observable
+@MainActor
+public final class LiveValue<Value: Sendable> {
+    /// The last result; nil before the first one.
+    ///
+    /// Until the first result of another closure, this is the last result of the previous one.
+    public private(set) var value: Value?
+    /// The error that ended the observation: an error of the closure, or a ``SyncError``.
+    ///
+    /// `value` keeps the last result. Call `update` to begin again.
+    public private(set) var error: (any Error)?
+    /// Whether the closure has not yet returned a result or an error.
+    public private(set) var isLoading = true
+
+    @ObservationIgnored private let context: SyncContext
+    @ObservationIgnored private let watching = LiveTask()
+
+    /// Observes the result of a closure.
+    public init(
+        _ context: SyncContext,
+        _ body: @escaping @Sendable (SyncReader) throws -> Value
+    ) {
+        self.context = context
+        watch(context.observed(isSame: nil, body))
+    }
+
+    /// Observes the result of a closure; an equal result does not redraw the view.
+    public init(
+        _ context: SyncContext,
+        _ body: @escaping @Sendable (SyncReader) throws -> Value
+    ) where Value: Equatable {
+        self.context = context
+        watch(context.observed(isSame: { $0 == $1 }, body))
+    }
+
+    /// Shows the result of another closure from now on.
+    public func update(_ body: @escaping @Sendable (SyncReader) throws -> Value) {
+        watch(context.observed(isSame: nil, body))
+    }
+
+    /// Shows the result of another closure from now on; an equal result does not redraw the view.
+    public func update(
+        _ body: @escaping @Sendable (SyncReader) throws -> Value
+    ) where Value: Equatable {
+        watch(context.observed(isSame: { $0 == $1 }, body))
+    }
+
+    private func watch(_ values: ObservedValues<Value>) {
+        isLoading = true
+        watching.replace(
+            with: Task { [weak self] in
+                do {
+                    for try await value in values { self?.show(.success(value)) }
+                } catch {
+                    self?.show(.failure(error))
+                }
+            }
+        )
+    }
+
+    /// Shows a result.
+    ///
+    /// The task of a replaced closure is cancelled on this actor, so its last result is not shown.
+    private func show(_ result: Result<Value, any Error>) {
+        guard !Task.isCancelled else { return }
+        isLoading = false
+        switch result {
+        case .success(let value):
+            self.value = value
+            error = nil
+        case .failure(let error):
+            self.error = error
+        }
+    }
+}

@@ -1,0 +1,288 @@
+// SyncTable+Totals: sums, averages, extremes and groups of the records on the device.
+//
+// Each method is the asynchronous form of one of RecordReading.
+
+import TidelineCore
+
+extension SyncTable {
+    /// Returns whether a record matches a query, ignoring its limit and offset.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` or `storeFailure`.
+    @concurrent
+    public func exists(_ query: Query<Record>) async throws -> Bool {
+        try await reading { try $0.exists(query) }
+    }
+
+    /// Returns whether a record matches a closure over the columns.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` or `storeFailure`. Errors of the closure are rethrown.
+    public func exists(
+        where condition: (Columns<Record>) throws -> Condition
+    ) async throws -> Bool {
+        try await exists(Query(where: condition))
+    }
+
+    /// Returns the first record of a query, or nil if there is none.
+    ///
+    /// - Throws: ``SyncError`` as ``read(_:onDecodingFailure:)``.
+    @concurrent
+    public func first(_ query: Query<Record> = Query()) async throws -> Record? {
+        try await reading { try $0.first(query) }
+    }
+
+    /// Returns the first record that matches a closure over the columns, or nil if there is none.
+    ///
+    /// - Throws: ``SyncError`` as ``read(_:onDecodingFailure:)``. Errors of the closure are rethrown.
+    public func first(
+        where condition: (Columns<Record>) throws -> Condition,
+        sortedBy order: [SortTerm<Record>] = []
+    ) async throws -> Record? {
+        try await first(Query(where: condition).sorted(by: order))
+    }
+
+    /// Returns the number of rows and the sum of a column, for all rows of a query or for each value of a column.
+    ///
+    /// The typed methods, such as `sum` and `count(by:)`, use it. Groups are in ascending order of their values,
+    /// null first.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not have or that cannot
+    ///   be added or grouped, or `storeFailure`.
+    @concurrent
+    public func totals(
+        of column: String?,
+        by group: String?,
+        _ query: Query<Record>
+    ) async throws -> [RowTotals] {
+        try await reading { try $0.totals(of: column, by: group, query) }
+    }
+
+    private func reading<Result: Sendable>(
+        _ body: @escaping @Sendable (ReaderTable<Record>) throws -> Result
+    ) async throws -> Result {
+        let coder = coder
+        return try await ReadRunner(engine: engine).run {
+            try body(ReaderTable(reader: $0, coder: coder))
+        }.result
+    }
+}
+
+extension SyncTable where Record: SyncRecord {
+    /// Returns the sum of a property over the records of a query; zero without values.
+    ///
+    /// The store computes it. A property that is nil is not added. The query's order and window are ignored.
+    ///
+    /// ```swift
+    /// let minutes = try await jobs.sum(\.minutes, where: { $0.status == .done })
+    /// ```
+    ///
+    /// - Returns: An `Int` for integers, otherwise a `Double` or a `Decimal`.
+    /// - Throws: ``SyncError`` with code `sumTooLarge` if the sum of integers does not fit into `Int`,
+    ///   `unsupportedQuery` or `storeFailure`.
+    public func sum<Content: SummableContent>(
+        _ path: KeyPath<Record, Content>,
+        _ query: Query<Record> = Query()
+    ) async throws -> Content.Sum {
+        let model = try RecordTotals<Record>()
+        let column = try model.column(path)
+        let totals = try await totals(of: column, by: nil, query)
+        return try model.sum(totals.first, of: column, Content.self)
+    }
+
+    /// Returns the sum of a property over the records that match a closure over the columns.
+    ///
+    /// - Throws: ``SyncError`` as `sum(_:_:)`. Errors of the closure are rethrown.
+    public func sum<Content: SummableContent>(
+        _ path: KeyPath<Record, Content>,
+        where condition: (Columns<Record>) throws -> Condition
+    ) async throws -> Content.Sum {
+        try await sum(path, Query(where: condition))
+    }
+
+    /// Returns the sum of a property for each value of another property.
+    ///
+    /// - Throws: ``SyncError`` as `sum(_:_:)`, or with code `rowDoesNotFit` if a value of the other property does
+    ///   not decode.
+    public func sum<Content: SummableContent, Key: Hashable & Decodable>(
+        _ path: KeyPath<Record, Content>,
+        by group: KeyPath<Record, Key>,
+        _ query: Query<Record> = Query()
+    ) async throws -> [Key: Content.Sum] {
+        let model = try RecordTotals<Record>()
+        let (column, key) = (try model.column(path), try model.column(group))
+        let totals = try await totals(of: column, by: key, query)
+        return try model.byKey(totals, key, Key.self) {
+            try model.sum($0, of: column, Content.self)
+        }
+    }
+
+    /// Returns the average of a property over the records of a query; nil without values.
+    ///
+    /// - Returns: A `Decimal` for decimals, otherwise a `Double`.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` or `storeFailure`.
+    public func average<Content: SummableContent>(
+        _ path: KeyPath<Record, Content>,
+        _ query: Query<Record> = Query()
+    ) async throws -> Content.Average? {
+        let model = try RecordTotals<Record>()
+        let column = try model.column(path)
+        let totals = try await totals(of: column, by: nil, query)
+        return try model.average(totals.first, of: column, Content.self)
+    }
+
+    /// Returns the average of a property over the records that match a closure over the columns; nil without values.
+    ///
+    /// - Throws: ``SyncError`` as `average(_:_:)`. Errors of the closure are rethrown.
+    public func average<Content: SummableContent>(
+        _ path: KeyPath<Record, Content>,
+        where condition: (Columns<Record>) throws -> Condition
+    ) async throws -> Content.Average? {
+        try await average(path, Query(where: condition))
+    }
+
+    /// Returns the number of records for each value of a property.
+    ///
+    /// ```swift
+    /// let counts: [Status: Int] = try await jobs.count(by: \.status)
+    /// ```
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a nested value, `rowDoesNotFit` if a value does not
+    ///   decode, or `storeFailure`.
+    public func count<Key: Hashable & Decodable>(
+        by group: KeyPath<Record, Key>,
+        _ query: Query<Record> = Query()
+    ) async throws -> [Key: Int] {
+        let model = try RecordTotals<Record>()
+        let key = try model.column(group)
+        let totals = try await totals(of: nil, by: key, query)
+        return try model.byKey(totals, key, Key.self, \.count)
+    }
+
+    /// Returns the number of records that match a closure over the columns, for each value of a property.
+    ///
+    /// - Throws: ``SyncError`` as `count(by:_:)`. Errors of the closure are rethrown.
+    public func count<Key: Hashable & Decodable>(
+        by group: KeyPath<Record, Key>,
+        where condition: (Columns<Record>) throws -> Condition
+    ) async throws -> [Key: Int] {
+        try await count(by: group, Query(where: condition))
+    }
+
+    /// Returns the different values of a property, in ascending order, nil first.
+    ///
+    /// Texts are compared by Unicode scalars.
+    ///
+    /// - Throws: ``SyncError`` as `count(by:_:)`.
+    public func distinct<Content: Decodable>(
+        _ path: KeyPath<Record, Content>,
+        _ query: Query<Record> = Query()
+    ) async throws -> [Content] {
+        let model = try RecordTotals<Record>()
+        let column = try model.column(path)
+        let totals = try await totals(of: nil, by: column, query)
+        return try totals.map { try model.value($0.group, of: column, as: Content.self) }
+    }
+
+    /// Returns the different values of a property in the records that match a closure over the columns.
+    ///
+    /// - Throws: ``SyncError`` as `count(by:_:)`. Errors of the closure are rethrown.
+    public func distinct<Content: Decodable>(
+        _ path: KeyPath<Record, Content>,
+        where condition: (Columns<Record>) throws -> Condition
+    ) async throws -> [Content] {
+        try await distinct(path, Query(where: condition))
+    }
+
+    /// Returns the smallest value of a property, in the order of ``SortTerm``; nil without records.
+    ///
+    /// - Throws: ``SyncError`` as ``read(_:onDecodingFailure:)``.
+    @_disfavoredOverload
+    public func min<Content>(
+        _ path: KeyPath<Record, Content>,
+        _ query: Query<Record> = Query()
+    ) async throws -> Content? {
+        try await extreme(path, query, isAscending: true)?[keyPath: path]
+    }
+
+    /// Returns the smallest value of a property that is not nil; nil without such values.
+    ///
+    /// - Throws: ``SyncError`` as ``read(_:onDecodingFailure:)``.
+    public func min<Content>(
+        _ path: KeyPath<Record, Content?>,
+        _ query: Query<Record> = Query()
+    ) async throws -> Content? {
+        try await extreme(path, query, isAscending: true)?[keyPath: path]
+    }
+
+    /// Returns the smallest value of a property in the records that match a closure over the columns.
+    ///
+    /// - Throws: ``SyncError`` as `min(_:_:)`. Errors of the closure are rethrown.
+    @_disfavoredOverload
+    public func min<Content>(
+        _ path: KeyPath<Record, Content>,
+        where condition: (Columns<Record>) throws -> Condition
+    ) async throws -> Content? {
+        try await min(path, Query(where: condition))
+    }
+
+    /// Returns the smallest value of a property that is not nil in the records that match a closure.
+    ///
+    /// - Throws: ``SyncError`` as `min(_:_:)`. Errors of the closure are rethrown.
+    public func min<Content>(
+        _ path: KeyPath<Record, Content?>,
+        where condition: (Columns<Record>) throws -> Condition
+    ) async throws -> Content? {
+        try await min(path, Query(where: condition))
+    }
+
+    /// Returns the largest value of a property, in the order of ``SortTerm``; nil without records.
+    ///
+    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    @_disfavoredOverload
+    public func max<Content>(
+        _ path: KeyPath<Record, Content>,
+        _ query: Query<Record> = Query()
+    ) async throws -> Content? {
+        try await extreme(path, query, isAscending: false)?[keyPath: path]
+    }
+
+    /// Returns the largest value of a property that is not nil; nil without such values.
+    ///
+    /// - Throws: ``SyncError`` as `min(_:_:)`.
+    public func max<Content>(
+        _ path: KeyPath<Record, Content?>,
+        _ query: Query<Record> = Query()
+    ) async throws -> Content? {
+        try await extreme(path, query, isAscending: false)?[keyPath: path]
+    }
+
+    /// Returns the largest value of a property in the records that match a closure over the columns.
+    ///
+    /// - Throws: ``SyncError`` as `min(_:_:)`. Errors of the closure are rethrown.
+    @_disfavoredOverload
+    public func max<Content>(
+        _ path: KeyPath<Record, Content>,
+        where condition: (Columns<Record>) throws -> Condition
+    ) async throws -> Content? {
+        try await max(path, Query(where: condition))
+    }
+
+    /// Returns the largest value of a property that is not nil in the records that match a closure.
+    ///
+    /// - Throws: ``SyncError`` as `min(_:_:)`. Errors of the closure are rethrown.
+    public func max<Content>(
+        _ path: KeyPath<Record, Content?>,
+        where condition: (Columns<Record>) throws -> Condition
+    ) async throws -> Content? {
+        try await max(path, Query(where: condition))
+    }
+
+    private func extreme(
+        _ path: PartialKeyPath<Record>,
+        _ query: Query<Record>,
+        isAscending: Bool
+    ) async throws -> Record? {
+        let model = try RecordTotals<Record>()
+        let query = model.extreme(query, try model.column(path), isAscending: isAscending)
+        return try await read(query).items.first
+    }
+}

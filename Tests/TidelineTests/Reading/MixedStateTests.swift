@@ -1,0 +1,161 @@
+// Reads and observations beside writers, pulls and pushes: no state is ever mixed.
+
+import Foundation
+import Synchronization
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestKit
+import TidelineTestSupport
+
+/// Local transactions keep the sum of a todo and a note, and another device keeps two todos equal.
+///
+/// Each local transaction moves a number from a todo to a note or back, so that their sum stays 100. Another device
+/// changes two todos in one transaction, so that their texts are equal. Every state that this device has committed
+/// keeps both rules, and every mix of two states is likely to break one.
+@Suite(.timeLimit(.minutes(30))) struct MixedStateTests {
+    private static let rounds = TestScope.coversAll ? 10_000 : 400
+    private static let pairs = 4
+    private static let sum = 100
+
+    private struct State: Equatable, Sendable {
+        var ranks: [Int]
+        var bodies: [Int]
+        var shared: Set<String>
+        var moves: Int
+
+        init(_ reader: SyncReader) throws {
+            let (todos, notes) = (try reader.table(Todo.self), try reader.table(Note.self))
+            ranks = try (0..<pairs).map { try todos.read(id: "t\($0)")?.rank ?? -1 }
+            shared = [try todos.read(id: "s0")?.text ?? ""]
+            bodies = try notes.read(where: { $0.id.hasPrefix("n") }).map { Int($0.body) ?? -1 }
+            shared.insert(try todos.read(id: "s1")?.text ?? "")
+            moves = try notes.count(where: { $0.id.hasPrefix("m") })
+            // Each move leaves a note, and the number of the last one in a todo.
+            let last = try todos.read(id: "last")?.rank ?? -1
+            if last != moves { throw Mixed(what: "\(last) moves, \(moves) notes") }
+        }
+
+        /// The rule that the state breaks; nil if it is a committed state.
+        var fault: String? {
+            guard ranks.count == bodies.count else { return "\(ranks) and \(bodies)" }
+            for (rank, body) in zip(ranks, bodies) where rank + body != sum {
+                return "\(rank) + \(body)"
+            }
+            return shared.count == 1 ? nil : "\(shared.sorted())"
+        }
+    }
+
+    /// A flag that ends the tasks beside the readers.
+    private final class Stop: Sendable {
+        private let state = Mutex(false)
+
+        var isSet: Bool { state.withLock { $0 } }
+
+        func set() { state.withLock { $0 = true } }
+    }
+
+    private struct Mixed: Error { var what: String }
+
+    private static func check(_ state: State) throws {
+        if let fault = state.fault { throw Mixed(what: fault) }
+    }
+
+    @Test("no read and no observation shows a mix of two states")
+    func neverMixed() async throws {
+        try await withTemporaryFile { path in
+            let server = try await makeServer()
+            let here = try await device(server, try SQLiteStore(path: path))
+            let there = try await device(server, try SQLiteStore(path: path + "-other"))
+            try await prepare(here, there)
+            let context = here.context
+            let stop = Stop()
+            try await withThrowingTaskGroup { group in
+                for writer in 0..<2 {
+                    group.addTask { try await Self.move(context, seed: UInt64(writer)) }
+                }
+                group.addTask { try await Self.change(there, until: stop) }
+                group.addTask { try await Self.sync(here, until: stop) }
+                let observers = (0..<2).map { _ in
+                    Task {
+                        for try await state in context.observe(State.init) {
+                            try Self.check(state)
+                            if state.moves == Self.rounds { break }
+                        }
+                    }
+                }
+                group.addTask {
+                    for _ in 0..<Self.rounds { try Self.check(try await context.read(State.init)) }
+                }
+                for observer in observers { try await observer.value }
+                stop.set()
+                try await group.waitForAll()
+            }
+            let last = try await context.read(State.init)
+            #expect(last.fault == nil)
+            #expect(last.moves == Self.rounds)
+        }
+    }
+
+    private func device(_ server: InProcessServer, _ store: any LocalStore) async throws -> Device {
+        try await Device(server.transport, store: store, environment: .live)
+    }
+
+    private func prepare(_ here: Device, _ there: Device) async throws {
+        try await here.context.transaction { transaction in
+            let (todos, notes) = (
+                try transaction.table(Todo.self), try transaction.table(Note.self)
+            )
+            for pair in 0..<Self.pairs {
+                try todos.insert(Todo(id: "t\(pair)", rank: Self.sum))
+                try notes.insert(Note(id: "n\(pair)", body: "0"))
+            }
+            try todos.insert([Todo(id: "s0"), Todo(id: "s1"), Todo(id: "last", rank: 0)])
+        }
+        try await here.context.push()
+        try await there.client.syncTable(Todo.self).pull(queryID: "all")
+        try await here.client.syncTable(Todo.self).pull(queryID: "all")
+    }
+
+    /// Moves numbers between todos and notes; two writers together make `rounds` moves.
+    private static func move(_ context: SyncContext, seed: UInt64) async throws {
+        var random = SeededGenerator(seed: seed)
+        for _ in 0..<rounds / 2 {
+            let (pair, amount) = (
+                Int.random(in: 0..<pairs, using: &random), Int.random(in: 0...sum, using: &random)
+            )
+            try await context.transaction { transaction in
+                let (todos, notes) = (
+                    try transaction.table(Todo.self), try transaction.table(Note.self)
+                )
+                try todos.update(id: "t\(pair)") { $0.rank = amount }
+                let move = (try todos.read(id: "last")?.rank ?? 0) + 1
+                try todos.update(id: "last") { $0.rank = move }
+                try notes.insert(Note(id: "m\(move)"))
+                try notes.update(id: "n\(pair)") { $0.body = "\(sum - amount)" }
+            }
+        }
+    }
+
+    /// Changes two rows in one transaction on another device, and pushes it.
+    private static func change(_ device: Device, until stop: Stop) async throws {
+        var number = 0
+        while !stop.isSet {
+            number += 1
+            let text = "\(number)"
+            try await device.context.transaction { transaction in
+                let todos = try transaction.table(Todo.self)
+                for id in ["s0", "s1"] { try todos.update(id: id) { $0.text = text } }
+            }
+            try await device.context.push()
+        }
+    }
+
+    private static func sync(_ device: Device, until stop: Stop) async throws {
+        let todos = try device.todos()
+        while !stop.isSet {
+            try await device.context.push()
+            try await todos.pull(queryID: "all")
+        }
+    }
+}
