@@ -37,6 +37,15 @@ package enum ErrorCode: String, Sendable, CaseIterable {
     case tooManyTables
     case tooManyColumns
 
+    // Rules of a table, as `RuleViolation.Code`.
+    case valueRequired
+    case valueTooLong
+    case valueTooSmall
+    case valueTooLarge
+    case patternMismatch
+    case comparisonFailed
+    case notUnique
+
     // Constraints that an operator added to tables.
     case uniqueConstraint
     case checkConstraint
@@ -62,7 +71,9 @@ package enum ErrorCode: String, Sendable, CaseIterable {
             .schemaChanged, .viewChanged, .notJSON, .crossSite, .tooManyRequests, .outcomeUnknown,
             .repeatability, .repeatabilityMismatch, .repeatabilityExpired, .repeatabilityAhead,
             .batchAnswersTooLarge, .conditionsNotSupported, .dependencyFailed, .groupFailed,
-            .notProcessed, .tooManyTables, .tooManyColumns, .databaseMissing, .databaseReplaced,
+            .notProcessed, .tooManyTables, .tooManyColumns, .valueRequired, .valueTooLong,
+            .valueTooSmall, .valueTooLarge, .patternMismatch, .comparisonFailed, .notUnique,
+            .databaseMissing, .databaseReplaced,
             .databaseTruncated, .databaseLockMissing, .databaseDamaged:
             false
         }

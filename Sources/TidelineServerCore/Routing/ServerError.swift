@@ -13,6 +13,8 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
     package var headers: HTTPFields
     /// The error's code for programs, if the status is not specific enough.
     package var code: ErrorCode?
+    /// The columns that the error is about, for programs.
+    package var columns: [String] = []
 
     package init(
         _ status: Int,
@@ -37,6 +39,18 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
 
     package static func malformed(_ error: JSONError) -> ServerError {
         ServerError(400, "The body is not valid JSON: \(error.message).", position: error.position)
+    }
+
+    /// Creates the rejection of a row that breaks a rule of its table.
+    ///
+    /// The status is 409 if another row breaks the rule together with it, otherwise 400.
+    package init(_ violation: RuleViolation) {
+        self.init(
+            violation.code == .notUnique ? 409 : 400,
+            violation.message,
+            code: ErrorCode(rawValue: violation.code.rawValue)
+        )
+        columns = violation.columns
     }
 
     package static let noSuchPath = ServerError(
@@ -319,6 +333,14 @@ extension ServerResponse {
         if let code = error.code {
             writer.raw(",\"code\":")
             writer.string(code.rawValue)
+        }
+        if !error.columns.isEmpty {
+            writer.raw(",\"columns\":[")
+            for (place, column) in error.columns.enumerated() {
+                if place > 0 { writer.byte(",") }
+                writer.string(column)
+            }
+            writer.byte("]")
         }
         if let position = error.position {
             writer.raw(",\"position\":")

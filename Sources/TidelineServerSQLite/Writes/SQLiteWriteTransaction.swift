@@ -29,6 +29,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
     private let file: FileWatch?
     /// Whether each group has a savepoint.
     private let isApart: Bool
+    private(set) var isDryRun = false
     private let bases: MergeBases
     private var ledger: Ledger
     /// The callers and bytes of the entries that were added to the ledger.
@@ -69,6 +70,8 @@ struct SQLiteWriteTransaction: WriteTransaction {
     /// Returns whether the transaction accepts no more batches; a change of tables is a separate transaction,
     /// so that small writes follow soon.
     func isFull(answerBytes: Int) -> Bool { max(answerBytes, bytes) >= Self.bytesMax || hasGrown }
+
+    mutating func beginDryRun() { isDryRun = true }
 
     mutating func apply(
         _ group: [WriteBatch.Write],
@@ -148,7 +151,10 @@ struct SQLiteWriteTransaction: WriteTransaction {
         {
             count(plan.outcome.row?.json.count ?? 0, table)
             guard budget.fits(plan.outcome) else { return .refused(.batchMemoryFull) }
-            if try execute(plan.change, stamp, table) {
+            // That the id is taken comes before that other values are.
+            if try UniqueLook.refusal(of: plan.change, table, database) == nil,
+                try execute(plan.change, stamp, table)
+            {
                 try audit(plan.change, operation, stamp, table)
                 return plan.outcome
             }
@@ -165,6 +171,9 @@ struct SQLiteWriteTransaction: WriteTransaction {
         }
         count(plan.outcome.row?.json.count ?? 0, table)
         guard budget.fits(plan.outcome) else { return .refused(.batchMemoryFull) }
+        if let refusal = try UniqueLook.refusal(of: plan.change, table, database) {
+            return .refused(refusal)
+        }
         guard try execute(plan.change, stamp, table) else {
             throw SQLiteError.unexpected("a planned write could not be done")
         }
@@ -244,7 +253,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
             guard try insert(image, table) else { return false }
             take(stamp, table)
         case .update(let image, let columns, let old):
-            table.head.ties.rowLeaves(old.updatedAt)
+            rowLeaves(old, table)
             if table.keepsBases {
                 if image.isDeleted, table.table.definition.tombstones == .bare {
                     try MergeBases.drop(old.id, of: table.name, database)
@@ -263,7 +272,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
             try update(image, columns, table)
             take(stamp, table)
         case .remove(let old):
-            table.head.ties.rowLeaves(old.updatedAt)
+            rowLeaves(old, table)
             try table.log.keep(old.id, stamp: stamp.value, isDeleted: true, database)
             let statement = try database.prepare(table.delete)
             statement.bind(1, text: old.id)
@@ -272,6 +281,11 @@ struct SQLiteWriteTransaction: WriteTransaction {
             if table.keepsBases { try MergeBases.drop(old.id, of: table.name, database) }
         }
         return true
+    }
+
+    /// Counts that a row leaves its millisecond, which a rollback would not undo.
+    private func rowLeaves(_ old: RowImage, _ table: SQLiteTable) {
+        if !isDryRun { table.head.ties.rowLeaves(old.updatedAt) }
     }
 
     private func insert(_ image: RowImage, _ table: SQLiteTable) throws -> Bool {
@@ -342,7 +356,9 @@ struct SQLiteWriteTransaction: WriteTransaction {
 
     /// Assigns the commit timestamp to the row that was just stored.
     private mutating func take(_ stamp: NextStamp, _ table: SQLiteTable) {
-        if stamp.endsCount { table.head.isCounted.store(false, ordering: .sequentiallyConsistent) }
+        if stamp.endsCount, !isDryRun {
+            table.head.isCounted.store(false, ordering: .sequentiallyConsistent)
+        }
         guard let index = stamped.firstIndex(where: { $0.table.clock == table.clock }) else {
             stamped.append(StampedTable(table: table, stamp: stamp.value))
             return
