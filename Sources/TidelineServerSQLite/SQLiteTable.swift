@@ -67,6 +67,8 @@ final class SQLiteTable: Sendable {
     /// Whether replaced rows are stored for merges.
     let keepsBases: Bool
     let log: ChangeLog
+    /// The statements of the `unique` rules.
+    let uniqueLooks: [UniqueLook]
     /// The columns of a row in the order of the wire: id, columns, other system columns.
     let cells: [CellColumn]
     /// All cells of a row as JSON.
@@ -90,6 +92,7 @@ final class SQLiteTable: Sendable {
         name = table.name
         keepsBases = table.definition.conflict == .merge
         log = ChangeLog(table)
+        uniqueLooks = UniqueLook.all(of: table)
         let columns = table.columns
         let all = columns + SystemColumn.definitions
         let id = columns.count

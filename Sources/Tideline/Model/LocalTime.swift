@@ -10,6 +10,11 @@ public struct LocalTime: Hashable, Sendable, Comparable {
     /// Milliseconds since midnight, 0 to 86,399,999.
     public let millisecondsOfDay: Int
 
+    /// The first time of a day, 00:00.
+    public static let midnight = LocalTime(since: 0)
+
+    private init(since milliseconds: Int) { millisecondsOfDay = milliseconds }
+
     /// Creates a time from the milliseconds since midnight; nil if it is not within a day.
     public init?(millisecondsOfDay: Int) {
         guard (0..<86_400_000).contains(millisecondsOfDay) else { return nil }

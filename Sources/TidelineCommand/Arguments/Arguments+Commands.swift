@@ -185,7 +185,7 @@ extension Arguments {
     }
 
     /// Returns the content of a token file.
-    private static func token(_ words: Words) throws -> String? {
+    static func token(_ words: Words) throws -> String? {
         guard let path = words.options["--token"] else { return nil }
         guard let data = FileManager.default.contents(atPath: path) else {
             throw UsageError("--token: \(reason(path))")
@@ -197,7 +197,7 @@ extension Arguments {
     /// Returns the path of the `--authority` file after a check that its certificates can be read.
     ///
     /// The HTTP client library does not report a file that it cannot read.
-    private static func authority(_ words: Words) throws -> String? {
+    static func authority(_ words: Words) throws -> String? {
         guard let path = words.options["--authority"] else { return nil }
         do throws(ConfigurationError) {
             try ServerCertificate.checkAuthorities(in: path)

@@ -54,13 +54,15 @@ enum Arguments: Sendable {
         isJSON: Bool
     )
     case compact(ServerConfiguration, isJSON: Bool)
+    case schema(SchemaTask)
+    case models(SchemaSource, hasRules: Bool)
     case migrate(ServerConfiguration, isApplied: Bool, showsSQL: Bool, isJSON: Bool)
 
     private static let commands = [
         "serve", "check", "certificate", "token", "backup", "restore", "restored", "reset-clocks",
         "migrate",
         "purge-tombstones", "compact", "inspect", "audit", "export", "forget", "owners", "doctor",
-        "bench", "copy", "help",
+        "bench", "copy", "schema", "models", "help",
     ]
 
     static let usage = """
@@ -79,6 +81,12 @@ enum Arguments: Sendable {
                tideline migrate [--dry-run | --apply] [--config FILE] [--database ADDRESS]
                               [--dynamic-schema] [--json]
                tideline copy --from ADDRESS --to ADDRESS [--json]
+               tideline schema (--server URL [--token FILE] [--authority FILE] | --config FILE)
+               tideline schema --from-models FILE
+               tideline schema --check FILE (--server URL [--token FILE] [--authority FILE]
+                              | --config FILE) [--json]
+               tideline models --swift [--rules] (--server URL [--token FILE] [--authority FILE]
+                              | --config FILE | --schema FILE)
                tideline purge-tombstones --days N [--tables NAME[,NAME…]] [--trust-clock]
                               [--config FILE] [--database ADDRESS] [--json]
                tideline compact [--config FILE] [--database ADDRESS] [--json]
@@ -144,6 +152,21 @@ enum Arguments: Sendable {
                            to resume a copy that was interrupted.
           --from, --to     sqlite:PATH or postgres://…; the target must not have tables yet.
 
+        schema             Prints the tables with their columns and rules as a schema document.
+          --server         The address of a running server; only the tables that the user may read.
+          --config         The configuration of a server.
+          --from-models    Prints the 'tables' of a configuration for the models of an app. FILE is a
+                           schema document that the app wrote with SchemaDocument(of:).
+          --check          Compares the schema document of an app with a server, and prints each
+                           difference. The exit code is 0 or 1.
+          --token, --authority  As for doctor.
+
+        models             Prints the tables as models of an app.
+          --swift          In Swift.
+          --rules          With references and rules, for versions of the SDK that have them.
+          --server, --config, --token, --authority  As for schema.
+          --schema         A schema document.
+
         purge-tombstones   Permanently removes deleted rows. Devices that have not synced since the
                            deletes will pull from the start. With a file, stop the server first.
           --days           Removes rows that were deleted at least N days ago; 0 for all.
@@ -206,8 +229,8 @@ enum Arguments: Sendable {
         SIGHUP makes the server reload the certificate, the keys of tokens, the operators, the key of
         the metrics and the log levels.
 
-        Exit codes: 0 success; 1 the command failed, doctor found a problem, a request of bench failed, or
-        the output could not be written; 2 a mistake in the arguments or the configuration.
+        Exit codes: 0 success; 1 the command failed, doctor found a problem, schema --check found a
+        difference, a request of bench failed, or the output could not be written; 2 a mistake in the arguments or the configuration.
         """
 
     init(_ words: [String]) throws {
@@ -240,6 +263,8 @@ enum Arguments: Sendable {
         case "doctor": self = try Self.doctor(rest)
         case "bench": self = try Self.bench(rest)
         case "copy": self = try Self.copy(rest)
+        case "schema": self = try Self.schema(rest)
+        case "models": self = try Self.models(rest)
         case let word?:
             throw UsageError("'\(word)' is unknown; allowed are \(allowed).")
         case nil:

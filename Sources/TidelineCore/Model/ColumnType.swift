@@ -98,8 +98,10 @@ public struct ColumnDefinition: Hashable, Sendable {
     }
 }
 
-/// The rules for a column's values in addition to their type; null always conforms.
+/// The rules for a column's values in addition to their type; null breaks only ``isRequired``.
 public struct ColumnRules: Hashable, Sendable {
+    /// Whether a row needs a value that is neither null nor an empty text or empty binary data.
+    public var isRequired: Bool
     /// The maximum number of Unicode scalars of a string, or of bytes of binary data.
     public var maxLength: Int?
     /// The minimum value of a number, instant, day or time of day.
@@ -114,8 +116,10 @@ public struct ColumnRules: Hashable, Sendable {
         maxLength: Int? = nil,
         min: Value? = nil,
         max: Value? = nil,
-        pattern: String? = nil
+        pattern: String? = nil,
+        required: Bool = false
     ) {
+        isRequired = required
         self.maxLength = maxLength
         self.min = min
         self.max = max
@@ -129,6 +133,10 @@ public struct TableSchema: Hashable, Sendable {
     public var name: String
     /// Its columns, without `id`, `createdAt`, `updatedAt`, `version`, `deleted`.
     public var columns: [ColumnDefinition]
+    /// The rules that concern several columns, or several rows.
+    public var rules = TableRules()
+    /// The former names of columns, with the names that they have now.
+    public var aliases: [String: String] = [:]
     /// The indexes of a store on a device, each by the names of its columns.
     public var indexes: [[String]] = []
     /// The search index of a store on a device; nil for none.
@@ -163,11 +171,14 @@ public struct TableSchema: Hashable, Sendable {
         columns.first { $0.name == name } ?? systemColumns.first { $0.name == name }
     }
 
-    /// The column with this name in any letter case, exact matches first.
+    /// The column with this name in any letter case, exact matches first and former names last.
     package func column(matching name: String) -> ColumnDefinition? {
         if let exact = column(named: name) { return exact }
         let lowered = name.lowercased()
-        return (columns + systemColumns).first { $0.name.lowercased() == lowered }
+        let found = (columns + systemColumns).first { $0.name.lowercased() == lowered }
+        if found != nil || aliases.isEmpty { return found }
+        return aliases.first { $0.key.lowercased() == lowered }
+            .flatMap { alias in columns.first { $0.name == alias.value } }
     }
 }
 

@@ -10,6 +10,7 @@ package enum ColumnReading {
         case members = "enum"
         case nullable
         case standard = "default"
+        case required
         case maxLength
         case min
         case max
@@ -18,6 +19,7 @@ package enum ColumnReading {
         /// The rule that the key sets.
         fileprivate var rule: ColumnCheck.Rule? {
             switch self {
+            case .required: .required
             case .maxLength: .maxLength
             case .min: .min
             case .max: .max
@@ -55,7 +57,7 @@ package enum ColumnReading {
                 type = key == .type ? self.type(node) : enumeration(node)
                 hasType = true
             case .nullable: isNullable = node.bool() ?? true
-            case .standard, .maxLength, .min, .max, .pattern: nodes[key] = node
+            case .standard, .required, .maxLength, .min, .max, .pattern: nodes[key] = node
             }
         }
         guard let type else {
@@ -74,11 +76,11 @@ package enum ColumnReading {
         _ column: ColumnDefinition
     ) -> Value? {
         guard let value = node.value(of: column) else { return nil }
-        do {
-            try ColumnCheck(column)?.check(SQLValue(value, type: column.type), of: column)
-        } catch {
-            node.refuse(error, of: column)
-        }
+        let violation = ColumnCheck(column)?.check(
+            SQLValue(value, type: column.type),
+            of: column
+        )
+        if let violation { node.refuse(violation, of: column) }
         return value
     }
 
@@ -97,6 +99,7 @@ package enum ColumnReading {
                 continue
             }
             switch rule {
+            case .required: rules.isRequired = node.bool() ?? false
             case .maxLength: rules.maxLength = node.integer(0...1_000_000_000)
             case .min: rules.min = bound(node, column)
             case .max: rules.max = bound(node, column)

@@ -55,7 +55,8 @@ struct ConfigurationNode {
 
     /// Reports the reason why the column does not accept the value.
     func refuse(_ error: any Error, of column: ColumnDefinition) {
-        var reason = (error as? ServerError)?.message ?? "\(error)"
+        var reason =
+            (error as? ServerError)?.message ?? (error as? RuleViolation)?.message ?? "\(error)"
         // The path already names the column.
         let name = "Member '\(column.name)': "
         if reason.hasPrefix(name) { reason.removeFirst(name.count) }

@@ -17,6 +17,9 @@ package enum TableReading {
         case tombstoneDays
         case tombstones
         case audit
+        case unique
+        case compare
+        case aliases
         case references
     }
 
@@ -62,6 +65,7 @@ package enum TableReading {
     private static func table(_ name: String, _ node: ConfigurationNode) -> TableDefinition {
         var table = TableDefinition(name)
         var indexes: ConfigurationNode?
+        var rules: [(key: Key, node: ConfigurationNode)] = []
         for (key, node) in node.members(Key.self, removed: removedKeys) {
             switch key {
             case .columns: table.schema.columns = ColumnReading.columns(node)
@@ -75,11 +79,13 @@ package enum TableReading {
             case .audit: table.audit = node.bool() ?? false
             case .owner: table.owner = node.string()
             case .references: table.references = references(node)
+            case .unique, .compare, .aliases: rules.append((key, node))
             case .tombstoneDays: table.tombstoneDays = node.integer(1...36_500)
             }
         }
         table.completeOwner()
         if let indexes { table.indexes = read(indexes, of: table.schema) }
+        for (key, node) in rules { RuleReading.read(key, node, &table) }
         return table
     }
 

@@ -8,6 +8,8 @@ package struct BatchEnvelope: Sendable {
     package var requests: [BatchRequest] = []
     /// The single requests and the atomicity groups, in order.
     package var units: [BatchUnit] = []
+    /// Whether the body says that the batch is a dry run.
+    package var isDryRun = false
 
     /// Returns the table of a request, which an earlier request may have named; nil for none.
     func table(of place: Int) -> String? {
@@ -19,6 +21,17 @@ package struct BatchEnvelope: Sendable {
             default: return nil
             }
         }
+    }
+}
+
+extension BatchEnvelope {
+    /// Rejects requests that a dry run cannot undo, or whose result would depend on undone writes.
+    func checkDryRun() throws {
+        guard let unit = units.first(where: { $0.kind != .write }) else { return }
+        throw ServerError.badBatch(
+            "requests[\(unit.requests.lowerBound)]",
+            "a dry run has only writes of tables"
+        )
     }
 }
 
@@ -112,6 +125,16 @@ extension ServerError {
     static func badBatch(_ place: String, _ fault: String, position: Int? = nil) -> ServerError {
         .badRequest("The batch is malformed: \(place): \(fault).", position: position)
     }
+
+    /// The rejection of a single write with the preference for a dry run, which must not be executed.
+    static let dryRunAlone = badRequest(
+        "A dry run is a batch: send the request in POST /$batch with 'Prefer: \(Preferences.dryRun)'."
+    )
+
+    /// The rejection of a write that needs a table or a column that a dry run would have to create.
+    static let dryRunGrows = badRequest(
+        "A dry run creates no tables or columns, and this write needs one."
+    )
 
     static let multipartBatch = ServerError(
         415,

@@ -67,12 +67,17 @@ package struct BatchReader {
             if text == "requests" {
                 hasRequests = true
                 try readRequests()
+            } else if text == "dryRun" {
+                guard case .bool(let value) = try reader.value() else {
+                    throw ServerError.badBatch("dryRun", "true or false is expected")
+                }
+                envelope.isDryRun = value
             } else if Self.isAnnotation(text) {
                 _ = try reader.rawValue()
             } else {
                 throw ServerError.badBatch(
                     "the body",
-                    "it has a member that is not 'requests'",
+                    "it has a member that is not 'requests' or 'dryRun'",
                     position: name.range.lowerBound
                 )
             }
@@ -234,8 +239,8 @@ package struct BatchReader {
         switch request.route {
         case .row: return true
         case .table: return request.method != "GET"
-        case .health, .ready, .metrics, .batch, .events, .endpoint, .dashboard, .admin, .unknown,
-            nil:
+        case .health, .ready, .metrics, .batch, .events, .schema, .endpoint, .dashboard, .admin,
+            .unknown, nil:
             return false
         }
     }
@@ -249,7 +254,8 @@ package struct BatchReader {
         switch route {
         case .batch: throw members.fault("url", "a batch cannot be part of a batch")
         case .endpoint: kind = .single
-        case .table, .row, .health, .ready, .metrics, .events, .dashboard, .admin, .unknown, nil:
+        case .table, .row, .health, .ready, .metrics, .events, .schema, .dashboard, .admin,
+            .unknown, nil:
             break
         }
         if members.group != nil && kind == .single {

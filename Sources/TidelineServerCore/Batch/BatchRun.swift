@@ -14,6 +14,8 @@ struct BatchRun {
     /// Performs one request that does not write to a table.
     private let perform: (ServerRequest) async -> ServerResponse
     private let continuesOnError: Bool
+    /// Whether the writes are undone.
+    private let isDryRun: Bool
     /// The batch's headers, which apply to each request that does not override them.
     private let shared: HTTPFields
     private let tokens: HTTPFields
@@ -31,6 +33,7 @@ struct BatchRun {
         user: User?,
         service: TableService,
         continuesOnError: Bool,
+        isDryRun: Bool,
         reservation: AnswerReservation,
         perform: @escaping (ServerRequest) async -> ServerResponse
     ) throws {
@@ -40,6 +43,7 @@ struct BatchRun {
         self.service = service
         self.perform = perform
         self.continuesOnError = continuesOnError
+        self.isDryRun = isDryRun
         self.reservation = reservation
         budget = AnswerBudget(
             bytesMax: service.settings.limits.batchAnswerBytes,
@@ -198,7 +202,8 @@ struct BatchRun {
         let outcomes = await service.writes.perform(
             groups,
             stopsAtFailure: !continuesOnError,
-            budget: budget
+            budget: budget,
+            isDryRun: isDryRun
         )
         if attempt < OutdatedTable.attemptsMax, learns(outcomes) {
             return await write(tried + (refused.map { [$0.unit] } ?? []), attempt: attempt + 1)
@@ -287,7 +292,8 @@ struct BatchRun {
                 id: id,
                 grown: grown
             )
-        case .health, .ready, .metrics, .batch, .events, .endpoint, .dashboard, .admin, .unknown:
+        case .health, .ready, .metrics, .batch, .events, .schema, .endpoint, .dashboard, .admin,
+            .unknown:
             throw ServerError.noSuchPath
         }
     }
@@ -316,9 +322,20 @@ struct BatchRun {
 
     private func answer(_ write: PreparedWrite, _ outcome: WriteOutcome) -> ServerResponse {
         do {
-            return try service.writes.answer(write, outcome)
+            let answer = try service.writes.answer(write, outcome)
+            return isDryRun ? answer.ofDryRun() : answer
         } catch {
-            return service.refusal(error, of: batch.id)
+            let answer = service.refusal(error, of: batch.id)
+            return isDryRun ? answer.ofDryRun() : answer
         }
+    }
+}
+
+extension ServerResponse {
+    /// Returns the answer without the statement that the request was handled under its key.
+    fileprivate func ofDryRun() -> ServerResponse {
+        var answer = self
+        answer.headers["Repeatability-Result"] = nil
+        return answer
     }
 }

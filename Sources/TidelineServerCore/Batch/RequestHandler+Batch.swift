@@ -20,6 +20,9 @@ extension RequestHandler {
             origin: BatchOrigin(host: head.host, publicURL: service.settings.publicURL),
             limits: service.settings.limits
         )
+        let preferences = head.preferences
+        let isDryRun = envelope.isDryRun || preferences.wantsDryRun
+        if isDryRun { try envelope.checkDryRun() }
         plainNumbers(&envelope, request)
         service.callers.charge(
             requests: envelope.requests.count,
@@ -27,7 +30,6 @@ extension RequestHandler {
             of: request,
             user
         )
-        let preferences = head.preferences
         // If an endpoint sends a batch while a batch is executed, the inner one uses the reservation of the outer
         // one.
         let outer = AnswerReservation.ofBatch
@@ -38,12 +40,14 @@ extension RequestHandler {
             user: user,
             service: service,
             continuesOnError: preferences.continuesOnError ?? false,
+            isDryRun: isDryRun,
             reservation: reservation
         ) { await perform($0, user: user) }
         if outer == nil { try await reserve(reservation, for: envelope) }
         var answers = await AnswerReservation.$ofBatch.withValue(reservation) { await run.run() }
         textNumbers(&answers, envelope, request)
-        note(envelope, answers, id: request.id)
+        // The requests of a dry run are not counted as writes.
+        if !isDryRun { note(envelope, answers, id: request.id) }
         let type = "application/json; charset=utf-8"
         var response = ServerResponse(
             status: 200,
@@ -55,8 +59,11 @@ extension RequestHandler {
             body: BatchAnswers.body(envelope, answers)
         )
         if outer == nil { response.share = reservation.share }
-        if preferences.continuesOnError != nil {
-            response.headers.append("Preference-Applied", preferences.continuesOnErrorText)
+        var applied: [String] = []
+        if preferences.continuesOnError != nil { applied.append(preferences.continuesOnErrorText) }
+        if isDryRun { applied.append(Preferences.dryRun) }
+        if !applied.isEmpty {
+            response.headers.append("Preference-Applied", applied.joined(separator: ", "))
         }
         return response
     }
@@ -74,7 +81,7 @@ extension RequestHandler {
         }
     }
 
-    /// Converts numbers to strings in answers, if the batch or a request asks for that.
+    /// Adds the former names of columns, and converts numbers to strings in answers, if the batch or a request asks for that.
     private func textNumbers(
         _ answers: inout [ServerResponse],
         _ envelope: BatchEnvelope,
@@ -82,7 +89,12 @@ extension RequestHandler {
     ) {
         let all = request.headers["Accept"]
         let isForAll = TextNumbers.isAsked(by: all)
+        let hasFormerNames = service.catalog.hasFormerNames
         for (place, inner) in envelope.requests.enumerated() {
+            // The answers to reads have them already.
+            if hasFormerNames, inner.method != "GET", let name = envelope.table(of: place) {
+                answers[place] = service.catalog.formerNames(in: answers[place], table: name, .row)
+            }
             // The header of the request itself takes precedence.
             let own = inner.headers["Accept"]
             let accept = TextNumbers.choice(of: own) == nil && isForAll ? all : own

@@ -9,6 +9,10 @@ package struct Preferences: Hashable, Sendable {
     package private(set) var continuesOnError: Bool?
     /// The value of that preference as it was sent.
     package private(set) var continuesOnErrorText = ""
+    /// Whether a batch is a dry run, whose writes are undone.
+    package private(set) var wantsDryRun = false
+    /// The preference for a dry run.
+    package static let dryRun = "tideline.dry-run"
     /// The name with which change tracking was requested (OData 4.01 part 1, 8.2.8.8).
     private var trackingName: String?
 
@@ -28,6 +32,7 @@ package struct Preferences: Hashable, Sendable {
             {
                 trackingName = parts[0].lowercased()
             }
+            if parts.count == 1, ASCII.equal(parts[0], "tideline.dry-run") { wantsDryRun = true }
             // If the preference is repeated, the first one counts.
             readContinuesOnError(parts)
             guard parts.count == 2, pageSize == nil,

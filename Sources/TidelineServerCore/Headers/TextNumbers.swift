@@ -11,10 +11,9 @@ package struct TextNumbers: Sendable {
     private let names: Set<String>
 
     package init(of table: Table) {
-        names = Set(
-            table.columns.lazy.filter { [.integer, .decimal].contains($0.type) }
-                .map { $0.name.lowercased() }
-        )
+        let columns = table.columns.filter { [.integer, .decimal].contains($0.type) }.map(\.name)
+        let former = table.definition.aliases.filter { columns.contains($0.value) }.keys
+        names = Set((columns + former).map { $0.lowercased() })
     }
 
     /// Whether a field such as `Accept` or `Content-Type` has the parameter with the value true.
@@ -180,7 +179,7 @@ package struct TextNumbers: Sendable {
 }
 
 /// An editor that replaces parts of a string, from the beginning to the end.
-private struct TextEditor {
+struct TextEditor {
     let bytes: [UInt8]
     private var made: [UInt8] = []
     private var done = 0

@@ -41,6 +41,15 @@ package enum ErrorCode: String, Sendable, CaseIterable {
     case parentNotFound
     case rowIsReferenced
 
+    // Rules of a table, as `RuleViolation.Code`.
+    case valueRequired
+    case valueTooLong
+    case valueTooSmall
+    case valueTooLarge
+    case patternMismatch
+    case comparisonFailed
+    case notUnique
+
     // Constraints that an operator added to tables.
     case uniqueConstraint
     case checkConstraint
@@ -67,8 +76,9 @@ package enum ErrorCode: String, Sendable, CaseIterable {
             .repeatability, .repeatabilityMismatch, .repeatabilityExpired, .repeatabilityAhead,
             .batchAnswersTooLarge, .conditionsNotSupported, .dependencyFailed, .groupFailed,
             .notProcessed, .tooManyTables, .tooManyColumns, .parentNotFound, .rowIsReferenced,
-            .databaseMissing, .databaseReplaced, .databaseTruncated, .databaseLockMissing,
-            .databaseDamaged:
+            .valueRequired, .valueTooLong, .valueTooSmall, .valueTooLarge, .patternMismatch,
+            .comparisonFailed, .notUnique, .databaseMissing, .databaseReplaced,
+            .databaseTruncated, .databaseLockMissing, .databaseDamaged:
             false
         }
     }

@@ -165,7 +165,7 @@ package struct RequestHandler: Sendable {
             try Self.checkReads(request)
             return try await page(request)
         case .admin(let path): return try await admin(path, request)
-        case .table, .row, .endpoint, .batch:
+        case .table, .row, .endpoint, .batch, .schema:
             let user = try await service.callers.admit(request)
             let answer = try await service.callers.counting(request, user) {
                 try await dispatch(route, request, user: user)
@@ -211,7 +211,8 @@ package struct RequestHandler: Sendable {
                 try await service.tables.answer(try call($0, user), table: table)
             }
         case .row(let table, let id):
-            return try await withTextNumbers(request, table, .row) {
+            let shape: TextNumbers.Shape? = id == DigestRoute.name ? nil : .row
+            return try await withTextNumbers(request, table, shape) {
                 try await service.tables.answer(
                     try call($0, user),
                     table: table,
@@ -227,19 +228,23 @@ package struct RequestHandler: Sendable {
                 await perform(inner, user: user)
             }
         case .batch: return try await batch(request, user: user)
+        case .schema: return try service.schemas.schema(try call(request, user))
         case .health, .ready, .metrics, .events, .dashboard, .admin, .unknown:
             throw ServerError.noSuchPath
         }
     }
 
-    /// Answers a request on a table, and converts numbers that the caller sends or requests as strings.
+    /// Answers a request on a table, adds the former names of columns, and converts numbers that the caller sends
+    /// or requests as strings; `shape` is nil for an answer without rows.
     func withTextNumbers(
         _ request: ServerRequest,
         _ table: String,
-        _ shape: TextNumbers.Shape,
+        _ shape: TextNumbers.Shape?,
         _ answer: (ServerRequest) async throws -> ServerResponse
     ) async throws -> ServerResponse {
-        let response = try await answer(service.catalog.plainNumbers(request, table: table))
+        let plain = try await answer(service.catalog.plainNumbers(request, table: table))
+        guard let shape else { return plain }
+        let response = service.catalog.formerNames(in: plain, table: table, shape)
         let accept = request.headers["Accept"]
         return service.catalog.textNumbers(response, to: accept, table: table, shape)
     }
@@ -301,7 +306,7 @@ package struct RequestHandler: Sendable {
         case .unknown:
             guard request.isPreflight else { throw ServerError.noSuchPath }
             allowed = "OPTIONS"
-        case .health, .ready, .metrics, .events, .dashboard: allowed = Self.reads
+        case .health, .ready, .metrics, .events, .dashboard, .schema: allowed = Self.reads
         case .admin: throw ServerError.noSuchPath
         case .batch: allowed = "POST"
         case .endpoint(let path):

@@ -12,6 +12,8 @@ package enum Route: Hashable, Sendable {
     case batch
     /// The event stream.
     case events
+    /// The schema document.
+    case schema
     /// An endpoint under `/api`, with the whole path in lower case.
     case endpoint(String)
     /// The page for operators.
@@ -23,7 +25,7 @@ package enum Route: Hashable, Sendable {
     /// Whether the route names a table or a row.
     var isOfTables: Bool {
         switch self {
-        case .table, .row, .batch: true
+        case .table, .row, .batch, .schema: true
         case .health, .ready, .metrics, .events, .endpoint, .dashboard, .admin, .unknown: false
         }
     }
@@ -67,6 +69,7 @@ package enum Route: Hashable, Sendable {
             self = .ready
         case 1 where ASCII.equal(first, "metrics"): self = .metrics
         case 1 where ASCII.equal(first, "$batch"): self = .batch
+        case 1 where ASCII.equal(first, "$schema"): self = .schema
         case 1 where ASCII.equal(first, "$events"): self = .events
         case 2 where ASCII.equal(first, "tables"): self = .table(segments[1])
         case 3 where ASCII.equal(first, "tables"): self = .row(table: segments[1], id: segments[2])

@@ -16,6 +16,8 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
     /// The reference that the write would break, for ``ErrorCode/parentNotFound`` and
     /// ``ErrorCode/rowIsReferenced``.
     package var reference: Reference?
+    /// The columns that the error is about, for programs.
+    package var columns: [String] = []
 
     package init(
         _ status: Int,
@@ -40,6 +42,18 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
 
     package static func malformed(_ error: JSONError) -> ServerError {
         ServerError(400, "The body is not valid JSON: \(error.message).", position: error.position)
+    }
+
+    /// Creates the rejection of a row that breaks a rule of its table.
+    ///
+    /// The status is 409 if another row breaks the rule together with it, otherwise 400.
+    package init(_ violation: RuleViolation) {
+        self.init(
+            violation.code == .notUnique ? 409 : 400,
+            violation.message,
+            code: ErrorCode(rawValue: violation.code.rawValue)
+        )
+        columns = violation.columns
     }
 
     package static let noSuchPath = ServerError(
@@ -328,6 +342,14 @@ extension ServerResponse {
             writer.string(reference.column)
             writer.raw(",\"table\":")
             writer.string(reference.table)
+        }
+        if !error.columns.isEmpty {
+            writer.raw(",\"columns\":[")
+            for (place, column) in error.columns.enumerated() {
+                if place > 0 { writer.byte(",") }
+                writer.string(column)
+            }
+            writer.byte("]")
         }
         if let position = error.position {
             writer.raw(",\"position\":")

@@ -21,6 +21,8 @@ package struct RowBody: Sendable {
     package var reserved: [String] = []
     /// Whether `id` or `version` is null in the body.
     package var hasNullClaim = false
+    /// The different values of a column that the body has under several of its names.
+    package var alternatives: [Int: [SQLValue]] = [:]
     package var unknown: [Unknown] = []
 
     package static func empty(_ table: Table) -> RowBody {
@@ -49,10 +51,22 @@ package struct RowBody: Sendable {
         try reader.beginObject()
         let columns = table.columns
         var seen = MemberSet()
+        var former: [Int: [SQLValue]] = [:]
+        var formerNames: Set<String> = []
         var hint = 0
         while let name = try reader.nextMember() {
             guard let index = table.member(name, in: reader, hint: hint) else {
                 try readUnknown(name, &reader)
+                continue
+            }
+            if table.hasFormerNames, table.isFormer(reader.text(name)) {
+                guard formerNames.insert(reader.text(name).lowercased()).inserted else {
+                    throw ServerError.badRequest(
+                        "A former name of member '\(columns[index].name)' comes twice.",
+                        position: name.range.lowerBound
+                    )
+                }
+                former[index, default: []].append(try table.read(index, &reader))
                 continue
             }
             guard seen.insert(index) else {
@@ -69,6 +83,18 @@ package struct RowBody: Sendable {
                 try readSystem(SystemColumn.definitions[index - columns.count].name, &reader)
             }
         }
+        for (place, values) in former { take(values, of: columns[place], at: place) }
+    }
+
+    /// Takes the values of a column under its former names, next to the one under its name.
+    private mutating func take(_ former: [SQLValue], of column: ColumnDefinition, at place: Int) {
+        var all: [SQLValue] = []
+        for value in former + [values[place]].compactMap(\.self)
+        where !all.contains(where: { column.type.isSame($0, value) }) {
+            all.append(value)
+        }
+        values[place] = all.last
+        if all.count > 1 { alternatives[place] = all }
     }
 
     mutating func readSystem(_ name: String, _ reader: inout JSONReader) throws {

@@ -99,10 +99,16 @@ package struct SchemaPlan {
             }
             kinds.append(.createTable)
         }
+        let renamed = Self.renamed(table, in: stored ?? [])
         for column in table.schema.columns {
             let old = stored?.first { Self.isSame($0.name, column.name) }
             if let old {
                 kinds += try differences(old, column, table.name)
+            } else if let old = renamed[column.name] {
+                kinds.append(.renameColumn(old.name, to: column))
+                kinds += try differences(old, column, table.name).map {
+                    $0.renamed(to: column.name)
+                }
             } else {
                 let hasRows = stored != nil && Self.isUnknownDefault(column)
                 let rows = hasRows ? try database.countLive(in: table.name) : 0
@@ -111,12 +117,29 @@ package struct SchemaPlan {
         }
         if isComplete {
             for column in stored ?? []
-            where !table.schema.columns.contains(where: { Self.isSame($0.name, column.name) }) {
+            where !table.schema.columns.contains(where: { Self.isSame($0.name, column.name) })
+                && !renamed.values.contains(where: { $0.name == column.name })
+            {
                 let values = try database.countValues(of: column.name, in: table.name)
                 kinds.append(.dropColumn(column, values: values))
             }
         }
         return kinds.map { SchemaStep(table: table.name, kind: $0) }
+    }
+
+    /// Returns the stored columns that only have the former name of a declared one, by its name.
+    private static func renamed(
+        _ table: TableDefinition,
+        in stored: [ColumnDefinition]
+    ) -> [String: ColumnDefinition] {
+        var renamed: [String: ColumnDefinition] = [:]
+        for (old, new) in table.aliases.sorted(by: { $0.key < $1.key }) {
+            guard renamed[new] == nil, !stored.contains(where: { isSame($0.name, new) }) else {
+                continue
+            }
+            renamed[new] = stored.first { isSame($0.name, old) }
+        }
+        return renamed
     }
 
     private func differences(
@@ -167,5 +190,14 @@ package struct SchemaPlan {
             return value != SQLValue(column.type.zero, type: column.type)
         case .dateTime, .date, .time, .guid, .binary, .json, .enumeration: return true
         }
+    }
+}
+
+extension SchemaStep.Kind {
+    /// Returns the step for a column that was renamed before it.
+    fileprivate func renamed(to name: String) -> SchemaStep.Kind {
+        guard case .convert(var old, let new, let values, let lost) = self else { return self }
+        old.name = name
+        return .convert(old, to: new, values: values, lost: lost)
     }
 }

@@ -10,6 +10,8 @@ package struct SchemaStep: Sendable, Hashable {
         case adoptTable(changes: [String])
         /// Adds a column; `rows` rows get a new version, because devices do not know the default.
         case addColumn(ColumnDefinition, rows: Int64)
+        /// Renames a column, whose former name is an alias now.
+        case renameColumn(String, to: ColumnDefinition)
         /// Drops a column with `values` values.
         case dropColumn(ColumnDefinition, values: Int64)
         /// Converts `values` values, of which `lost` cannot be converted.
@@ -42,7 +44,7 @@ package struct SchemaStep: Sendable, Hashable {
     package var needsConsent: Bool {
         switch kind {
         case .createTable, .addColumn, .removeOwnerClocks, .restoreTriggers, .keepTable: false
-        case .adoptTable, .restoreTable, .forgetTable, .restoreColumn: true
+        case .adoptTable, .renameColumn, .restoreTable, .forgetTable, .restoreColumn: true
         case .dropColumn(_, let values): values > 0
         case .convert(_, _, let values, _): values > 0
         case .fillNulls(_, let rows): rows > 0
@@ -54,7 +56,8 @@ package struct SchemaStep: Sendable, Hashable {
         switch kind {
         case .createTable: false
         case .addColumn(_, let rows): rows > 0
-        case .adoptTable, .dropColumn, .convert, .fillNulls, .removeOwnerClocks, .keepTable,
+        case .adoptTable, .renameColumn, .dropColumn, .convert, .fillNulls, .removeOwnerClocks,
+            .keepTable,
             .restoreTable, .forgetTable, .restoreColumn, .restoreTriggers:
             true
         }
@@ -77,6 +80,9 @@ extension SchemaStep: CustomStringConvertible {
                 + (rows > 0
                     ? " Its default goes to \(count(rows, "row")) and from there to all devices."
                     : "")
+        case .renameColumn(let old, let column):
+            "\(place(column)): it is renamed from '\(old)', which remains as an alias. All devices read "
+                + "the table from the beginning."
         case .dropColumn(let column, let values):
             "\(place(column)): it is removed, with \(count(values, "value"))."
         case .convert(let old, let new, let values, let lost):
@@ -112,6 +118,8 @@ extension SchemaStep: CustomStringConvertible {
         case .fillNulls(let column, let rows):
             "\(place(column)): it is declared as not nullable, and \(count(rows, "row")) "
                 + "hold\(rows == 1 ? "s" : "") null."
+        case .renameColumn(let old, let column):
+            "\(place(column)): it is named '\(old)' in the database, which is declared as an alias."
         case .adoptTable:
             "Table '\(table)' is in the database, but no server made it."
         case .restoreTable:
@@ -141,7 +149,7 @@ extension SchemaStep: CustomStringConvertible {
             .restoreTriggers:
             "Table '\(table)'"
         case .restoreColumn(let column), .addColumn(let column, _), .dropColumn(let column, _),
-            .fillNulls(let column, _),
+            .fillNulls(let column, _), .renameColumn(_, let column),
             .convert(let column, _, _, _):
             place(column)
         }

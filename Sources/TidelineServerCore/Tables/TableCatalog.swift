@@ -14,6 +14,8 @@ package final class TableCatalog: Sendable {
         var hasReferences = false
         /// The references between the tables; nil until they are requested after a change.
         var graph: ReferenceGraph?
+        /// Whether a column of a table has a former name.
+        var hasFormerNames = false
     }
 
     private let state = Mutex(State())
@@ -57,7 +59,11 @@ package final class TableCatalog: Sendable {
             .sorted { $0.name < $1.name }
     }
 
-    /// The value of `Tideline-Schema`, which changes with tables, columns and permissions.
+    /// Whether a column of a table has a former name.
+    var hasFormerNames: Bool { state.withLock { $0.hasFormerNames } }
+
+    /// The value of `Tideline-Schema`, which changes with the contract of the tables: names, columns, rules and
+    /// permissions.
     ///
     /// It is the same on every server with the same tables, even after a restart.
     package var fingerprint: String {
@@ -65,9 +71,9 @@ package final class TableCatalog: Sendable {
     }
 
     private static func fingerprint(of table: Table) -> UInt64 {
-        let columns = table.columns.map { "\($0)" }.sorted()
-        let text = "\(table.name) \(table.definition.permissions) \(columns)"
-        return Fingerprint([text]).bits
+        let definition = table.definition
+        let contract = definition.document.fingerprint
+        return Fingerprint([table.name, "\(definition.permissions)", contract]).bits
     }
 
     /// Returns a table that a write will create or extend; it is not added to the catalog.
@@ -98,6 +104,7 @@ package final class TableCatalog: Sendable {
                 guard isOtherForm || table.columns.count > old.columns.count else { return }
                 if old.name == table.name { state.fingerprint &-= Self.fingerprint(of: old) }
             }
+            if table.hasFormerNames { state.hasFormerNames = true }
             state.tables[table.name] = table
             state.tables[table.name.lowercased()] = table
             state.fingerprint &+= fingerprint

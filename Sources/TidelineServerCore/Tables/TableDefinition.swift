@@ -31,6 +31,13 @@ public struct TableDefinition: Hashable, Sendable {
     public var audit: Bool
     /// The columns whose values are ids of rows of a table; at most one for each column.
     public var references: [TableReference]
+    /// The former names of columns, with the names that they have now.
+    ///
+    /// Callers may use both names, and rows are sent with both.
+    public var aliases: [String: String] {
+        get { schema.aliases }
+        set { schema.aliases = newValue }
+    }
     /// The schema version of the table in a database whose tables other servers may change.
     package var form: Int64?
     /// The database's default expressions, for columns of an adopted table that are declared without a default.
@@ -50,9 +57,13 @@ public struct TableDefinition: Hashable, Sendable {
         tombstoneDays: Int? = nil,
         tombstones: TombstoneRule = .full,
         audit: Bool = false,
-        references: [TableReference] = []
+        references: [TableReference] = [],
+        rules: TableRules = TableRules(),
+        aliases: [String: String] = [:]
     ) {
         schema = TableSchema(name: name, columns: columns)
+        schema.rules = rules
+        schema.aliases = aliases
         self.softDelete = softDelete
         self.pageSize = pageSize
         self.maxTop = maxTop
@@ -68,6 +79,16 @@ public struct TableDefinition: Hashable, Sendable {
 
     /// The name on the wire and in the database.
     public var name: String { schema.name }
+
+    /// The columns of the unique index of each `unique` rule.
+    ///
+    /// Rows of another owner are invisible, and their values must not be revealed.
+    package var uniqueIndexes: [[String]] {
+        schema.rules.unique.map { columns in
+            guard let owner, !columns.contains(owner) else { return columns }
+            return [owner] + columns
+        }
+    }
 }
 
 extension TableDefinition {
@@ -147,8 +168,12 @@ package final class Table: Sendable {
         case nothing
     }
 
-    /// The rules by column; nil for a column without rules.
-    private let checks: [ColumnCheck?]
+    /// The places of columns by their former names, in lower case.
+    private let formerNames: [String: Int]
+    /// The compiled rules of the columns and the rows.
+    package let rules: RowRules
+    /// The rules that concern several rows.
+    package let uniqueRules: [UniqueRule]
     /// The columns whose default violates their own rules, so that the body of a new row must contain them.
     private let needed: [Int]
 
@@ -162,13 +187,21 @@ package final class Table: Sendable {
         self.made = made
         let columns = definition.schema.columns
         ownerPlace = columns.firstIndex { $0.name == definition.owner }
-        let checks = columns.map { ColumnCheck($0) }
-        self.checks = checks
+        let rules = RowRules(definition.schema)
+        self.rules = rules
+        formerNames = Dictionary(
+            definition.aliases.compactMap { old, new in
+                columns.firstIndex { $0.name == new }.map { (old.lowercased(), $0) }
+            },
+            uniquingKeysWith: { first, _ in first }
+        )
+        uniqueRules = zip(definition.schema.rules.unique, definition.uniqueIndexes).map { rule in
+            let places = rule.1.compactMap { name in columns.firstIndex { $0.name == name } }
+            return UniqueRule(columns: rule.0, places: places)
+        }
         needed = columns.indices.filter { place in
             definition.databaseDefaults[columns[place].name] == nil
-                && (try? checks[place]?.check(columns[place].storedDefault, of: columns[place]))
-                    == nil
-                && checks[place] != nil
+                && rules.check(place, columns[place].storedDefault) != nil
         }
         jsonNames = columns.map { column in
             var writer = JSONWriter()
@@ -213,13 +246,13 @@ package final class Table: Sendable {
     /// Reads the next value as a value of a column, and checks the column's rules.
     func read(_ place: Int, _ reader: inout JSONReader) throws -> SQLValue {
         let value = try definition.schema.columns[place].read(&reader)
-        if let check = checks[place] { try check.check(value, of: columns[place]) }
+        try check(place, value)
         return value
     }
 
     /// Rejects a value that the rules of a column do not allow.
     func check(_ place: Int, _ value: SQLValue) throws(ServerError) {
-        try checks[place]?.check(value, of: columns[place])
+        if let violation = rules.check(place, value) { throw ServerError(violation) }
     }
 
     /// Rejects a new row, or one that replaces a row, if it lacks a column without a valid default.
@@ -243,10 +276,17 @@ package final class Table: Sendable {
     func member(named name: String) -> Int? {
         if let exact = place(of: name) { return exact }
         let lowered = name.lowercased()
-        return memberNames.firstIndex {
+        let found = memberNames.firstIndex {
             String(decoding: $0, as: UTF8.self).lowercased() == lowered
         }
+        return found ?? formerNames[lowered]
     }
+
+    /// Whether columns have former names.
+    var hasFormerNames: Bool { !formerNames.isEmpty }
+
+    /// Whether a name is the former name of a column.
+    func isFormer(_ name: String) -> Bool { formerNames[name.lowercased()] != nil }
 
     /// Returns the index of a member among the columns, followed by the system columns.
     func member(_ name: JSONReader.Span, in reader: JSONReader, hint: Int) -> Int? {

@@ -70,6 +70,9 @@ package final class TableService: Sendable {
             if let (key, fault) = table.accessFaults(hasAuthentication: hasAuthentication).first {
                 throw SchemaError("Table '\(table.name)', \(key): \(fault).")
             }
+            if let fault = table.ruleFault {
+                throw SchemaError("Table '\(table.name)', \(fault).")
+            }
             let hooks = settings.hooks.first { SchemaPlan.isSame($0.key, table.name) }?.value
             if table.tombstones == .bare, hooks?.rowFilter != nil {
                 throw SchemaError(
@@ -234,6 +237,7 @@ package final class TableService: Sendable {
 
     var tables: TableRoutes { TableRoutes(service: self) }
     var lists: ListRoutes { ListRoutes(service: self) }
+    var schemas: SchemaRoute { SchemaRoute(service: self) }
     var digests: DigestRoute { DigestRoute(service: self) }
     var writes: WriteRoutes { WriteRoutes(service: self) }
     var eventStreams: EventRoutes { EventRoutes(service: self) }

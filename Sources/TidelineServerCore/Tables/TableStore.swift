@@ -153,6 +153,19 @@ package struct SchemaError: Error, Sendable, CustomStringConvertible {
     package init(_ description: String) {
         self.description = description
     }
+
+    /// Returns the error for rows that break a `unique` rule before the rule exists.
+    package static func notUnique(
+        _ columns: [String],
+        in table: String,
+        rows: Int64?
+    ) -> SchemaError {
+        SchemaError(
+            "Table '\(table)', unique (\(columns.joined(separator: ", "))): \(rows ?? 0) rows have the "
+                + "values of another row. Change or delete them first, or remove the rule. Nothing "
+                + "was changed."
+        )
+    }
 }
 
 /// A row in its wire form.

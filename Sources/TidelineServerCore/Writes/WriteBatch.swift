@@ -35,6 +35,8 @@ package struct WriteBatch: Sendable {
     package var stopsAtFailure: Bool
     /// The budget for the rows of the answers; writes are rejected when it is used up.
     package var budget: AnswerBudget
+    /// Whether the writes are undone after their outcomes are known.
+    package var isDryRun = false
     /// The caller, a user or, without a token, an address; nil if it does not matter.
     package var caller: String?
 

@@ -49,6 +49,8 @@ package struct WriteOperation: Sendable {
     package var keepsRowInLedger = true
     /// The values by column; nil for an absent member.
     package var values: [SQLValue?] = []
+    /// The values of columns that the body has under several names; the one that is not the stored one counts.
+    package var alternatives: [Int: [SQLValue]] = [:]
     /// The defaults of the database for columns that a JSON Patch resets.
     package var databaseDefaults: [Int: SQLValue] = [:]
     /// The operations on the stored row, which replace `values`.
@@ -216,6 +218,7 @@ extension WriteOperation {
     package func merged(_ changes: [SQLValue?]?) -> WriteOperation {
         var result = self
         result.conflict = .reject
+        result.alternatives = [:]
         guard let changes else { return result }
         result.conflict = .clientWins
         result.kind = .merge

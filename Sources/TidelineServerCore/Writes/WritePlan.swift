@@ -108,6 +108,7 @@ package struct WritePlanner: Sendable {
             version: stamp,
             isDeleted: false
         )
+        if let violation = table.rules.compare(values) { return refused(ServerError(violation)) }
         return written(.insert(image), image, operation, .insert)
     }
 
@@ -135,6 +136,13 @@ package struct WritePlanner: Sendable {
             // A patch may read the owner, but cannot change it.
             if let owner = table.ownerPlace { operation.values[owner] = nil }
         }
+        if !operation.alternatives.isEmpty {
+            do {
+                operation = try operation.choosing(besides: stored.values, in: table)
+            } catch {
+                return refused(error)
+            }
+        }
         let columns = table.columns
         let isErased = deleted && table.definition.tombstones == .bare
         let changed = columns.indices.filter {
@@ -152,6 +160,9 @@ package struct WritePlanner: Sendable {
         image.updatedAt = stamp
         image.version = stamp
         image.isDeleted = deleted
+        if !isErased, let violation = brokenComparison(image, changed, operation) {
+            return refused(ServerError(violation))
+        }
         let change = WritePlan.Change.update(image, columns: changed, from: stored)
         guard operation.mayRead || operation.fillsDefaults else {
             let isTooLarge = changed.contains { place in
@@ -165,6 +176,17 @@ package struct WritePlanner: Sendable {
             !operation.mayRead
             || changed.contains { image.values[$0].bytes > stored.values[$0].bytes }
         return written(change, image, operation, .update(deleted: deleted), hasGrown: hasGrown)
+    }
+
+    /// Returns a comparison that a row does not fulfill, among those of the columns that a write sets.
+    private func brokenComparison(
+        _ image: RowImage,
+        _ changed: [Int],
+        _ operation: WriteOperation
+    ) -> RuleViolation? {
+        guard table.rules.hasComparisons, operation.kind != .delete else { return nil }
+        let changed = Set(changed)
+        return table.rules.compare(image.values) { changed.contains($0) }
     }
 
     /// Returns whether a value is larger than its share of a row.
@@ -184,6 +206,15 @@ package struct WritePlanner: Sendable {
         _ base: [SQLValue?]?,
         _ stamp: Int64
     ) -> Step {
+        var operation = operation
+        if !operation.alternatives.isEmpty {
+            do {
+                let before = stored.values.enumerated().map { base?[$0] ?? $1 }
+                operation = try operation.choosing(besides: before, in: table)
+            } catch {
+                return .plan(refused(error))
+            }
+        }
         let changes = base.flatMap { base in
             ThreeWayMerge.changes(
                 mine: operation.fullValues(table),

@@ -24,7 +24,8 @@ extension WriteRoutes {
     func perform(
         _ groups: [PreparedGroup],
         stopsAtFailure: Bool = false,
-        budget: AnswerBudget = AnswerBudget()
+        budget: AnswerBudget = AnswerBudget(),
+        isDryRun: Bool = false
     ) async -> [GroupOutcome] {
         var whole = WriteBatch(
             groups.map { WriteBatch.Group($0.writes.map(\.write), dependsOn: $0.dependsOn) },
@@ -34,7 +35,9 @@ extension WriteRoutes {
         if let call = groups.first?.writes.first?.call {
             whole.caller = CallerGate.name(of: call.request, call.user)
         }
-        guard groups.contains(where: \.hasHooks) else { return await commit(whole) }
+        whole.isDryRun = isDryRun
+        // A dry run calls no hooks, because what they do cannot be undone.
+        guard !isDryRun, groups.contains(where: \.hasHooks) else { return await commit(whole) }
         var progress = BatchProgress(whole)
         while let start = progress.next() {
             if groups[start].hasHooks {
@@ -68,6 +71,7 @@ extension WriteRoutes {
         } catch {
             return batch.failed(error)
         }
+        if batch.isDryRun { return outcomes }
         for case .done(let writes) in outcomes {
             for outcome in writes {
                 if let grown = outcome.grown { service.catalog.put(grown) }

@@ -63,6 +63,8 @@ struct WriteRoutes {
         id: String?,
         grown: GrownTables = GrownTables()
     ) async throws -> PreparedWrite {
+        // A server that ignored the preference would do what the caller only asks about.
+        if call.head.preferences.wantsDryRun { throw ServerError.dryRunAlone }
         if id == DigestRoute.name {
             throw ServerError.methodNotAllowed(service.access.digestMethods(name))
         }
@@ -160,6 +162,7 @@ struct WriteRoutes {
         } else {
             try ItemID.check(id)
         }
+        try body.refuseAlternatives(table)
         try table.checkAbsent(body.values)
         var operation = WriteOperation(.insert, id: id)
         operation.values = body.values
@@ -199,8 +202,13 @@ struct WriteRoutes {
             throw ServerError.badRequest("The id in the body is not that of the path.")
         }
         if kind == .replace { try table.checkAbsent(body.values) }
+        // A hook sees one value, and a caller who may not read must not learn which one is stored.
+        if table.hooks?.surroundWrites == true || !service.access.mayRead(table, call.user) {
+            try body.refuseAlternatives(table)
+        }
         var operation = WriteOperation(kind, id: id)
         operation.values = body.values
+        operation.alternatives = body.alternatives
         operation.patch = patch
         operation.includesDeleted = call.includesDeleted
         operation.softDelete = table.definition.softDelete

@@ -27,6 +27,8 @@ struct PostgresRowChange {
             case .addColumn(let column, let rows):
                 try script.execute(PostgresSchema.add(column, to: table))
                 if rows > 0 { try mark("TRUE") }
+            case .renameColumn(let old, let column):
+                try script.execute(PostgresSchema.rename(old, to: column.name, in: table))
             case .dropColumn(let column, _):
                 try script.execute(PostgresSchema.drop(column.name, from: table))
             case .convert(let old, let new, let values, _):
@@ -209,8 +211,8 @@ extension SchemaStep {
         case .addColumn(_, let rows): rows > 0
         case .convert(_, _, let values, _): values > 0
         case .fillNulls: true
-        case .createTable, .adoptTable, .dropColumn, .removeOwnerClocks, .keepTable, .restoreTable,
-            .forgetTable,
+        case .createTable, .adoptTable, .renameColumn, .dropColumn, .removeOwnerClocks, .keepTable,
+            .restoreTable, .forgetTable,
             .restoreColumn, .restoreTriggers:
             false
         }

@@ -234,7 +234,8 @@ struct PostgresSchemaChange {
         for step in steps {
             switch step.kind {
             case .createTable, .addColumn: break
-            case .adoptTable, .dropColumn, .convert, .fillNulls, .removeOwnerClocks, .restoreTable,
+            case .adoptTable, .renameColumn, .dropColumn, .convert, .fillNulls, .removeOwnerClocks,
+                .restoreTable,
                 .forgetTable, .restoreColumn, .restoreTriggers, .keepTable:
                 throw SchemaError("\(step.place): it was made with another type meanwhile.")
             }
@@ -345,8 +346,14 @@ struct PostgresSchemaChange {
         }
         columns.removeAll { column in
             steps.contains { step in
-                guard case .dropColumn(let dropped, _) = step.kind else { return false }
-                return dropped.name == column.name
+                switch step.kind {
+                case .dropColumn(let dropped, _): dropped.name == column.name
+                case .renameColumn(let old, _): old == column.name
+                case .createTable, .adoptTable, .addColumn, .convert, .fillNulls,
+                    .removeOwnerClocks, .restoreTable, .forgetTable, .restoreColumn,
+                    .restoreTriggers, .keepTable:
+                    false
+                }
             }
         }
         let rows = PostgresRowChange(
@@ -405,16 +412,23 @@ struct PostgresSchemaChange {
             texts[PostgresSchema.referenceIndexName(table.name, reference.column)] =
                 PostgresSchema.referenceIndex(table.name, reference.column)
         }
+        var unique: [String: (rule: [String], columns: [String])] = [:]
+        for rule in zip(table.schema.rules.unique, table.uniqueIndexes) {
+            unique[PostgresUnique.indexName(table.name, rule.1)] = rule
+        }
         let found = try connection.run(
             PostgresSchema.indexesOf,
             [.text(PostgresName.quoted(table.name))]
         )
         // An existing index is not touched: even inspecting it would wait for open transactions.
         for name in (0..<found.count).map({ found.text($0, 0) })
-        where texts.removeValue(forKey: name) == nil {
+        where texts.removeValue(forKey: name) == nil && unique.removeValue(forKey: name) == nil {
             try script.execute("DROP INDEX \(PostgresName.quoted(name))")
         }
         for text in texts.values.sorted() { try script.runOnRows(text) }
+        for (_, (rule, columns)) in unique.sorted(by: { $0.key < $1.key }) {
+            try PostgresUnique.create(rule, columns, in: table, script, connection)
+        }
     }
 
     // MARK: - The state

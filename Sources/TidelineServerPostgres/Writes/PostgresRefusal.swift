@@ -4,8 +4,8 @@ import TidelinePostgres
 import TidelineServerCore
 
 enum PostgresRefusal {
-    /// Returns the error for the caller of a write.
-    static func ofWrite(_ error: PostgresError) -> any Error {
+    /// Returns the error for the caller of a write to these tables.
+    static func ofWrite(_ error: PostgresError, to tables: [PostgresTable] = []) -> any Error {
         if error.isConnectionLost { return ServerError.databaseAway }
         if error.isLockTimeout || error.isCanceled { return ServerError.writesWait }
         switch error.state {
@@ -18,7 +18,7 @@ enum PostgresRefusal {
         case "P0001", "P0004": return ServerError.constraint(.triggerConstraint, "")
         case "23502": return ServerError.constraint(.notNullConstraint, error.constraint ?? "")
         case "23503": return ServerError.constraint(.foreignKeyConstraint, error.constraint ?? "")
-        case "23505": return ServerError.constraint(.uniqueConstraint, error.constraint ?? "")
+        case "23505": return PostgresUnique.refusal(error, in: tables)
         case "23514": return ServerError.constraint(.checkConstraint, error.constraint ?? "")
         default: break
         }

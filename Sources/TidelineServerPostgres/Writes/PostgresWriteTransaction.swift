@@ -22,7 +22,8 @@ struct PostgresWriteTransaction: WriteTransaction {
     let times: WriteTimes
     /// Whether each group is sent immediately, within a savepoint, so that an error of the database rejects only this
     /// group.
-    private let isApart: Bool
+    private var isApart: Bool
+    private(set) var isDryRun = false
     /// The locks that batches need and could not get, by batch index.
     var blocked: [Int: Set<ContendedLock>] = [:]
     var grown: Table?
@@ -200,6 +201,12 @@ struct PostgresWriteTransaction: WriteTransaction {
 
     // MARK: - Groups
 
+    mutating func beginDryRun() {
+        isDryRun = true
+        // Each group is sent, so that the database checks it.
+        isApart = true
+    }
+
     func admit(_ batch: PostgresBatch, at index: Int) throws -> WriteAdmission {
         if let outdated = try outdated(batch) { return .refuse(outdated) }
         return blocked[index]?.isEmpty ?? true ? .run : .wait
@@ -260,7 +267,7 @@ struct PostgresWriteTransaction: WriteTransaction {
                 if lockTimeouts == Self.lockTimeoutsMax { try connection.run(groupTimeouts) }
             }
             if let refusal = Self.refusal(of: error, group) { return .failed(at: nil, refusal) }
-            return .failed(at: nil, PostgresRefusal.ofWrite(try withColumns(error)))
+            return .failed(at: nil, PostgresRefusal.ofWrite(try withColumns(error), to: tables))
         }
     }
 
@@ -388,9 +395,16 @@ struct PostgresWriteTransaction: WriteTransaction {
         if let last = state.clocks[table.clock]?.stamp, last >= stamp {
             (stamp, plan) = try self.plan(operation, on: stored, in: table, now)
         }
+        if isApart, let (image, rules) = plan.change.uniqueRules(of: table.table) {
+            try flush(inOrder: true)
+            if let refusal = try PostgresUnique.refusal(image, rules, table, connection) {
+                return .refused(refusal)
+            }
+        }
         state.take(plan.change, stamp: stamp, of: table, now: now)
         let entry = AuditEntry(plan.change, by: operation, in: table.table, stamp: stamp)
-        if let entry { state.audits.append(entry) }
+        // The place of an audit entry comes from a sequence, which a rollback does not put back.
+        if let entry, !isDryRun { state.audits.append(entry) }
         return plan.outcome
     }
 

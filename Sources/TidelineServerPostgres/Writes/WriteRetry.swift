@@ -1,5 +1,6 @@
 // WriteRetry: decides whether and how a failed transaction is repeated.
 
+import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
@@ -51,7 +52,9 @@ struct WriteRetry {
             lostConnections += 1
             return lostConnections > 1 ? .refuse(ServerError.databaseAway) : .again(after: 0)
         }
-        if error.isTransient || error.isUniqueViolation {
+        // Another transaction may have inserted the same id or key; equal values of a row remain.
+        let isOfRow = error.isUniqueViolation && error.constraint != SystemColumn.id
+        if error.isTransient || error.isUniqueViolation && !(isOfRow && error.isOfDeclaredTable) {
             tries += 1
             if tries < Self.triesMax { return .again(after: 0.002 * Double(tries * tries)) }
             if error.isTransient { return .refuse(ServerError.notCommitted) }
@@ -70,4 +73,9 @@ struct WriteRetry {
         isApart = true
         return .again(after: 0)
     }
+}
+
+extension PostgresError {
+    /// Whether the error is about a table that is not one of the server's own.
+    fileprivate var isOfDeclaredTable: Bool { relation.map { $0.schema != "tideline" } ?? false }
 }

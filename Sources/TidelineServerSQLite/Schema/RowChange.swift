@@ -28,6 +28,8 @@ struct RowChange {
         case .addColumn(let column, let rows):
             try database.execute(ServerSchema.add(column, to: table))
             if rows > 0 { try mark("1") }
+        case .renameColumn(let old, let column):
+            try database.execute(ServerSchema.rename(old, to: column.name, in: table))
         case .dropColumn(let column, _):
             try dropColumn(column.name)
         case .convert(let old, let new, _, _):

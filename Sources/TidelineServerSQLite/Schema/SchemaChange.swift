@@ -202,6 +202,9 @@ struct SchemaChange {
             if case .dropColumn(let column, _) = step.kind {
                 columns.removeAll { SchemaPlan.isSame($0.name, column.name) }
             }
+            if case .renameColumn(let old, _) = step.kind {
+                columns.removeAll { SchemaPlan.isSame($0.name, old) }
+            }
         }
         try indexes(table)
         try database.prepare(ServerSchema.putTable).run([
@@ -232,8 +235,27 @@ struct SchemaChange {
             )
             try database.execute(ServerSchema.referenceIndex(table.name, reference.column))
         }
+        for columns in table.uniqueIndexes {
+            names.insert(ServerSchema.uniqueIndexName(table.name, columns).lowercased())
+        }
         try dropIndexes(table.name, but: names)
+        try uniqueIndexes(table)
         for columns in wanted { try database.execute(ServerSchema.index(table.name, columns)) }
+    }
+
+    /// Creates the missing indexes of the `unique` rules.
+    ///
+    /// - Throws: ``SchemaError`` if rows already break a rule.
+    private func uniqueIndexes(_ table: TableDefinition) throws {
+        guard !table.uniqueIndexes.isEmpty else { return }
+        let known = Set(try indexNames(table.name).map { $0.lowercased() })
+        for (rule, columns) in zip(table.schema.rules.unique, table.uniqueIndexes) {
+            let name = ServerSchema.uniqueIndexName(table.name, columns)
+            guard !known.contains(name.lowercased()) else { continue }
+            let rows = try database.integer(ServerSchema.countEqualRows(table.name, columns))
+            guard rows == 0 else { throw SchemaError.notUnique(rule, in: table.name, rows: rows) }
+            try database.execute(ServerSchema.uniqueIndex(table.name, columns))
+        }
     }
 
     private func dropIndexes(_ table: String, but wanted: Set<String>) throws {
@@ -257,7 +279,8 @@ extension SchemaStep {
     fileprivate var onlyAdds: Bool {
         switch kind {
         case .createTable, .addColumn: true
-        case .adoptTable, .dropColumn, .convert, .fillNulls, .removeOwnerClocks, .restoreTable,
+        case .adoptTable, .renameColumn, .dropColumn, .convert, .fillNulls, .removeOwnerClocks,
+            .restoreTable,
             .forgetTable, .restoreColumn, .restoreTriggers, .keepTable:
             false
         }
@@ -267,7 +290,8 @@ extension SchemaStep {
     fileprivate var rebuildsColumns: Bool {
         switch kind {
         case .dropColumn, .convert: true
-        case .createTable, .adoptTable, .addColumn, .fillNulls, .removeOwnerClocks, .restoreTable,
+        case .createTable, .adoptTable, .addColumn, .renameColumn, .fillNulls, .removeOwnerClocks,
+            .restoreTable,
             .forgetTable, .restoreColumn, .restoreTriggers, .keepTable:
             false
         }

@@ -152,6 +152,10 @@ enum ServerSchema {
         """
     }
 
+    static func rename(_ column: String, to name: String, in table: String) -> String {
+        "ALTER TABLE \(quoted(table)) RENAME COLUMN \(quoted(column)) TO \(quoted(name))"
+    }
+
     /// Replaces null with the column's default.
     static func fillNulls(_ column: ColumnDefinition, in table: String) -> String {
         let name = quoted(column.name)
@@ -174,6 +178,31 @@ enum ServerSchema {
         return """
             CREATE INDEX IF NOT EXISTS \(quoted(indexName(table, columns)))
             ON \(quoted(table)) (\(keys.map(quoted).joined(separator: ", ")))
+            """
+    }
+
+    /// Returns the name of the index of a `unique` rule.
+    static func uniqueIndexName(_ table: String, _ columns: [String]) -> String {
+        "tideline_\(table)..unique." + columns.joined(separator: ".")
+    }
+
+    /// Returns the statement that creates the index of a `unique` rule, which ignores tombstones and nulls.
+    static func uniqueIndex(_ table: String, _ columns: [String]) -> String {
+        """
+        CREATE UNIQUE INDEX IF NOT EXISTS \(quoted(uniqueIndexName(table, columns)))
+        ON \(quoted(table)) (\(columns.map(quoted).joined(separator: ", "))) WHERE "deleted" = 0
+        """
+    }
+
+    /// Returns the statement that counts the live rows with the values of another one.
+    static func countEqualRows(_ table: String, _ columns: [String]) -> String {
+        let names = columns.map(quoted)
+        return """
+            SELECT coalesce(sum("rows"), 0) FROM (
+                SELECT count(*) AS "rows" FROM \(quoted(table))
+                WHERE "deleted" = 0 AND \(names.map { "\($0) IS NOT NULL" }.joined(separator: " AND "))
+                GROUP BY \(names.joined(separator: ", ")) HAVING count(*) > 1
+            )
             """
     }
 

@@ -1,5 +1,7 @@
 // SQLiteRefusal: the rejection for an error of SQLite.
 
+import Foundation
+import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
@@ -11,7 +13,7 @@ enum SQLiteRefusal {
         case 1: return ServerError.constraint(.checkConstraint, checkPlace(error, database))
         case 3: return ServerError.constraint(.foreignKeyConstraint, "")
         case 5: return ServerError.constraint(.notNullConstraint, place(error))
-        case 6, 8, 10: return ServerError.constraint(.uniqueConstraint, place(error))
+        case 6, 8, 10: return notUnique(error)
         // The message comes from the trigger, and may contain values.
         case 7: return ServerError.constraint(.triggerConstraint, "")
         default: return ServerError.constraint(.otherConstraint, "")
@@ -53,6 +55,15 @@ enum SQLiteRefusal {
                 while try columns.step() { names.append(columns.text(0)) }
                 return (names, sql)
             }
+    }
+
+    /// Returns the rejection by a unique index; one on expressions has no columns that a caller could change.
+    private static func notUnique(_ error: SQLiteError) -> ServerError {
+        let columns = place(error)
+        guard !text(error).hasPrefix("index '"), !columns.isEmpty else {
+            return ServerError.constraint(.uniqueConstraint, columns)
+        }
+        return ServerError(RuleViolation.notUnique(columns.components(separatedBy: ", ")))
     }
 
     private static func text(_ error: SQLiteError) -> String {

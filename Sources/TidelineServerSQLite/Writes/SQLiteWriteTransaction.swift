@@ -30,6 +30,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
     private let file: FileWatch?
     /// Whether each group has a savepoint.
     private let isApart: Bool
+    private(set) var isDryRun = false
     private let bases: MergeBases
     private var ledger: Ledger
     /// The callers and bytes of the entries that were added to the ledger.
@@ -78,6 +79,8 @@ struct SQLiteWriteTransaction: WriteTransaction {
     func isFull(answerBytes: Int) -> Bool { 
         max(answerBytes, bytes) >= Self.bytesMax || hasGrown || cascadeRowsLeft <= 0
     }
+
+    mutating func beginDryRun() { isDryRun = true }
 
     mutating func apply(
         _ group: [WriteBatch.Write],
@@ -157,8 +160,9 @@ struct SQLiteWriteTransaction: WriteTransaction {
         {
             count(plan.outcome.row?.json.count ?? 0, table)
             guard budget.fits(plan.outcome) else { return .refused(.batchMemoryFull) }
-            // If the id is taken, the outcome is that and not a missing parent.
+            // That the id is taken comes before a missing parent and values that are taken.
             if try refusal(of: plan.change, by: operation, in: table.table) == nil,
+                try UniqueLook.refusal(of: plan.change, table, database) == nil,
                 try execute(plan.change, stamp, table)
             {
                 try audit(plan.change, operation, stamp, table)
@@ -188,6 +192,9 @@ struct SQLiteWriteTransaction: WriteTransaction {
             if case .plan(let again) = planner.plan(operation, on: stored, stamp: stamp.value) {
                 plan = again
             }
+        }
+        if let refusal = try UniqueLook.refusal(of: plan.change, table, database) {
+            return .refused(refusal)
         }
         guard try execute(plan.change, stamp, table) else {
             throw SQLiteError.unexpected("a planned write could not be done")
@@ -268,7 +275,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
             guard try insert(image, table) else { return false }
             take(stamp, table)
         case .update(let image, let columns, let old):
-            table.head.ties.rowLeaves(old.updatedAt)
+            rowLeaves(old, table)
             if table.keepsBases {
                 if image.isDeleted, table.table.definition.tombstones == .bare {
                     try MergeBases.drop(old.id, of: table.name, database)
@@ -287,7 +294,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
             try update(image, columns, table)
             take(stamp, table)
         case .remove(let old):
-            table.head.ties.rowLeaves(old.updatedAt)
+            rowLeaves(old, table)
             try table.log.keep(old.id, stamp: stamp.value, isDeleted: true, database)
             let statement = try database.prepare(table.delete)
             statement.bind(1, text: old.id)
@@ -296,6 +303,11 @@ struct SQLiteWriteTransaction: WriteTransaction {
             if table.keepsBases { try MergeBases.drop(old.id, of: table.name, database) }
         }
         return true
+    }
+
+    /// Counts that a row leaves its millisecond, which a rollback would not undo.
+    private func rowLeaves(_ old: RowImage, _ table: SQLiteTable) {
+        if !isDryRun { table.head.ties.rowLeaves(old.updatedAt) }
     }
 
     private func insert(_ image: RowImage, _ table: SQLiteTable) throws -> Bool {
@@ -366,7 +378,9 @@ struct SQLiteWriteTransaction: WriteTransaction {
 
     /// Assigns the commit timestamp to the row that was just stored.
     private mutating func take(_ stamp: NextStamp, _ table: SQLiteTable) {
-        if stamp.endsCount { table.head.isCounted.store(false, ordering: .sequentiallyConsistent) }
+        if stamp.endsCount, !isDryRun {
+            table.head.isCounted.store(false, ordering: .sequentiallyConsistent)
+        }
         guard let index = stamped.firstIndex(where: { $0.table.clock == table.clock }) else {
             stamped.append(StampedTable(table: table, stamp: stamp.value))
             return

@@ -34,14 +34,17 @@ import TidelineServerCore
               "tables": {
                 "TodoItem": {
                   "columns": {
-                    "text": "string",
+                    "text": { "type": "string", "required": true },
+                    "start": "date", "end": "date",
                     "complete": { "type": "boolean", "nullable": false, "default": true },
                     "rating": { "enum": ["Unrated", "G"], "default": "G" },
                     "mood": { "type": { "enum": ["good", "bad"] }, "nullable": false }
                   },
                   "softDelete": false, "pageSize": 20, "maxTop": 500, "indexes": [["complete", "updatedAt"]],
                   "permissions": { "read": "anonymous" }, "conflict": "merge", "audit": true,
-                  "references": { "text": { "table": "todoitem", "onDelete": "cascade" } }
+                  "references": { "text": { "table": "todoitem", "onDelete": "cascade" } },
+                  "unique": [["text", "start"]], "compare": [["start", "<=", "end"]],
+                  "aliases": { "title": "text" }
                 }
               }
             }
@@ -67,9 +70,15 @@ import TidelineServerCore
         #expect(table.audit)
         #expect(table.references == [TableReference("text", to: "todoitem", onDelete: .cascade)])
         #expect(table.indexes == [["complete", "updatedAt"]])
+        #expect(table.schema.rules.unique == [["text", "start"]])
+        #expect(
+            table.schema.rules.comparisons == [ColumnComparison("start", .lessOrEqual, "end")]
+        )
+        #expect(table.aliases == ["title": "text"])
         #expect(
             table.schema.columns == [
-                ColumnDefinition("text", .string),
+                ColumnDefinition("text", .string, rules: ColumnRules(required: true)),
+                ColumnDefinition("start", .date), ColumnDefinition("end", .date),
                 ColumnDefinition("complete", .boolean, nullable: false, default: true),
                 ColumnDefinition("rating", .enumeration(["Unrated", "G"]), default: "G"),
                 ColumnDefinition("mood", .enumeration(["good", "bad"]), nullable: false),
@@ -250,6 +259,42 @@ import TidelineServerCore
         (
             #"{"tables":{"A":{"columns":{"b":"string"},"references":{"b":{"table":"A","onDelete":"no"}}}}}"#,
             "tables.A.references.b.onDelete: one of 'restrict', 'setNull', 'cascade', 'none' is expected"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"a":"string"},"unique":[["b"]]}}}"#,
+            "tables.A.unique[0][0]: one of 'a' is expected"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"a":"json"},"unique":[["a"]]}}}"#,
+            "tables.A.unique[0][0]: a column of type json cannot be unique"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"a":"string"},"unique":[["a"],["a"]]}}}"#,
+            "tables.A.unique[1]: another rule has the same columns"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"a":"string","b":"date"},"compare":[["a","<","b"]]}}}"#,
+            "tables.A.compare[0]: two columns of the same type are expected"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"a":"guid","b":"guid"},"compare":[["a","<","b"]]}}}"#,
+            "columns of type guid cannot be compared with '<'"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"a":"date","b":"date"},"compare":[["a","<<","b"]]}}}"#,
+            "tables.A.compare[0][1]: one of '<', '<=', '=', '!=', '>=', '>' is expected"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"a":"date"},"compare":[["a","<"]]}}}"#,
+            "a column, an operator and a column"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"a":"string"},"aliases":{"b":"c"}}}}"#,
+            "tables.A.aliases.b: one of 'a' is expected"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"a":"string"},"aliases":{"A":"a"}}}}"#,
+            "tables.A.aliases.A: a column or another alias has this name"
         ),
         (#"{"tables":{"A":{"indexes":[5]}}}"#, "tables.A.indexes[0]: an array is expected, not 5"),
         (#"{"tables":{"A":{"indexes":[[5]]}}}"#, "tables.A.indexes[0][0]: a string is expected"),

@@ -15,6 +15,7 @@ import TidelineTestKit
         var postgres: String
         var body: String
         var code: String
+        var status = 400
         var words: [String]
     }
 
@@ -23,8 +24,9 @@ import TidelineTestKit
             sqlite: "CREATE UNIQUE INDEX mine ON TodoItem (\"text\", \"rank\")",
             postgres: "CREATE UNIQUE INDEX mine ON \"TodoItem\" (\"text\", \"rank\")",
             body: #"{"text":"secret","rank":2}"#,
-            code: "uniqueConstraint",
-            words: ["text", "rank"]
+            code: "notUnique",
+            status: 409,
+            words: ["'text', 'rank'"]
         ),
         Case(
             sqlite: """
@@ -72,7 +74,7 @@ import TidelineTestKit
 
     private func check(_ example: Case, _ door: Door) async throws {
         let refused = await door.send("POST", "/tables/TodoItem", example.body)
-        #expect(refused.status == 400)
+        #expect(refused.status == example.status)
         #expect(refused.row["code"] as? String == example.code)
         for word in example.words { #expect(refused.error.contains(word)) }
         #expect(!refused.text.contains("secret"))

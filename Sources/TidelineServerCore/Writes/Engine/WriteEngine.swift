@@ -199,6 +199,12 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
             switch work {
             case .batch(let batch):
                 if batch.endIfCancelled() { continue }
+                if batch.batch.isDryRun {
+                    commitSmall(&batches, &large, session)
+                    count = 0
+                    dryRun(batch, session)
+                    continue
+                }
                 if session.isLarge(batch) {
                     large.append(batch)
                     continue
@@ -280,6 +286,33 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
         }
     }
 
+    /// Runs a batch alone in a transaction, rolls it back, and answers with the outcomes.
+    private func dryRun(_ batch: Batch, _ session: Session) {
+        session.begin()
+        defer { session.end([]) }
+        if let refusal = session.refusal { return batch.answer.resume(throwing: refusal) }
+        while true {
+            var outcomes: [[GroupOutcome]?] = []
+            do {
+                _ = try session.transaction([batch]) { transaction in
+                    transaction.beginDryRun()
+                    outcomes = try run([batch], &transaction)
+                    throw EndOfDryRun()
+                }
+            } catch is EndOfDryRun {
+                let outcome = outcomes.first ?? nil
+                let busy = batch.batch.failed(ServerError.writesWait)
+                return batch.answer.resume(returning: outcome ?? busy)
+            } catch {
+                switch session.failed(error, [batch]) {
+                case .repeat: continue
+                case .exclude(_, let refusal, _), .refuse(let refusal):
+                    return batch.answer.resume(throwing: refusal)
+                }
+            }
+        }
+    }
+
     /// Commits the first of the batches, and retries after a temporary failure.
     ///
     /// - Returns: The changed clocks, and the outcomes, which are nil for batches that have to wait. Batches
@@ -346,3 +379,6 @@ private final class GraphSource: Sendable {
 
     init(graph: @escaping @Sendable () -> ReferenceGraph?) { self.graph = graph }
 }
+
+/// The error that rolls back the transaction of a dry run.
+private struct EndOfDryRun: Error {}

@@ -11,6 +11,12 @@ package protocol WriteTransaction {
     var grown: Table? { get set }
     /// The time of the transaction, in microseconds since 1970.
     var time: Int64 { get }
+    /// Whether the transaction will be rolled back.
+    var isDryRun: Bool { get }
+
+    /// Prepares the transaction to be rolled back: it checks every constraint before the outcome of a group,
+    /// and leaves everything alone that a rollback does not undo.
+    mutating func beginDryRun()
 
     /// Returns whether the transaction includes a batch.
     mutating func admit(_ batch: QueuedBatch<Backend>, at index: Int) throws -> WriteAdmission
@@ -51,6 +57,8 @@ package protocol WriteTransaction {
 }
 
 extension WriteTransaction {
+    package var isDryRun: Bool { false }
+    package mutating func beginDryRun() {}
     package func admit(_ batch: QueuedBatch<Backend>, at index: Int) -> WriteAdmission { .run }
     package func isFull(answerBytes: Int) -> Bool { false }
     package func count(_ bytes: Int, _ table: Backend) {}
@@ -90,6 +98,7 @@ extension WriteTransaction {
         if !write.table.needsGrowth || write.table === grown {
             return try perform(write.operation, in: table)
         }
+        if isDryRun { return .refused(.dryRunGrows) }
         let outcome = try grow(for: write, in: table)
         if outcome.grown != nil { grown = write.table }
         return outcome
@@ -117,7 +126,9 @@ extension WriteTransaction {
         case .new: break
         }
         let outcome = try growAndPerform(write, table)
-        if outcome.decision.isSuccess { try keep(key, write.operation, outcome, at: time) }
+        if outcome.decision.isSuccess, !isDryRun {
+            try keep(key, write.operation, outcome, at: time)
+        }
         return outcome
     }
 

@@ -1,13 +1,15 @@
-// ColumnCheck: the compiled rules of a column: length, range, pattern.
+// ColumnCheck: the compiled rules of a column: required, length, range, pattern.
 //
-// The checks use stored values, so that every kind of write is checked alike. A rejection names the JSON member and
+// The checks use stored values, so that every kind of write is checked alike. A violation names the JSON member and
 // the rule, never the value.
 
 import Foundation
-package import TidelineCore
 
+/// The compiled rules of a column.
 package struct ColumnCheck: Sendable {
-    package enum Rule: String, Sendable {
+    /// A rule, by its key in a configuration.
+    package enum Rule: String, Sendable, CaseIterable {
+        case required
         case maxLength
         case min
         case max
@@ -15,6 +17,7 @@ package struct ColumnCheck: Sendable {
 
         package func fits(_ type: ColumnType) -> Bool {
             switch (self, type) {
+            case (.required, _): true
             case (.maxLength, .string), (.maxLength, .binary), (.pattern, .string): true
             case (.min, .integer), (.min, .number), (.min, .decimal), (.min, .dateTime),
                 (.min, .date), (.min, .time):
@@ -28,6 +31,7 @@ package struct ColumnCheck: Sendable {
     /// The maximum length of a string that is matched against a pattern, which bounds the time.
     package static let patternScalarsMax = 10_000
 
+    private let isRequired: Bool
     private let maxLength: Int?
     private let min: SQLValue?
     private let max: SQLValue?
@@ -41,6 +45,7 @@ package struct ColumnCheck: Sendable {
     package init?(_ column: ColumnDefinition) {
         let rules = column.rules
         guard rules != ColumnRules() else { return nil }
+        isRequired = rules.isRequired
         maxLength = rules.maxLength
         min = rules.min.map { SQLValue($0, type: column.type) }
         max = rules.max.map { SQLValue($0, type: column.type) }
@@ -55,31 +60,49 @@ package struct ColumnCheck: Sendable {
         return writer.text
     }
 
-    /// Rejects a value that violates a rule of the column.
-    package func check(_ value: SQLValue, of column: ColumnDefinition) throws(ServerError) {
-        if value == .null { return }
+    /// Returns the rule of the column that a value breaks; nil if it breaks none.
+    package func check(_ value: SQLValue, of column: ColumnDefinition) -> RuleViolation? {
+        if isRequired, value == .null || Self.isEmpty(value) {
+            return violation(.required, column, "a value is expected")
+        }
+        if value == .null { return nil }
         if let maxLength, Self.length(value) > maxLength {
             let unit = column.type == .binary ? "bytes" : "characters"
-            throw fault(column, "at most \(maxLength) \(unit) are allowed")
+            return violation(.maxLength, column, "at most \(maxLength) \(unit) are allowed")
         }
         if let min, Self.isLess(value, min, column.type) {
-            throw fault(column, "at least \(minText) is expected")
+            return violation(.min, column, "at least \(minText) is expected")
         }
         if let max, Self.isLess(max, value, column.type) {
-            throw fault(column, "at most \(maxText) is expected")
+            return violation(.max, column, "at most \(maxText) is expected")
         }
         if let pattern, case .text(let text) = value {
             guard text.unicodeScalars.count <= Self.patternScalarsMax else {
-                throw fault(column, "at most \(Self.patternScalarsMax) characters are allowed")
+                let reason = "at most \(Self.patternScalarsMax) characters are allowed"
+                return violation(.maxLength, column, reason)
             }
             guard pattern.matches(text) else {
-                throw fault(column, "it does not match the pattern of the column")
+                return violation(.pattern, column, "it does not match the pattern of the column")
             }
         }
+        return nil
     }
 
-    private func fault(_ column: ColumnDefinition, _ reason: String) -> ServerError {
-        .badRequest("Member '\(column.name)': \(reason).")
+    private func violation(
+        _ code: RuleViolation.Code,
+        _ column: ColumnDefinition,
+        _ reason: String
+    ) -> RuleViolation {
+        RuleViolation(code, [column.name], "Member '\(column.name)': \(reason).")
+    }
+
+    /// Whether a value is a text or binary data without content, which devices read for a missing value.
+    private static func isEmpty(_ value: SQLValue) -> Bool {
+        switch value {
+        case .text(let text): text.isEmpty
+        case .blob(let data): data.isEmpty
+        case .null, .integer, .real, .program: false
+        }
     }
 
     private static func length(_ value: SQLValue) -> Int {

@@ -3,8 +3,6 @@
 // Text: string, decimal (canonical), date, time, guid, json, enum. Integer: integer, boolean (0
 // and 1), dateTime (microseconds since 1970). Real: number. Blob: binary.
 
-package import TidelineCore
-
 extension SQLValue {
     /// Converts a checked value of a column of this type to its stored form.
     package init(_ value: Value, type: ColumnType) {

@@ -1,0 +1,39 @@
+// SchemaDocument+Models: the schema document of an app's models, for the commands of a server.
+
+public import TidelineCore
+
+extension SchemaDocument {
+    /// Creates the document of an app's models.
+    ///
+    /// Write it to a file in a test of the app, and let CI compare it with the server:
+    ///
+    /// ```swift
+    /// let document = try SchemaDocument(of: [Customer.self, Job.self])
+    /// try document.json.write(to: file, atomically: true, encoding: .utf8)
+    /// ```
+    ///
+    /// ```
+    /// tideline schema --check schema.json --server https://jobs.example
+    /// ```
+    ///
+    /// - Parameter models: The models of the synced tables.
+    /// - Throws: ``SyncError`` with code `invalidModel`, whose message says what to change in the model.
+    public init(of models: [any SyncRecord.Type]) throws {
+        var names: Set<String> = []
+        let tables = try models.map { type in
+            let found = try RecordSchema.of(type)
+            guard names.insert(found.table.name.lowercased()).inserted else {
+                throw SyncError.invalidModel(
+                    "\(type)",
+                    "another model has the table '\(found.table.name)'. Give one of them another name."
+                )
+            }
+            var schema = TableSchema(name: found.table.name, columns: found.table.columns)
+            for place in schema.columns.indices where schema.columns[place].defaultValue == nil {
+                schema.columns[place].defaultValue = found.ownDefaults[schema.columns[place].name]
+            }
+            return Table(schema)
+        }
+        self.init(tables, parts: [.columns])
+    }
+}

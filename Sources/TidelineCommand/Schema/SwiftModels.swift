@@ -1,0 +1,320 @@
+// SwiftModels: Swift models of the tables of a schema document, the same bytes for the same document.
+
+import Foundation
+import TidelineCore
+
+/// The Swift source of the models of a document.
+struct SwiftModels {
+    private let document: SchemaDocument
+    /// Whether references and rules are declared.
+    private let hasRules: Bool
+    /// The type of each table.
+    private let types: [String: String]
+
+    init(_ document: SchemaDocument, hasRules: Bool) {
+        self.document = document
+        self.hasRules = hasRules
+        var names = SwiftNames(taken: SwiftNames.usedTypes)
+        types = Dictionary(
+            document.tables.map {
+                ($0.name.lowercased(), names.type($0.name, otherwise: "Record"))
+            },
+            uniquingKeysWith: { first, _ in first }
+        )
+    }
+
+    var text: String {
+        var lines = [
+            "// Models of the tables of a Tideline server, written by 'tideline models --swift'.",
+            "// Change the server's configuration and write them again instead of editing this file.",
+            "//",
+            "// Schema \(document.fingerprint)",
+            "",
+            "import Foundation",
+            "import Tideline",
+        ]
+        for table in document.tables {
+            lines.append("")
+            lines += model(table)
+        }
+        let hasDocuments = document.tables.contains { table in
+            table.schema.columns.contains { $0.type == .json }
+        }
+        if hasDocuments { lines += ["", Self.documentType] }
+        return lines.joined(separator: "\n") + "\n"
+    }
+
+    // MARK: - Models
+
+    private func type(of table: String) -> String {
+        types[table.lowercased()] ?? SwiftNames.upperCamel(table)
+    }
+
+    private func model(_ table: SchemaDocument.Table) -> [String] {
+        let type = type(of: table.name)
+        let properties = Self.properties(of: table)
+        var lines = ["/// A row of the table '\(table.name)'.", "struct \(type): SyncRecord {"]
+        for property in properties {
+            if let enumeration = property.enumeration { lines += enumeration.lines + [""] }
+        }
+        lines.append("    var id = UUID().uuidString.lowercased()")
+        lines += properties.map { "    var \($0.name): \($0.type)\($0.defaultText)" }
+        lines += ["    var createdAt: Date?", "    var updatedAt: Date?"]
+        if type != table.name {
+            lines += ["", "    static let tableName = \(SwiftNames.literal(table.name))"]
+        }
+        lines += declaredColumns(type, properties)
+        if hasRules { lines += references(table, properties) + rules(table, type, properties) }
+        if properties.contains(where: { $0.name != $0.column.name }) {
+            lines += ["", "    enum CodingKeys: String, CodingKey {", "        case id"]
+            lines += properties.map { property in
+                property.name == property.column.name
+                    ? "        case \(property.name)"
+                    : "        case \(property.name) = \(SwiftNames.literal(property.column.name))"
+            }
+            lines += ["        case createdAt, updatedAt", "    }"]
+        }
+        return lines + ["}"]
+    }
+
+    /// A property of a model.
+    private struct Property {
+        var column: ColumnDefinition
+        var name: String
+        var type: String
+        /// ` = …`, or empty for an optional property.
+        var defaultText: String
+        var enumeration: Enumeration?
+    }
+
+    /// The nested type of a column with members.
+    private struct Enumeration {
+        var type: String
+        var cases: [(name: String, member: String)]
+
+        var lines: [String] {
+            ["    enum \(type): String, Codable, Sendable, CaseIterable {"]
+                + cases.map { "        case \($0.name) = \(SwiftNames.literal($0.member))" }
+                + ["    }"]
+        }
+
+        init(_ column: ColumnDefinition, _ members: [String], _ names: inout SwiftNames) {
+            type = names.type(column.name, otherwise: "Value")
+            var own = SwiftNames(taken: [])
+            cases = members.map { (own.property($0), $0) }
+        }
+    }
+
+    private static func properties(of table: SchemaDocument.Table) -> [Property] {
+        var names = SwiftNames(taken: ["id", "createdAt", "updatedAt"])
+        let columns = table.schema.columns.map { ($0, names.property($0.name)) }
+        // A nested type must not have the name of a property or of a type in the file.
+        var types = SwiftNames(taken: SwiftNames.usedTypes.union(columns.map(\.1)))
+        return columns.map { column, name in
+            var enumeration: Enumeration?
+            if case .enumeration(let members) = column.type {
+                enumeration = Enumeration(column, members, &types)
+            }
+            let type = enumeration?.type ?? swiftType(column.type)
+            return Property(
+                column: column,
+                name: name,
+                type: column.isNullable ? type + "?" : type,
+                defaultText: defaultText(column, enumeration),
+                enumeration: enumeration
+            )
+        }
+    }
+
+    private static func swiftType(_ type: ColumnType) -> String {
+        switch type {
+        case .string, .enumeration: "String"
+        case .integer: "Int"
+        case .number: "Double"
+        case .decimal: "Decimal"
+        case .boolean: "Bool"
+        case .dateTime: "Date"
+        case .date: "LocalDate"
+        case .time: "LocalTime"
+        case .guid: "UUID"
+        case .binary: "Data"
+        case .json: "JSONValue"
+        }
+    }
+
+    /// The type of columns that hold any JSON, which the SDK does not have.
+    private static let documentType = """
+        /// Any JSON value. Replace it where you know what a column holds.
+        indirect enum JSONValue: Codable, Hashable, Sendable {
+            case null
+            case bool(Bool)
+            case integer(Int64)
+            case number(Double)
+            case string(String)
+            case array([JSONValue])
+            case object([String: JSONValue])
+
+            /// Reads a JSON text; null if it is none.
+            static func parsed(_ text: String) -> JSONValue {
+                (try? JSONDecoder().decode(JSONValue.self, from: Data(text.utf8))) ?? .null
+            }
+
+            init(from decoder: any Decoder) throws {
+                let container = try decoder.singleValueContainer()
+                if container.decodeNil() {
+                    self = .null
+                } else if let value = try? container.decode(Bool.self) {
+                    self = .bool(value)
+                } else if let value = try? container.decode(Int64.self) {
+                    self = .integer(value)
+                } else if let value = try? container.decode(Double.self) {
+                    self = .number(value)
+                } else if let value = try? container.decode(String.self) {
+                    self = .string(value)
+                } else if let value = try? container.decode([JSONValue].self) {
+                    self = .array(value)
+                } else {
+                    self = .object(try container.decode([String: JSONValue].self))
+                }
+            }
+
+            func encode(to encoder: any Encoder) throws {
+                var container = encoder.singleValueContainer()
+                switch self {
+                case .null: try container.encodeNil()
+                case .bool(let value): try container.encode(value)
+                case .integer(let value): try container.encode(value)
+                case .number(let value): try container.encode(value)
+                case .string(let value): try container.encode(value)
+                case .array(let value): try container.encode(value)
+                case .object(let value): try container.encode(value)
+                }
+            }
+        }
+        """
+
+    /// Returns the value of a new record, ` = nil` only if the column has another default than nil.
+    private static func defaultText(
+        _ column: ColumnDefinition,
+        _ enumeration: Enumeration?
+    ) -> String {
+        if column.isNullable, column.defaultValue == nil { return "" }
+        let value = column.defaultValue ?? column.type.zeroOfProperty
+        return " = " + literal(value, column.type, enumeration)
+    }
+
+    private static func literal(
+        _ value: Value,
+        _ type: ColumnType,
+        _ enumeration: Enumeration? = nil
+    ) -> String {
+        switch (value, type) {
+        case (.null, _): return "nil"
+        case (.bool(let value), _): return "\(value)"
+        case (.integer(let value), _): return "\(value)"
+        case (.number(let value), _): return "\(value)"
+        case (.decimal(let value), _):
+            let text = DecimalText.canonical(value)
+            if text.utf8.count < 16, Int(text) != nil { return text }
+            return "Decimal(string: \(SwiftNames.literal(text))) ?? 0"
+        case (.date(let value), _):
+            return "Date(timeIntervalSince1970: \(value.timeIntervalSince1970))"
+        case (.data(let value), _):
+            let text = SwiftNames.literal(value.base64EncodedString())
+            return value.isEmpty ? "Data()" : "Data(base64Encoded: \(text)) ?? Data()"
+        case (.json(let value), _):
+            let text = SwiftNames.literal(value.text)
+            return value.text == "null" ? "JSONValue.null" : "JSONValue.parsed(\(text))"
+        case (.string(let text), .date):
+            let day = Timestamp(text + "T00:00:00Z")?.date ?? Date(timeIntervalSince1970: 0)
+            return "LocalDate(\(literal(.date(day), .dateTime)), in: .gmt)"
+        case (.string(let text), .time):
+            return "LocalTime(\(SwiftNames.literal(text))) ?? .midnight"
+        case (.string(let text), .guid):
+            return "UUID(uuidString: \(SwiftNames.literal(text))) ?? UUID()"
+        case (.string(let text), .enumeration):
+            let found = enumeration?.cases.first { $0.member == text } ?? enumeration?.cases.first
+            return found.map { "\(enumeration?.type ?? "").\($0.name)" } ?? "nil"
+        case (.string(let text), _): return SwiftNames.literal(text)
+        }
+    }
+
+    /// Returns the declarations of columns whose type does not follow from their property.
+    private func declaredColumns(_ type: String, _ properties: [Property]) -> [String] {
+        let lines = properties.filter { $0.column.type == .json }.map { property in
+            "            RecordColumn(\\.\(property.name), \(SwiftNames.literal(property.column.name)), "
+                + ".json, nullable: \(property.column.isNullable)),"
+        }
+        return lines.isEmpty
+            ? []
+            : ["", "    static var columns: [RecordColumn<\(type)>] {", "        ["]
+                + lines + ["        ]", "    }"]
+    }
+
+    // MARK: - References and rules
+
+    private func references(_ table: SchemaDocument.Table, _ properties: [Property]) -> [String] {
+        let type = type(of: table.name)
+        let lines = properties.compactMap { property -> String? in
+            guard let reference = table.references[property.column.name] else { return nil }
+            return
+                "        Reference(\\\(type).\(property.name), to: \(self.type(of: reference.table)).self, "
+                + "onDelete: .\(reference.onDelete)),"
+        }
+        return lines.isEmpty ? [] : ["", "    static let references = ["] + lines + ["    ]"]
+    }
+
+    private func rules(
+        _ table: SchemaDocument.Table,
+        _ type: String,
+        _ properties: [Property]
+    ) -> [String] {
+        func path(_ column: String) -> String {
+            "\\." + (properties.first { $0.column.name == column }?.name ?? column)
+        }
+        var rules: [String] = []
+        for property in properties {
+            let (column, path) = (property.column, "\\." + property.name)
+            if column.rules.isRequired { rules.append(".required(\(path))") }
+            if let length = column.rules.maxLength {
+                rules.append(".maxLength(\(path), \(length))")
+            }
+            if let min = column.rules.min {
+                rules.append(".min(\(path), \(Self.literal(min, column.type)))")
+            }
+            if let max = column.rules.max {
+                rules.append(".max(\(path), \(Self.literal(max, column.type)))")
+            }
+            if let pattern = column.rules.pattern {
+                rules.append(".pattern(\(path), \(SwiftNames.literal(pattern)))")
+            }
+        }
+        for columns in table.schema.rules.unique {
+            rules.append(".unique(\(columns.map(path).joined(separator: ", ")))")
+        }
+        for rule in table.schema.rules.comparisons {
+            rules.append(
+                ".compare(\(path(rule.left)), \(SwiftNames.literal(rule.operator.rawValue)), "
+                    + "\(path(rule.right)))"
+            )
+        }
+        return rules.isEmpty
+            ? []
+            : ["", "    static let rules: [Rule<\(type)>] = ["]
+                + rules.map { "        \($0)," } + ["    ]"]
+    }
+}
+
+extension ColumnType {
+    /// The value of a property that is not optional, whose column has no default.
+    fileprivate var zeroOfProperty: Value {
+        switch self {
+        case .date: .string("1970-01-01")
+        case .time: .string("00:00:00.000")
+        case .guid: .string("00000000-0000-0000-0000-000000000000")
+        case .string, .integer, .number, .decimal, .boolean, .dateTime, .binary, .json,
+            .enumeration:
+            zero
+        }
+    }
+}

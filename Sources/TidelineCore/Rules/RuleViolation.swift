@@ -1,0 +1,46 @@
+// RuleViolation: why a row breaks a rule of its table, with the same code and words on the device and on the server.
+
+/// A rule that a row breaks.
+///
+/// The message names columns and the bounds of the rule, never values of the row.
+package struct RuleViolation: Error, Hashable, Sendable {
+    /// The rule; the raw value is its code in a problem document.
+    package enum Code: String, Hashable, Sendable, CaseIterable {
+        /// A required value is missing, or is an empty text.
+        case required = "valueRequired"
+        /// A string or binary data is longer than `maxLength`.
+        case maxLength = "valueTooLong"
+        /// A value is less than `min`.
+        case min = "valueTooSmall"
+        /// A value is greater than `max`.
+        case max = "valueTooLarge"
+        /// A string does not match `pattern`.
+        case pattern = "patternMismatch"
+        /// Two columns do not fulfill a comparison.
+        case comparison = "comparisonFailed"
+        /// Another row has the same values in the columns of a `unique` rule.
+        case notUnique
+    }
+
+    package var code: Code
+    /// The columns that the rule is about.
+    package var columns: [String]
+    /// The message for the author of the row.
+    package var message: String
+
+    package init(_ code: Code, _ columns: [String], _ message: String) {
+        self.code = code
+        self.columns = columns
+        self.message = message
+    }
+
+    /// Returns the violation of a `unique` rule.
+    package static func notUnique(_ columns: [String]) -> RuleViolation {
+        let names = columns.map { "'\($0)'" }.joined(separator: ", ")
+        let message =
+            columns.count == 1
+            ? "Member \(names): another row has the same value."
+            : "Members \(names): another row has the same values."
+        return RuleViolation(.notUnique, columns, message)
+    }
+}

@@ -1,0 +1,135 @@
+// TableRules: the rules for the rows of a table that concern several columns, or several rows.
+
+/// The rules for the rows of a table in addition to those of single columns.
+public struct TableRules: Hashable, Sendable {
+    /// The lists of columns whose values no two rows have in common.
+    ///
+    /// Only rows that are not deleted count, and only those without a null in the columns. In a table with an
+    /// owner, they are compared with the other rows of the same owner.
+    public var unique: [[String]]
+    /// The comparisons of two columns that each row must fulfill.
+    public var comparisons: [ColumnComparison]
+
+    /// Creates the rules; none by default.
+    public init(unique: [[String]] = [], comparisons: [ColumnComparison] = []) {
+        self.unique = unique
+        self.comparisons = comparisons
+    }
+
+    /// Whether there are none.
+    public var isEmpty: Bool { unique.isEmpty && comparisons.isEmpty }
+}
+
+/// A comparison of two columns of a row, such as `start <= end`.
+///
+/// Both columns have the same type. A row with a null in one of them fulfills it. Instants are compared by the
+/// millisecond that is sent, strings by Unicode scalar value, and members of an enumeration by their position.
+public struct ColumnComparison: Hashable, Sendable {
+    /// The operator of a comparison.
+    public enum Operator: String, Hashable, Sendable, CaseIterable {
+        /// Less than.
+        case less = "<"
+        /// Less than or equal to.
+        case lessOrEqual = "<="
+        /// Equal to.
+        case equal = "="
+        /// Different from.
+        case different = "!="
+        /// Greater than or equal to.
+        case greaterOrEqual = ">="
+        /// Greater than.
+        case greater = ">"
+    }
+
+    /// The column before the operator.
+    public var left: String
+    /// The operator.
+    public var `operator`: Operator
+    /// The column after the operator.
+    public var right: String
+
+    /// Creates a comparison.
+    public init(_ left: String, _ comparison: Operator, _ right: String) {
+        self.left = left
+        self.operator = comparison
+        self.right = right
+    }
+
+    /// Whether the operator compares values of a type.
+    package static func fits(_ comparison: Operator, _ type: ColumnType) -> Bool {
+        switch type {
+        case .string, .integer, .number, .decimal, .dateTime, .date, .time, .enumeration: true
+        case .boolean, .guid, .binary: comparison == .equal || comparison == .different
+        case .json: false
+        }
+    }
+
+    /// Returns whether two stored values of a type fulfill the comparison; true if one is null.
+    package func holds(_ one: SQLValue, _ two: SQLValue, _ type: ColumnType) -> Bool {
+        guard one != .null, two != .null else { return true }
+        let isLess = StoredOrder.isLess(one, two, type)
+        let isGreater = StoredOrder.isLess(two, one, type)
+        switch self.operator {
+        case .less: return isLess
+        case .lessOrEqual: return !isGreater
+        case .equal: return StoredOrder.isSame(one, two, type)
+        case .different: return !StoredOrder.isSame(one, two, type)
+        case .greaterOrEqual: return !isLess
+        case .greater: return isGreater
+        }
+    }
+
+    /// The comparison in words, after "a value".
+    fileprivate var words: String {
+        switch self.operator {
+        case .less: "less than that of"
+        case .lessOrEqual: "of at most that of"
+        case .equal: "equal to that of"
+        case .different: "different from that of"
+        case .greaterOrEqual: "of at least that of"
+        case .greater: "greater than that of"
+        }
+    }
+
+    /// The violation by a row that does not fulfill the comparison.
+    package var violation: RuleViolation {
+        RuleViolation(
+            .comparison,
+            [left, right],
+            "Member '\(left)': a value \(words) '\(right)' is expected."
+        )
+    }
+}
+
+/// The order of stored values.
+enum StoredOrder {
+    /// Returns whether a stored value is less than another one of the same type.
+    static func isLess(_ one: SQLValue, _ two: SQLValue, _ type: ColumnType) -> Bool {
+        switch (one, two, type) {
+        case (.integer(let one), .integer(let two), .dateTime):
+            milliseconds(one) < milliseconds(two)
+        case (.text(let one), .text(let two), .enumeration(let members)):
+            place(of: one, in: members) < place(of: two, in: members)
+        default: ColumnCheck.isLess(one, two, type)
+        }
+    }
+
+    /// Returns whether two stored values of the same type are equal.
+    static func isSame(_ one: SQLValue, _ two: SQLValue, _ type: ColumnType) -> Bool {
+        switch (one, two) {
+        case (.integer(let one), .integer(let two)) where type == .dateTime:
+            milliseconds(one) == milliseconds(two)
+        // Swift considers some texts equal that have different bytes.
+        case (.text(let one), .text(let two)): one.utf8.elementsEqual(two.utf8)
+        default: one == two
+        }
+    }
+
+    private static func milliseconds(_ microseconds: Int64) -> Int64 {
+        Timestamp(microseconds: microseconds).milliseconds
+    }
+
+    private static func place(of member: String, in members: [String]) -> Int {
+        members.firstIndex { $0.utf8.elementsEqual(member.utf8) } ?? members.count
+    }
+}

@@ -1,0 +1,143 @@
+// FormerNames: rows with the former names of their columns, for the apps that still use them. Pure.
+//
+// Inside of the server a row has only the current names. Requests may use both; `Table.member` and `TableSchema` find
+// the column.
+
+import TidelineCore
+
+/// The former names of the columns of a table.
+package struct FormerNames: Sendable {
+    /// The former names by the current one.
+    private let names: [String: [String]]
+    private let current: [String: String]
+
+    /// Creates a value; nil for a table without former names.
+    package init?(of table: Table) {
+        let aliases = table.definition.aliases
+        guard !aliases.isEmpty else { return nil }
+        current = aliases
+        names = Dictionary(grouping: aliases.keys.sorted()) { aliases[$0] ?? "" }
+    }
+
+    /// Returns the body with each value under all names of its column.
+    ///
+    /// A row that was stored for a repeated request before a column was renamed has only the former name.
+    package func added(to body: [UInt8], _ shape: TextNumbers.Shape) -> [UInt8] {
+        var editor = TextEditor(body)
+        let isRead = body.withUnsafeBufferPointer { buffer in
+            var reader = JSONReader(buffer)
+            return (try? whole(shape, &reader, &editor)) != nil
+        }
+        return isRead ? editor.result : body
+    }
+
+    private func whole(
+        _ shape: TextNumbers.Shape,
+        _ reader: inout JSONReader,
+        _ editor: inout TextEditor
+    ) throws {
+        let token = try reader.value()
+        guard shape == .list else { return try row(token, &reader, &editor) }
+        if case .array = token { return try rows(&reader, &editor) }
+        guard case .object = token else { return try reader.skip(token) }
+        try reader.beginObject()
+        while let name = try reader.nextMember() {
+            let isItems = ["items", "results"].contains(reader.text(name))
+            let token = try reader.value()
+            if isItems, case .array = token {
+                try rows(&reader, &editor)
+            } else {
+                try reader.skip(token)
+            }
+        }
+    }
+
+    private func rows(_ reader: inout JSONReader, _ editor: inout TextEditor) throws {
+        try reader.beginArray()
+        while try reader.nextElement() { try row(try reader.value(), &reader, &editor) }
+    }
+
+    private func row(
+        _ token: JSONReader.Token,
+        _ reader: inout JSONReader,
+        _ editor: inout TextEditor
+    ) throws {
+        guard case .object = token else { return try reader.skip(token) }
+        try reader.beginObject()
+        var members: [String: Range<Int>] = [:]
+        var end = reader.position
+        while let name = try reader.nextMember() {
+            let value = try reader.rawValue()
+            members[reader.text(name)] = value
+            end = value.upperBound
+        }
+        var added = JSONWriter()
+        func add(_ name: String, _ value: Range<Int>) {
+            guard members[name] == nil else { return }
+            added.byte(",")
+            added.string(name)
+            added.byte(":")
+            added.raw(Array(editor.bytes[value]))
+        }
+        for (name, former) in names.sorted(by: { $0.key < $1.key }) {
+            let value = members[name] ?? former.lazy.compactMap { members[$0] }.first
+            guard let value else { continue }
+            add(name, value)
+            for former in former { add(former, value) }
+        }
+        editor.replace(end..<end, with: added.bytes)
+    }
+}
+
+extension TableCatalog {
+    /// Returns the answer with rows that have all names of their columns.
+    func formerNames(
+        in answer: ServerResponse,
+        table name: String,
+        _ shape: TextNumbers.Shape
+    ) -> ServerResponse {
+        guard hasFormerNames, !answer.body.isEmpty,
+            answer.headers["Content-Type"]?.hasPrefix("application/json") == true,
+            let names = table(named: name).flatMap({ FormerNames(of: $0) })
+        else { return answer }
+        var changed = answer
+        changed.body = names.added(to: answer.body, shape)
+        return changed
+    }
+}
+
+extension RowBody {
+    /// Rejects a body that has different values of a column under several names.
+    func refuseAlternatives(_ table: Table) throws {
+        guard let place = alternatives.keys.min() else { return }
+        throw ServerError.namesDiffer(table.columns[place].name)
+    }
+}
+
+extension WriteOperation {
+    /// Returns the write with one value for each column that the body has under several names: the one that differs
+    /// from the row that the caller read.
+    func choosing(
+        besides before: [SQLValue],
+        in table: Table
+    ) throws(ServerError) -> WriteOperation {
+        var result = self
+        result.alternatives = [:]
+        for (place, values) in alternatives {
+            let column = table.columns[place]
+            let changed = values.filter { !column.type.isSame($0, before[place]) }
+            guard changed.count == 1 else { throw ServerError.namesDiffer(column.name) }
+            result.values[place] = changed[0]
+        }
+        return result
+    }
+}
+
+extension ServerError {
+    /// The rejection of a body that changes a column under two names to different values.
+    static func namesDiffer(_ column: String) -> ServerError {
+        .badRequest(
+            "Member '\(column)': the body has other values under its former names. Send it under one name."
+        )
+    }
+}

@@ -1,0 +1,58 @@
+// SchemaRoute: the route GET /$schema, which tells a caller the contract of the tables that it may read.
+
+package import TidelineCore
+
+/// The route of the schema document.
+struct SchemaRoute {
+    let service: TableService
+
+    /// Answers with the tables that the caller may read.
+    ///
+    /// - Throws: A 401 if a token is all that the caller lacks for any table.
+    func schema(_ call: TableCall) throws -> ServerResponse {
+        guard call.isRead else { throw ServerError.methodNotAllowed("GET, HEAD") }
+        let all = service.catalog.all
+        let tables = all.filter { service.access.mayRead($0, call.user) }
+        if tables.isEmpty, call.user == nil,
+            all.contains(where: { $0.definition.permissions.read == .authenticated })
+        {
+            throw ServerError.notSignedIn
+        }
+        let document = SchemaDocument(tables.map(\.definition.document))
+        let body = document.bytes()
+        // The order of columns is part of the body but not of the fingerprint.
+        let tag = "\"" + SchemaDocument.tag(of: body) + "\""
+        var headers: HTTPFields = [
+            "Content-Type": "application/json; charset=utf-8",
+            "ETag": tag,
+            "Cache-Control": "private, no-cache",
+            "Vary": "Authorization, X-ZUMO-AUTH",
+        ]
+        if let tags = call.head.conditions.ifNoneMatch, Self.isNamed(tag, in: tags) {
+            headers["Content-Type"] = nil
+            return ServerResponse(status: 304, headers: headers)
+        }
+        return ServerResponse(status: 200, headers: headers, body: body)
+    }
+
+    /// Returns whether a list of entity tags has this one (RFC 9110, 13.1.2, compares weakly).
+    private static func isNamed(_ tag: String, in list: String) -> Bool {
+        list.split(separator: ",").contains { part in
+            var text = part.drop { $0 == " " || $0 == "\t" }
+            while let last = text.last, last == " " || last == "\t" { text.removeLast() }
+            if text == "*" { return true }
+            if text.hasPrefix("W/") { text = text.dropFirst(2) }
+            return text == tag
+        }
+    }
+}
+
+extension TableDefinition {
+    /// The table as other sides see it.
+    package var document: SchemaDocument.Table {
+        SchemaDocument.Table(schema, references: documentReferences, owner: owner)
+    }
+
+    /// The references of the table; none, because definitions do not have references yet.
+    private var documentReferences: [String: SchemaDocument.Reference] { [:] }
+}

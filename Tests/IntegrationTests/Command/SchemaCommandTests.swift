@@ -1,0 +1,188 @@
+// SchemaCommandTests: `tideline schema` and `tideline models` on a configuration, a document, and a running server.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+
+extension ProcessTests {
+    struct SchemaCommandTests {
+        private static let configuration = #"""
+            {"database": "sqlite:a.db", "tables": {
+              "Job": {"columns": {
+                "title": {"type": "string", "nullable": false, "default": "a \"b\" \\(c)",
+                          "maxLength": 80, "required": true},
+                "minutes": {"type": "integer", "nullable": false, "min": 0, "max": 1440},
+                "price": {"type": "decimal", "nullable": false, "default": 1.5},
+                "rate": {"type": "number", "default": 2},
+                "isOpen": {"type": "boolean", "nullable": false, "default": true},
+                "start": "dateTime", "end": {"type": "dateTime", "nullable": false},
+                "day": {"type": "date", "nullable": false, "default": "2026-11-20"},
+                "time": {"type": "time", "nullable": false},
+                "ref": {"type": "guid", "nullable": false},
+                "photo": {"type": "binary", "nullable": false},
+                "extra": {"type": "json", "nullable": false}, "tags": "json",
+                "status": {"enum": ["open", "in work", "class", "1st", ""], "nullable": false,
+                           "default": "in work"}},
+               "unique": [["title", "day"]], "compare": [["start", "<=", "end"]]},
+              "todo_item": {"columns": {"class": "string", "self": "string", "_": "integer"}},
+              "Date": {"columns": {"Status": {"enum": ["a"]}}},
+              "Hidden": {"columns": {"text": "string"}, "permissions": {"read": "disabled"}}}}
+            """#
+
+        private static let repository = URL(filePath: #filePath).deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+        /// Type-checks a file against the built module.
+        private func compile(_ file: String) throws -> String {
+            let sources = Self.repository.path + "/Sources"
+            let process = Process()
+            process.executableURL = URL(filePath: "/usr/bin/env")
+            let modules = URL(filePath: Program.tideline.path).deletingLastPathComponent().path
+            process.arguments =
+                [
+                    "swiftc", "-typecheck", "-swift-version", "6", "-warnings-as-errors",
+                    "-parse-as-library", "-module-name", "Models", "-I", modules + "/Modules",
+                    "-I", modules,
+                ]
+                + ["CSQLite", "CCurl", "CZlib", "CCrypto", "CLibPQ", "CEpoll"].flatMap {
+                    ["-Xcc", "-fmodule-map-file=\(sources)/\($0)/module.modulemap"]
+                } + [file]
+            let output = Pipe()
+            process.standardOutput = output
+            process.standardError = output
+            try process.run()
+            let data = output.fileHandleForReading.readDataToEndOfFile()
+            process.waitUntilExit()
+            return String(decoding: data, as: UTF8.self)
+        }
+
+        @Test("the printed models compile, and are the same from every source")
+        func models() async throws {
+            try await withWorkspace { workspace in
+                let file = try workspace.file("tideline.json", Self.configuration)
+                let first = try await workspace.run(
+                    .tideline,
+                    ["models", "--swift", "--config", file]
+                )
+                #expect(first.code == 0, "\(first.error)")
+                for line in [
+                    "struct Job: SyncRecord {", "struct TodoItem: SyncRecord {",
+                    "struct DateRecord: SyncRecord {", #"    static let tableName = "todo_item""#,
+                    #"    var title: String = "a \"b\" \\(c)""#, "    var start: Date?",
+                    "    var status: Status = Status.inWork", "    var `class`: String?",
+                    #"        case selfValue = "self""#, "    var tags: JSONValue?",
+                ] {
+                    #expect(first.output.contains(line + "\n"), "\(line)")
+                }
+                #expect(!first.output.contains("Hidden"))
+                let models = try workspace.file("Models.swift", first.output)
+                #expect(try compile(models) == "")
+                let again = try await workspace.run(
+                    .tideline,
+                    ["models", "--swift", "--config", file]
+                )
+                #expect(again.output == first.output)
+                // A running server and its document say the same.
+                let server = try await ServerProcess.start(
+                    ["--config", file],
+                    listen: "127.0.0.1:0",
+                    in: workspace
+                )
+                let url = server.url.absoluteString
+                let asked = try await workspace.run(
+                    .tideline,
+                    ["models", "--swift", "--server", url]
+                )
+                #expect(asked.output == first.output, "\(asked.error)")
+                let shown = try await workspace.run(.tideline, ["schema", "--server", url])
+                let document = try workspace.file("schema.json", shown.output)
+                let read = try await workspace.run(
+                    .tideline,
+                    ["models", "--swift", "--schema", document]
+                )
+                #expect(read.output == first.output)
+            }
+        }
+
+        @Test("references and rules are printed on demand")
+        func rules() async throws {
+            try await withWorkspace { workspace in
+                let file = try workspace.file("tideline.json", Self.configuration)
+                let printed = try await workspace.run(
+                    .tideline,
+                    ["models", "--swift", "--rules", "--config", file]
+                )
+                for line in [
+                    "    static let rules: [Rule<Job>] = [", #"        .required(\.title),"#,
+                    #"        .maxLength(\.title, 80),"#, #"        .max(\.minutes, 1440),"#,
+                    #"        .unique(\.title, \.day),"#,
+                    #"        .compare(\.start, "<=", \.end),"#,
+                ] {
+                    #expect(printed.output.contains(line + "\n"), "\(line)")
+                }
+            }
+        }
+
+        private struct Job: SyncRecord {
+            var id = ""
+            var title = "new"
+            var minutes = 0
+            var start: Date?
+            var note: String?
+        }
+
+        @Test("the models of an app become a configuration, and CI finds what differs")
+        func check() async throws {
+            try await withWorkspace { workspace in
+                let json = try SchemaDocument(of: [Job.self]).json
+                let app = try workspace.file("app.json", json)
+                let made = try await workspace.run(.tideline, ["schema", "--from-models", app])
+                #expect(made.code == 0, "\(made.error)")
+                let own = try workspace.file("own.json", made.output)
+                let valid = try await workspace.run(.tideline, ["check", "--config", own])
+                #expect(valid.code == 0, "\(valid.output)")
+                let same = try await workspace.run(
+                    .tideline,
+                    ["schema", "--check", app, "--config", own]
+                )
+                #expect(same.code == 0 && same.output.contains("fit each other"), "\(same.output)")
+                let other = try workspace.file("tideline.json", Self.configuration)
+                let differs = try await workspace.run(
+                    .tideline,
+                    ["schema", "--check", app, "--config", other]
+                )
+                #expect(differs.code == 1)
+                #expect(differs.output == "Job.note: the server's table has no such column\n")
+                let report = try await workspace.run(
+                    .tideline,
+                    ["schema", "--check", app, "--config", other, "--json"]
+                )
+                #expect(report.code == 1 && report.output.contains(#""isSame":false"#))
+                let wrong = try workspace.file("wrong.json", "{}")
+                let bad = try await workspace.run(
+                    .tideline,
+                    ["schema", "--check", wrong, "--config", other]
+                )
+                #expect(bad.code == 1 && bad.error.contains("'format'"))
+            }
+        }
+
+        @Test(
+            "wrong arguments are named",
+            arguments: [
+                (["models", "--config", "x"], "--swift is missing"),
+                (["models", "--swift"], "One of --server"),
+                (["schema"], "One of --server"),
+                (["schema", "--from-models", "a", "--config", "b"], "--from-models"),
+                (["schema", "--config", "b", "--token", "c"], "--token needs --server"),
+            ]
+        )
+        func arguments(_ words: [String], _ message: String) async throws {
+            try await withWorkspace { workspace in
+                let result = try await workspace.run(.tideline, words)
+                #expect(result.code == 2 && result.error.contains(message), "\(result.error)")
+            }
+        }
+    }
+}

@@ -1,0 +1,294 @@
+// DryRunTests: a batch that is undone answers as if it were done, and leaves nothing behind, on both databases.
+
+import Foundation
+import ServerTestSupport
+import Testing
+import TidelineCore
+import TidelinePostgres
+import TidelineSQLite
+import TidelineServerCore
+import TidelineTestKit
+
+@Suite struct DryRunTests {
+    private static let table: TableDefinition = {
+        var table = TableRuleCodeTests.visits
+        table.audit = true
+        table.conflict = .merge
+        return table
+    }()
+
+    /// A server with a database whose whole contents can be read.
+    private struct Place {
+        let door: Door
+        let dump: () throws -> [String]
+    }
+
+    private func onDatabases(
+        _ tables: [TableDefinition] = [table],
+        dynamic: Bool = false,
+        hooks: [String: TableHooks] = [:],
+        traffic: ServerTraffic = ServerTraffic(),
+        _ body: (Place) async throws -> Void
+    ) async throws {
+        try await withTemporaryDirectory { directory in
+            let path = directory + "/a.db"
+            let door = try await Door(
+                tables,
+                path: path,
+                dynamic: dynamic,
+                hooks: hooks,
+                traffic: traffic
+            )
+            try await body(Place(door: door) { try Self.dump(file: path) })
+            await door.store.stop()
+        }
+        guard PostgresCluster.reasonToSkip == nil else { return }
+        let url = try PostgresCluster.shared().emptyDatabase()
+        let door = try await Door(
+            tables,
+            onPostgres: true,
+            database: url,
+            dynamic: dynamic,
+            hooks: hooks,
+            traffic: traffic
+        )
+        try await body(Place(door: door) { try Self.dump(database: url) })
+        await door.store.stop()
+    }
+
+    private static func dump(file: String) throws -> [String] {
+        let database = try Database(path: file, mode: .existing)
+        var lines: [String] = []
+        let schema = try database.prepare(
+            "SELECT \"name\", \"sql\" FROM \"sqlite_master\" ORDER BY 1"
+        )
+        var tables: [String] = []
+        while try schema.step() {
+            lines.append("\(schema.text(0)) \(schema.text(1))")
+            if schema.text(1).hasPrefix("CREATE TABLE") { tables.append(schema.text(0)) }
+        }
+        schema.reset()
+        for table in tables {
+            let columns = try database.prepare(
+                "SELECT group_concat('quote(\"' || \"name\" || '\")', ' || '','' || ') "
+                    + "FROM pragma_table_info('\(table)')"
+            )
+            _ = try columns.step()
+            let cells = columns.text(0)
+            columns.reset()
+            let rows = try database.prepare("SELECT \(cells) FROM \"\(table)\" ORDER BY 1")
+            while try rows.step() { lines.append("\(table): \(rows.text(0))") }
+            rows.reset()
+        }
+        return lines
+    }
+
+    private static func dump(database url: String) throws -> [String] {
+        let connection = try PostgresConnection(PostgresAddress(url))
+        var lines: [String] = []
+        let tables = try connection.run(
+            """
+            SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
+            WHERE schemaname IN ('public', 'tideline') ORDER BY 1
+            """
+        )
+        for place in 0..<tables.count {
+            let table = tables.text(place, 0)
+            let rows = try connection.run("SELECT x::text FROM \(table) AS x ORDER BY 1")
+            lines += (0..<rows.count).map { "\(table): \(rows.text($0, 0))" }
+        }
+        let sequences = try connection.run(
+            "SELECT sequencename::text || ' ' || coalesce(last_value::text, '') FROM pg_sequences "
+                + "ORDER BY 1"
+        )
+        lines += (0..<sequences.count).map { sequences.text($0, 0) }
+        return lines
+    }
+
+    private static let parts = [
+        BatchPart("1", "post", "tables/Visit", #"{"id":"new","title":"a","number":2}"#),
+        BatchPart(
+            "2",
+            "patch",
+            "tables/Visit/a",
+            #"{"title":"b"}"#,
+            headers: ["if-match": "\"x\""]
+        ),
+        BatchPart("3", "patch", "tables/Visit/a", #"{"title":"toolong"}"#),
+        BatchPart("4", "post", "tables/Visit", #"{"id":"c","title":"a","number":1}"#),
+        BatchPart("5", "delete", "tables/Visit/nothing"),
+        BatchPart("6", "patch", "tables/Visit/new", #"{"title":"c"}"#),
+        BatchPart("7", "delete", "tables/Visit/b", headers: ["if-match": "*"]),
+        BatchPart(
+            "8",
+            "post",
+            "tables/Visit",
+            #"{"id":"key","title":"a"}"#,
+            headers: [
+                "repeatability-request-id": "request-1",
+                "repeatability-first-sent": "Fri, 15 Jan 2027 08:00:00 GMT",
+            ]
+        ),
+        BatchPart("9", "post", "tables/Visit", #"{"id":"g","title":"a"}"#, group: "g"),
+        BatchPart("10", "patch", "tables/Visit/b", #"{"title":"a"}"#, group: "g"),
+    ]
+    private static let statuses = [201, 412, 400, 409, 404, 200, 204, 201, 424, 410]
+
+    private func fill(_ door: Door) async {
+        for (id, number) in [("a", 1), ("b", 5)] {
+            let body = #"{"id":"\#(id)","title":"a","number":\#(number)}"#
+            #expect(await door.send("POST", "/tables/Visit", body).status == 201)
+        }
+    }
+
+    private func dryRun(_ door: Door, _ parts: [BatchPart]) async -> ServerResponse {
+        await door.batch(
+            parts,
+            headers: ["Prefer": "continue-on-error, tideline.dry-run"]
+        )
+    }
+
+    @Test("each request is answered as if it were done, and the database stays as it is")
+    func nothingChanges() async throws {
+        let traffic = ServerTraffic()
+        try await onDatabases(traffic: traffic) { place in
+            let door = place.door
+            await fill(door)
+            let clock = await door.send("GET", "/tables/Visit").headers["Tideline-Epoch"]
+            let written = await door.send("GET", "/metrics").text.metric(
+                "tideline_rows_written_total"
+            )
+            let before = try place.dump()
+            let answer = await dryRun(door, Self.parts)
+            #expect(answer.status == 200, "\(answer.text)")
+            #expect(answer.partStatuses == Self.statuses, "\(answer.text)")
+            #expect(
+                answer.headers["Preference-Applied"] == "continue-on-error, tideline.dry-run"
+            )
+            #expect(answer.partBody(1)["title"] as? String == "a")
+            #expect(answer.partBody(2)["code"] as? String == "valueTooLong")
+            #expect(answer.partBody(3)["code"] as? String == "notUnique")
+            #expect(answer.partBody(5)["title"] as? String == "c")
+            #expect(answer.partHeaders(7)["repeatability-result"] == nil)
+            #expect(try place.dump() == before)
+            let after = await door.send("GET", "/metrics").text
+            #expect(after.metric("tideline_rows_written_total") == written)
+            #expect(await door.send("GET", "/tables/Visit").headers["Tideline-Epoch"] == clock)
+            // The same batch does what was said.
+            let done = await door.batch(Self.parts, headers: ["Prefer": "continue-on-error"])
+            #expect(done.partStatuses == Self.statuses)
+            #expect(try place.dump() != before)
+        }
+    }
+
+    @Test("a batch can say so in its body, which older servers reject as a whole")
+    func inTheBody() async throws {
+        try await onDatabases { place in
+            await fill(place.door)
+            let before = try place.dump()
+            let requests = Self.parts.map(\.json).joined(separator: ",")
+            let answer = await place.door.send(
+                "POST",
+                "/$batch",
+                #"{"dryRun":true,"requests":[\#(requests)]}"#,
+                headers: ["Prefer": "continue-on-error"]
+            )
+            #expect(answer.partStatuses == Self.statuses)
+            #expect(
+                answer.headers["Preference-Applied"] == "continue-on-error, tideline.dry-run"
+            )
+            #expect(try place.dump() == before)
+            let wrong = #"{"dryRun":"yes","requests":[]}"#
+            #expect(await place.door.send("POST", "/$batch", wrong).status == 400)
+        }
+    }
+
+    @Test("a known key is answered from the ledger")
+    func repeated() async throws {
+        try await onDatabases { place in
+            let key = [
+                "repeatability-request-id": "request-1",
+                "repeatability-first-sent": "Fri, 15 Jan 2027 08:00:00 GMT",
+            ]
+            let part = BatchPart(
+                "1",
+                "post",
+                "tables/Visit",
+                #"{"id":"a","title":"a"}"#,
+                headers: key
+            )
+            #expect(await place.door.batch([part]).partStatuses == [201])
+            let before = try place.dump()
+            #expect(await dryRun(place.door, [part]).partStatuses == [201])
+            #expect(try place.dump() == before)
+        }
+    }
+
+    @Test("no hook of the table runs")
+    func hooks() async throws {
+        let called = Flag()
+        var hooks = TableHooks()
+        hooks.beforeWrite = { (_: inout TableChange) in called.set() }
+        hooks.afterWrite = { _ in called.set() }
+        try await onDatabases(hooks: ["Visit": hooks]) { place in
+            let part = BatchPart("1", "post", "tables/Visit", #"{"id":"a","title":"a"}"#)
+            let before = try place.dump()
+            #expect(await dryRun(place.door, [part]).partStatuses == [201])
+            #expect(!called.isSet)
+            #expect(try place.dump() == before)
+        }
+    }
+
+    @Test("reads and endpoints make a dry run malformed")
+    func onlyWrites() async throws {
+        let door = try await Door([Self.table])
+        for url in ["tables/Visit", "tables/Visit/a", "api/x"] {
+            let answer = await dryRun(
+                door,
+                [
+                    BatchPart("1", "post", "tables/Visit", #"{"id":"a","title":"a"}"#),
+                    BatchPart("2", "get", url),
+                ]
+            )
+            #expect(answer.status == 400)
+            #expect(answer.error.contains("requests[1]"))
+        }
+        #expect(await door.send("GET", "/tables/Visit").ids.isEmpty)
+    }
+
+    @Test("the preference on a single write rejects it, so that it is not done")
+    func alone() async throws {
+        let door = try await Door([Self.table])
+        let headers: HTTPFields = ["Prefer": "tideline.dry-run"]
+        let body = #"{"id":"a","title":"a"}"#
+        let answer = await door.send("POST", "/tables/Visit", body, headers: headers)
+        #expect(answer.status == 400 && answer.error.contains("POST /$batch"))
+        #expect(await door.send("DELETE", "/tables/Visit/a", headers: headers).status == 400)
+        #expect(await door.send("GET", "/tables/Visit").ids.isEmpty)
+    }
+
+    @Test("with a dynamic schema no table and no column is made")
+    func growth() async throws {
+        try await onDatabases([Door.todo], dynamic: true) { place in
+            let before = try place.dump()
+            let answer = await dryRun(
+                place.door,
+                [
+                    BatchPart("1", "post", "tables/New", #"{"id":"a","text":"a"}"#),
+                    BatchPart("2", "post", "tables/TodoItem", #"{"id":"a","other":1}"#),
+                    BatchPart("3", "post", "tables/TodoItem", #"{"id":"b","text":"b"}"#),
+                ]
+            )
+            #expect(answer.partStatuses == [400, 400, 201], "\(answer.text)")
+            #expect(try place.dump() == before)
+            #expect(await place.door.send("GET", "/$schema").text.contains("other") == false)
+        }
+    }
+}
+
+extension String {
+    /// Returns the line of a metric.
+    fileprivate func metric(_ name: String) -> Substring? {
+        split(separator: "\n").first { $0.hasPrefix(name + " ") }
+    }
+}

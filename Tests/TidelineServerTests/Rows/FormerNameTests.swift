@@ -1,0 +1,248 @@
+// FormerNameTests: a renamed column is read and written under both names, on every route.
+
+import Foundation
+import ServerTestSupport
+import Testing
+import TidelineCore
+import TidelineServer
+import TidelineServerCore
+import TidelineServerSQLite
+import TidelineTestKit
+
+@Suite struct FormerNameTests {
+    private static func task(
+        conflict: ConflictRule = .reject,
+        aliases: [String: String] = ["title": "name", "label": "name", "size": "count"]
+    ) -> TableDefinition {
+        TableDefinition(
+            "Task",
+            columns: [
+                ColumnDefinition("name", .string), ColumnDefinition("rank", .integer),
+                ColumnDefinition("count", .integer),
+            ],
+            conflict: conflict,
+            aliases: aliases
+        )
+    }
+
+    /// The table before its column was renamed.
+    private static let before = TableDefinition(
+        "Task",
+        columns: [
+            ColumnDefinition("title", .string), ColumnDefinition("rank", .integer),
+            ColumnDefinition("count", .integer),
+        ],
+        indexes: [["title"]]
+    )
+
+    private func names(_ row: [String: Any]) -> [String?] {
+        ["name", "title", "label"].map { row[$0] as? String }
+    }
+
+    @Test("rows are sent with all names, on each route and in both generations")
+    func reads() async throws {
+        let door = try await Door([Self.task()])
+        let made = await door.send("POST", "/tables/Task", #"{"id":"a","title":"x","rank":1}"#)
+        #expect(made.status == 201 && names(made.row) == ["x", "x", "x"])
+        let all: [String?] = ["x", "x", "x"]
+        #expect(names(await door.send("GET", "/tables/Task/a").row) == all)
+        for classic in [true, false] {
+            let list = await door.send("GET", "/tables/Task", classic: classic)
+            #expect(list.rows.map(names) == [all])
+        }
+        let stale = await door.send(
+            "PATCH",
+            "/tables/Task/a",
+            #"{"title":"y"}"#,
+            headers: ["If-Match": "\"x\""]
+        )
+        #expect(stale.status == 412 && names(stale.row) == all)
+        let twice = await door.send("POST", "/tables/Task", #"{"id":"a"}"#)
+        #expect(twice.status == 409 && names(twice.row) == all)
+        let tracked = await door.send(
+            "GET",
+            "/tables/Task",
+            headers: ["Prefer": "odata.track-changes"]
+        )
+        let link = try #require(tracked.deltaLink)
+        _ = await door.send("PATCH", "/tables/Task/a", #"{"label":"z"}"#)
+        let changes = await door.send("GET", "/tables/Task?" + link)
+        #expect(changes.rows.map(names) == [["z", "z", "z"]])
+        let batch = await door.batch([
+            BatchPart("1", "get", "tables/Task/a"),
+            BatchPart("2", "patch", "tables/Task/a", #"{"name":"w"}"#),
+            BatchPart("3", "get", "tables/Task"),
+        ])
+        #expect(names(batch.partBody(0)) == ["z", "z", "z"])
+        #expect(names(batch.partBody(1)) == ["w", "w", "w"])
+        #expect(batch.parts[1].description.components(separatedBy: "title").count == 2)
+        let document = try SchemaDocument((await door.send("GET", "/$schema")).body)
+        #expect(document.tables[0].schema.aliases["title"] == "name")
+    }
+
+    @Test("queries may use each name, and find the same rows")
+    func queries() async throws {
+        let door = try await Door([Self.task()])
+        for (id, title) in [("a", "x"), ("b", "y"), ("c", "x")] {
+            let body = #"{"id":"\#(id)","title":"\#(title)","size":7}"#
+            #expect(await door.send("POST", "/tables/Task", body).status == 201)
+        }
+        var digests: Set<String> = []
+        for name in ["name", "title", "Label"] {
+            let query = "$filter=\(name) eq 'x'&$orderby=\(name) desc,id desc&$select=id,\(name)"
+            let list = await door.send("GET", "/tables/Task?" + query)
+            #expect(list.ids == ["c", "a"], "\(list.text)")
+            #expect(list.rows.map(names) == [["x", "x", "x"], ["x", "x", "x"]])
+            #expect(list.rows[0]["rank"] == nil)
+            let digest = await door.send("GET", "/tables/Task/$digest?$filter=\(name) eq 'x'")
+            #expect(digest.row["count"] as? Int == 2 && digest.row["size"] == nil)
+            digests.insert(digest.text)
+        }
+        #expect(digests.count == 1)
+        // Without the column, its former names are left out, too.
+        let ids = await door.send("GET", "/tables/Task?$select=id")
+        #expect(ids.rows.allSatisfy { $0.keys.sorted() == ["id"] })
+        let text = await door.send(
+            "GET",
+            "/tables/Task/a",
+            headers: ["Accept": "application/json;IEEE754Compatible=true"]
+        )
+        #expect(text.row["count"] as? String == "7" && text.row["size"] as? String == "7")
+    }
+
+    @Test(
+        "of a body with several names, the value that differs from the stored one counts",
+        arguments: ["PATCH", "PUT"]
+    )
+    func writes(_ method: String) async throws {
+        let door = try await Door([Self.task()])
+        #expect(await door.send("POST", "/tables/Task", #"{"id":"a","name":"x"}"#).status == 201)
+        func write(_ body: String) async -> ServerResponse {
+            await door.send(method, "/tables/Task/a", body)
+        }
+        for (body, value) in [
+            (#"{"title":"1"}"#, "1"), (#"{"name":"2"}"#, "2"), (#"{"TITLE":"3"}"#, "3"),
+            (#"{"name":"3","title":"4","label":"3"}"#, "4"), (#"{"title":"4","name":"5"}"#, "5"),
+            (#"{"title":"6","name":"6"}"#, "6"), (#"{"title":"6","name":"6","label":"6"}"#, "6"),
+        ] {
+            let answer = await write(body)
+            #expect(answer.status == 200, "\(answer.text)")
+            #expect(names(answer.row) == [value, value, value])
+        }
+        let both = await write(#"{"title":"7","name":"8"}"#)
+        #expect(both.status == 400 && both.error.contains("'name'"))
+        #expect(await write(#"{"title":"7","title":"7"}"#).status == 400)
+        #expect(names(await door.send("GET", "/tables/Task/a").row) == ["6", "6", "6"])
+    }
+
+    @Test("an insert under several names needs one value, and a JSON Patch may use each name")
+    func inserts() async throws {
+        let door = try await Door([Self.task()])
+        let two = await door.send("POST", "/tables/Task", #"{"id":"a","name":"x","title":"y"}"#)
+        #expect(two.status == 400)
+        let one = await door.send("POST", "/tables/Task", #"{"id":"a","name":"x","title":"x"}"#)
+        #expect(one.status == 201)
+        let patch = await door.send(
+            "PATCH",
+            "/tables/Task/a",
+            #"[{"op":"test","path":"/name","value":"x"},{"op":"replace","path":"/title","value":"z"}]"#,
+            headers: ["Content-Type": "application/json-patch+json"]
+        )
+        #expect(patch.status == 200 && names(patch.row) == ["z", "z", "z"])
+    }
+
+    @Test("a merge combines an edit under a former name with another column, and sees a conflict")
+    func merges() async throws {
+        let door = try await Door([Self.task(conflict: .merge)])
+        let made = await door.send("POST", "/tables/Task", #"{"id":"a","name":"x","rank":1}"#)
+        let tag = try #require(made.headers["ETag"])
+        func patch(_ body: String) async -> ServerResponse {
+            await door.send("PATCH", "/tables/Task/a", body, headers: ["If-Match": tag])
+        }
+        #expect(await patch(#"{"rank":2}"#).status == 200)
+        // The whole row as it was read, with one of its names changed.
+        let merged = await patch(#"{"name":"x","title":"y","label":"x","rank":1}"#)
+        #expect(merged.status == 200 && names(merged.row) == ["y", "y", "y"])
+        #expect(merged.row["rank"] as? Int == 2)
+        let conflict = await patch(#"{"name":"z"}"#)
+        #expect(conflict.status == 412 && names(conflict.row) == ["y", "y", "y"])
+    }
+
+    @Test("who may not read cannot find out the stored value by two names")
+    func unread() async throws {
+        var table = Self.task()
+        table.permissions = TablePermissions(read: .disabled)
+        let door = try await Door([table])
+        #expect(await door.send("POST", "/tables/Task", #"{"id":"a","name":"x"}"#).status == 201)
+        let guess = await door.send("PATCH", "/tables/Task/a", #"{"name":"x","title":"y"}"#)
+        #expect(guess.status == 400)
+        let other = await door.send("PATCH", "/tables/Task/a", #"{"name":"w","title":"y"}"#)
+        #expect(other.status == 400 && other.text == guess.text)
+    }
+
+    @Test("the column of a file is renamed with its values, and repeats of older requests work")
+    func renames() async throws {
+        try await withTemporaryDirectory { directory in
+            let path = directory + "/a.db"
+            let key: HTTPFields = [
+                "Repeatability-Request-ID": "1",
+                "Repeatability-First-Sent": "Fri, 15 Jan 2027 08:00:00 GMT",
+            ]
+            let body = #"{"id":"a","title":"x"}"#
+            let old = try await Door([Self.before], path: path)
+            #expect(await old.send("POST", "/tables/Task", body, headers: key).status == 201)
+            let delta = await old.send(
+                "GET",
+                "/tables/Task",
+                headers: ["Prefer": "odata.track-changes"]
+            )
+            await old.store.stop()
+            let declared = Self.task(aliases: ["title": "name"])
+            let refusal = await #expect(throws: SchemaError.self) {
+                _ = try await Door([declared], path: path)
+            }
+            #expect(refusal?.description.contains("it is named 'title' in the database") == true)
+            let steps = try DatabaseCare(path: path).migrate(
+                [declared],
+                isComplete: true,
+                now: ServerEnvironment.live.now
+            )
+            #expect(steps.map(\.kind) == [.renameColumn("title", to: declared.schema.columns[0])])
+            let new = try await Door([declared], path: path)
+            let row = await new.send("GET", "/tables/Task/a").row
+            #expect(row["name"] as? String == "x" && row["title"] as? String == "x")
+            let again = await new.send("POST", "/tables/Task", body, headers: key)
+            #expect(again.status == 201 && again.row["name"] as? String == "x")
+            // Devices get the new name by reading again.
+            let link = try #require(delta.deltaLink)
+            #expect(await new.send("GET", "/tables/Task?" + link).code == "schemaChanged")
+            await new.store.stop()
+        }
+    }
+
+    @Test(
+        "the column of a database in PostgreSQL is renamed with its values",
+        .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed")
+    )
+    func renamesInPostgres() async throws {
+        let url = try PostgresCluster.shared().emptyDatabase()
+        let old = try await Door([Self.before], onPostgres: true, database: url)
+        #expect(await old.send("POST", "/tables/Task", #"{"id":"a","title":"x"}"#).status == 201)
+        await old.store.stop()
+        let declared = Self.task(aliases: ["title": "name"])
+        await #expect(throws: SchemaError.self) {
+            _ = try await Door([declared], onPostgres: true, database: url)
+        }
+        var configuration = ServerConfiguration()
+        configuration.database = .postgres(url: url)
+        configuration.tables = [declared]
+        let plan = try ServerDatabase(configuration).migrationPlan()
+        #expect(plan.steps.count == 1)
+        try ServerDatabase(configuration).migrate()
+        let new = try await Door([declared], onPostgres: true, database: url)
+        let row = await new.send("GET", "/tables/Task/a").row
+        #expect(row["name"] as? String == "x" && row["title"] as? String == "x")
+        #expect(await new.send("PATCH", "/tables/Task/a", #"{"title":"y"}"#).status == 200)
+        await new.store.stop()
+    }
+}

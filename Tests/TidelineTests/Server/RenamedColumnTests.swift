@@ -1,0 +1,151 @@
+// RenamedColumnTests: an old and a new version of an app share a table whose column was renamed, and lose nothing.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineServerCore
+import TidelineServerSQLite
+import TidelineTestKit
+import TidelineTestSupport
+
+@Suite struct RenamedColumnTests {
+    /// The model of the old version.
+    private struct OldTask: SyncRecord, Hashable {
+        static let tableName = "Task"
+        var id = ""
+        var title = ""
+        var rank = 0
+    }
+
+    /// The model of the new version.
+    private struct NewTask: SyncRecord, Hashable {
+        static let tableName = "Task"
+        var id = ""
+        var name = ""
+        var rank = 0
+    }
+
+    private static func table(_ name: String, aliases: [String: String] = [:]) -> TableDefinition {
+        TableDefinition(
+            "Task",
+            columns: [
+                ColumnDefinition(name, .string, nullable: false),
+                ColumnDefinition("rank", .integer, nullable: false),
+            ],
+            aliases: aliases
+        )
+    }
+
+    private static let renamed = table("name", aliases: ["title": "name"])
+
+    private func server(_ table: TableDefinition, _ path: String) async throws -> InProcessServer {
+        var options = SQLiteTableStore.Options()
+        options.inline = true
+        return try await InProcessServer(
+            tables: [table],
+            environment: .live,
+            store: try SQLiteTableStore(path: path, options: options)
+        )
+    }
+
+    private func old(_ server: InProcessServer, _ store: any LocalStore) async throws -> Device {
+        try await Device(server.transport, store: store, conflicts: .merge, tables: [OldTask.self])
+    }
+
+    private func new(_ server: InProcessServer, _ store: any LocalStore) async throws -> Device {
+        try await Device(server.transport, store: store, conflicts: .merge, tables: [NewTask.self])
+    }
+
+    private func rename(_ path: String) throws {
+        _ = try DatabaseCare(path: path).migrate(
+            [Self.renamed],
+            isComplete: true,
+            now: ServerEnvironment.live.now
+        )
+    }
+
+    @Test("both versions read and write the column, before and after the rename")
+    func bothVersions() async throws {
+        try await withTemporaryFile { path in
+            let oldStore = MemoryStore()
+            do {
+                let device = try await old(try await server(Self.table("title"), path), oldStore)
+                let tasks = try device.client.syncTable(OldTask.self)
+                try await tasks.insert([
+                    OldTask(id: "a", title: "one", rank: 1),
+                    OldTask(id: "b", title: "two", rank: 2),
+                ])
+                #expect(try await device.push() == nil)
+                try await tasks.pull(queryID: "all")
+                // Edited offline, and sent after the rename.
+                try await tasks.update(id: "a") { $0.title = "one, edited" }
+            }
+            try rename(path)
+            let server = try await server(Self.renamed, path)
+            let first = try await old(server, oldStore)
+            let second = try await new(server, MemoryStore())
+            let olds = try first.client.syncTable(OldTask.self)
+            let news = try second.client.syncTable(NewTask.self)
+            #expect(try await first.push() == nil)
+            try await news.pull(queryID: "all")
+            #expect(try await news.read(id: "a") == NewTask(id: "a", name: "one, edited", rank: 1))
+            #expect(try await news.read(id: "b") == NewTask(id: "b", name: "two", rank: 2))
+
+            try await news.update(id: "b") { $0.name = "two, edited" }
+            try await news.insert(NewTask(id: "c", name: "three", rank: 3))
+            #expect(try await second.push() == nil)
+            try await olds.pull(queryID: "all")
+            #expect(try await olds.read(id: "b") == OldTask(id: "b", title: "two, edited", rank: 2))
+            #expect(try await olds.read(id: "c") == OldTask(id: "c", title: "three", rank: 3))
+
+            // Both devices change one row: the columns merge, and both devices get the result.
+            try await olds.update(id: "c") { $0.title = "three, old" }
+            try await news.update(id: "c") { $0.rank = 30 }
+            #expect(try await first.push() == nil)
+            #expect(try await second.push() == nil)
+            try await olds.pull(queryID: "all")
+            try await news.pull(queryID: "all")
+            #expect(try await olds.read(id: "c") == OldTask(id: "c", title: "three, old", rank: 30))
+            #expect(try await news.read(id: "c") == NewTask(id: "c", name: "three, old", rank: 30))
+            #expect(try await olds.verify(queryID: "all").isEqual)
+            #expect(try await news.verify(queryID: "all").isEqual)
+            // Filters go to the server under the name that the app knows.
+            try await olds.pull(queryID: "t", where: { $0.title == "three, old" })
+            try await news.pull(queryID: "t", where: { $0.name == "three, old" })
+            #expect(try await olds.verify(queryID: "t").isEqual)
+            #expect(try await news.verify(queryID: "t").isEqual)
+        }
+    }
+
+    @Test(
+        "the new version opens the store of the old one with all values, and deletes and restores rows"
+    )
+    func update() async throws {
+        try await withTemporaryFile { path in
+            let store = MemoryStore()
+            let server = try await server(Self.renamed, path)
+            do {
+                let device = try await old(server, store)
+                let tasks = try device.client.syncTable(OldTask.self)
+                try await tasks.insert(OldTask(id: "a", title: "one", rank: 1))
+                #expect(try await device.push() == nil)
+                try await tasks.pull(queryID: "all")
+            }
+            let device = try await new(server, store)
+            let tasks = try device.client.syncTable(NewTask.self)
+            // Without a request: the row came with both names.
+            #expect(try await tasks.read(id: "a") == NewTask(id: "a", name: "one", rank: 1))
+            try await tasks.update(id: "a") { $0.name = "two" }
+            #expect(try await device.push() == nil)
+            try await tasks.delete(id: "a")
+            #expect(try await device.push() == nil)
+            try await tasks.insert(NewTask(id: "a", name: "three", rank: 3))
+            _ = try await device.push()
+            let other = try await old(server, MemoryStore())
+            let olds = try other.client.syncTable(OldTask.self)
+            try await olds.pull(queryID: "all")
+            #expect(try await olds.read(id: "a")?.title == "three")
+        }
+    }
+}
