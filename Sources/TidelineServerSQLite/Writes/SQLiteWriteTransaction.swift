@@ -76,7 +76,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
 
     /// Returns whether the transaction accepts no more batches; a change of tables is a separate transaction,
     /// so that small writes follow soon.
-    func isFull(answerBytes: Int) -> Bool { 
+    func isFull(answerBytes: Int) -> Bool {
         max(answerBytes, bytes) >= Self.bytesMax || hasGrown || cascadeRowsLeft <= 0
     }
 
