@@ -296,7 +296,7 @@ extension SyncTable {
         _ limit: Int
     ) throws -> TableQuery {
         var query = query.matching(text).table
-        query.limit = min(limit, Self.hitsMax)
+        query.limit = Swift.min(limit, Self.hitsMax)
         try query.checkWindow()
         return query
     }

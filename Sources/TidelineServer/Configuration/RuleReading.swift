@@ -15,7 +15,7 @@ enum RuleReading {
         case .compare: table.schema.rules.comparisons = comparisons(node, table.schema)
         case .aliases: table.aliases = aliases(node, table.schema)
         case .columns, .softDelete, .pageSize, .maxTop, .indexes, .permissions, .owner, .conflict,
-            .tombstoneDays, .tombstones, .audit:
+            .tombstoneDays, .tombstones, .audit, .references:
             break
         }
     }

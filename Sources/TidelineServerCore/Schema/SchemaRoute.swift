@@ -53,6 +53,14 @@ extension TableDefinition {
         SchemaDocument.Table(schema, references: documentReferences, owner: owner)
     }
 
-    /// The references of the table; none, because definitions do not have references yet.
-    private var documentReferences: [String: SchemaDocument.Reference] { [:] }
+    private var documentReferences: [String: SchemaDocument.Reference] {
+        var references: [String: SchemaDocument.Reference] = [:]
+        for reference in self.references {
+            references[reference.column] = SchemaDocument.Reference(
+                table: reference.table,
+                onDelete: reference.onDelete.rawValue
+            )
+        }
+        return references
+    }
 }
