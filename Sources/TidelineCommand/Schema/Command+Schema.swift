@@ -25,7 +25,7 @@ enum SchemaSource: Sendable {
                 return table
             }
             let read = tables.filter { $0.permissions.read != .disabled }
-            return SchemaDocument(read.map(\.document))
+            return SchemaDocument(read.map { SchemaDocument.Table($0) })
         case .file(let path):
             guard let data = FileManager.default.contents(atPath: path) else {
                 throw UsageError("The file '\(path)' cannot be read.")

@@ -18,7 +18,7 @@ struct SchemaRoute {
         {
             throw ServerError.notSignedIn
         }
-        let document = SchemaDocument(tables.map(\.definition.document))
+        let document = SchemaDocument(tables.map { SchemaDocument.Table($0.definition) })
         let body = document.bytes()
         // The order of columns is part of the body but not of the fingerprint.
         let tag = "\"" + SchemaDocument.tag(of: body) + "\""
@@ -47,20 +47,16 @@ struct SchemaRoute {
     }
 }
 
-extension TableDefinition {
-    /// The table as other sides see it.
-    package var document: SchemaDocument.Table {
-        SchemaDocument.Table(schema, references: documentReferences, owner: owner)
-    }
-
-    private var documentReferences: [String: SchemaDocument.Reference] {
+extension SchemaDocument.Table {
+    /// A table as other sides see it.
+    package init(_ definition: TableDefinition) {
         var references: [String: SchemaDocument.Reference] = [:]
-        for reference in self.references {
+        for reference in definition.references {
             references[reference.column] = SchemaDocument.Reference(
                 table: reference.table,
                 onDelete: reference.onDelete.rawValue
             )
         }
-        return references
+        self.init(definition.schema, references: references, owner: definition.owner)
     }
 }

@@ -72,7 +72,7 @@ package final class TableCatalog: Sendable {
 
     private static func fingerprint(of table: Table) -> UInt64 {
         let definition = table.definition
-        let contract = definition.document.fingerprint
+        let contract = SchemaDocument.Table(definition).fingerprint
         return Fingerprint([table.name, "\(definition.permissions)", contract]).bits
     }
 
