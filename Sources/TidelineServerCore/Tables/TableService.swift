@@ -109,7 +109,10 @@ package final class TableService: Sendable {
                 definition.form = found?.form
                 definition.databaseDefaults =
                     found?.databaseDefaults(for: definition.schema.columns) ?? [:]
-                definition.addReferences(found?.references ?? [])
+                definition.references = ReferenceRules.extended(
+                    definition,
+                    by: found?.references ?? []
+                )
                 catalog.put(definition)
             }
         }

@@ -41,7 +41,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
     /// The bytes of the rows that were read and built, including those of rejected writes.
     private(set) var bytes = 0
     var cascadeRowsLeft: Int
-    /// What the transaction knows of pending cascades.
+    /// The state of the pending cascades.
     var cascades = KnownCascades()
 
     /// The size of a row above which a write is a large one.
@@ -75,7 +75,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
 
     /// Returns whether the transaction accepts no more batches; a change of tables is a separate transaction,
     /// so that small writes follow soon.
-    func isFull(answerBytes: Int) -> Bool { 
+    func isFull(answerBytes: Int) -> Bool {
         max(answerBytes, bytes) >= Self.bytesMax || hasGrown || cascadeRowsLeft <= 0
     }
 
