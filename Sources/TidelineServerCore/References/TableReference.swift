@@ -43,17 +43,15 @@ extension [TableReference] {
     package var checked: [TableReference] { filter { $0.onDelete != .none } }
 }
 
-extension [TableDefinition] {
+/// The references of a table, compared with the declared tables and the foreign keys of the database.
+package enum ReferenceRules {
     /// Returns whether a reference that the server checks names a table.
-    package func isReferenced(_ table: String) -> Bool {
-        contains { definition in
+    package static func isReferenced(_ table: String, by tables: [TableDefinition]) -> Bool {
+        tables.contains { definition in
             definition.references.checked.contains { SchemaPlan.isSame($0.table, table) }
         }
     }
-}
 
-/// The references of a table, compared with the declared tables and the foreign keys of the database.
-package enum ReferenceRules {
     /// Returns the references with the declared spelling of columns and tables.
     static func completed(
         _ table: TableDefinition,
