@@ -55,7 +55,7 @@ package enum TableReading {
             return table(name, node)
         }
         for table in tables {
-            for (column, fault) in table.referenceFaults(among: tables) {
+            for (column, fault) in ReferenceRules.faults(of: table, among: tables) {
                 problems.add("\(node.path).\(table.name).references.\(column)", fault)
             }
         }

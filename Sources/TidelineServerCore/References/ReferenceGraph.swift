@@ -36,7 +36,7 @@ package final class ReferenceGraph: Sendable {
         for table in tables { byName[table.name.lowercased()] = table }
         var (children, parents): ([String: [ReferenceEdge]], [String: [ReferenceEdge]]) = ([:], [:])
         for table in byName.values.sorted(by: { $0.name < $1.name }) {
-            for reference in table.definition.checkedReferences {
+            for reference in table.definition.references.checked {
                 guard let place = table.columns.firstIndex(where: { $0.name == reference.column }),
                     let parent = byName[reference.table.lowercased()]
                 else { continue }
@@ -157,10 +157,10 @@ extension TableService {
         let all = tables
         for place in tables.indices {
             let table = tables[place]
-            if let (column, fault) = table.referenceFaults(among: all).first {
+            if let (column, fault) = ReferenceRules.faults(of: table, among: all).first {
                 throw SchemaError("Table '\(table.name)', references.\(column): \(fault).")
             }
-            tables[place].completeReferences(among: all)
+            tables[place].references = ReferenceRules.completed(table, among: all)
         }
     }
 

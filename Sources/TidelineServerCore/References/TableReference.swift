@@ -15,7 +15,7 @@ public struct TableReference: Hashable, Sendable {
     public var column: String
     /// The table of the parents; it may be the column's own table.
     public var table: String
-    /// What follows the delete of a parent.
+    /// The rule for a delete of a parent.
     public var onDelete: DeleteRule
 
     /// Declares a reference.
@@ -26,7 +26,7 @@ public struct TableReference: Hashable, Sendable {
     }
 }
 
-/// What follows the delete of a row that other rows refer to.
+/// A rule for the delete of a row that other rows refer to.
 public enum DeleteRule: String, Hashable, Sendable, CaseIterable {
     /// The delete is rejected as long as a row that is not deleted refers to the row.
     case restrict
@@ -38,11 +38,93 @@ public enum DeleteRule: String, Hashable, Sendable, CaseIterable {
     case none
 }
 
-extension [TableDefinition] {
+extension [TableReference] {
+    /// The references that the server checks.
+    package var checked: [TableReference] { filter { $0.onDelete != .none } }
+}
+
+/// The references of a table, compared with the declared tables and the foreign keys of the database.
+package enum ReferenceRules {
     /// Returns whether a reference that the server checks names a table.
-    package func isReferenced(_ table: String) -> Bool {
-        contains { definition in
-            definition.checkedReferences.contains { SchemaPlan.isSame($0.table, table) }
+    package static func isReferenced(_ table: String, by tables: [TableDefinition]) -> Bool {
+        tables.contains { definition in
+            definition.references.checked.contains { SchemaPlan.isSame($0.table, table) }
         }
+    }
+
+    /// Returns the references with the declared spelling of columns and tables.
+    static func completed(
+        _ table: TableDefinition,
+        among tables: [TableDefinition]
+    ) -> [TableReference] {
+        table.references.map { reference in
+            let column = table.schema.columns.first {
+                SchemaPlan.isSame($0.name, reference.column)
+            }
+            let parent = tables.first { SchemaPlan.isSame($0.name, reference.table) }
+            var completed = reference
+            completed.column = column?.name ?? reference.column
+            completed.table = parent?.name ?? reference.table
+            return completed
+        }
+    }
+
+    /// Returns the references with foreign keys of the database, for columns without a declared one.
+    ///
+    /// A foreign key that cannot set null, because the column must not be null, restricts.
+    package static func extended(
+        _ table: TableDefinition,
+        by keys: [TableReference]
+    ) -> [TableReference] {
+        var references = table.references
+        for var key in keys {
+            guard let column = table.schema.columns.first(where: { $0.name == key.column }),
+                column.type == .string || column.type == .guid, column.name != table.owner,
+                !references.contains(where: { SchemaPlan.isSame($0.column, key.column) })
+            else { continue }
+            if key.onDelete == .setNull, !column.isNullable { key.onDelete = .restrict }
+            references.append(key)
+        }
+        return references
+    }
+
+    /// Returns the references that the server cannot check, each with its column and the end of a sentence.
+    package static func faults(
+        of table: TableDefinition,
+        among tables: [TableDefinition]
+    ) -> [(column: String, fault: String)] {
+        var faults: [(column: String, fault: String)] = []
+        var seen: Set<String> = []
+        for reference in table.references {
+            let fault =
+                seen.insert(reference.column.lowercased()).inserted
+                ? fault(of: reference, in: table, among: tables)
+                : "the column has another reference; a column can have one"
+            if let fault { faults.append((reference.column, fault)) }
+        }
+        return faults
+    }
+
+    private static func fault(
+        of reference: TableReference,
+        in table: TableDefinition,
+        among tables: [TableDefinition]
+    ) -> String? {
+        let column = table.schema.columns.first { SchemaPlan.isSame($0.name, reference.column) }
+        guard let column else { return "there is no such column; declare it in 'columns'" }
+        guard tables.contains(where: { SchemaPlan.isSame($0.name, reference.table) }) else {
+            return "table '\(reference.table)' is not declared"
+        }
+        guard column.type == .string || column.type == .guid else {
+            return "a column of type \(column.type.name) cannot contain an id; "
+                + "'string' or 'guid' is expected"
+        }
+        if let owner = table.owner, SchemaPlan.isSame(owner, column.name) {
+            return "the owner column contains the token's sub, and cannot be a reference"
+        }
+        if reference.onDelete == .setNull, !column.isNullable {
+            return "'setNull' needs a column with 'nullable' true"
+        }
+        return nil
     }
 }

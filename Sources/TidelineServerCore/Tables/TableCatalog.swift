@@ -109,7 +109,7 @@ package final class TableCatalog: Sendable {
             state.tables[table.name.lowercased()] = table
             state.fingerprint &+= fingerprint
             state.graph = nil
-            if !table.definition.checkedReferences.isEmpty { state.hasReferences = true }
+            if !table.definition.references.checked.isEmpty { state.hasReferences = true }
         }
     }
 }

@@ -70,7 +70,7 @@ package final class TableService: Sendable {
             if let (key, fault) = table.accessFaults(hasAuthentication: hasAuthentication).first {
                 throw SchemaError("Table '\(table.name)', \(key): \(fault).")
             }
-            if let fault = table.ruleFault {
+            if let fault = DefinitionRules.fault(of: table) {
                 throw SchemaError("Table '\(table.name)', \(fault).")
             }
             let hooks = settings.hooks.first { SchemaPlan.isSame($0.key, table.name) }?.value
@@ -112,7 +112,10 @@ package final class TableService: Sendable {
                 definition.form = found?.form
                 definition.databaseDefaults =
                     found?.databaseDefaults(for: definition.schema.columns) ?? [:]
-                definition.addReferences(found?.references ?? [])
+                definition.references = ReferenceRules.extended(
+                    definition,
+                    by: found?.references ?? []
+                )
                 catalog.put(definition)
             }
         }

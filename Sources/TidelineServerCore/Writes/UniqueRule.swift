@@ -41,11 +41,13 @@ extension WritePlan.Change {
     }
 }
 
-extension TableDefinition {
-    /// Returns why a rule or an alias of the table has no meaning; nil if all have one.
+/// The rules and aliases of a table, compared with its columns.
+package enum DefinitionRules {
+    /// Returns why a rule or an alias of a table has no meaning; nil if all have one.
     ///
     /// A configuration file is checked with the path of each mistake; this is for tables declared in code.
-    package var ruleFault: String? {
+    package static func fault(of table: TableDefinition) -> String? {
+        let schema = table.schema
         func isColumn(_ name: String) -> Bool { schema.columns.contains { $0.name == name } }
         for columns in schema.rules.unique
         where columns.isEmpty || Set(columns).count < columns.count
@@ -64,7 +66,7 @@ extension TableDefinition {
             }
         }
         let names = Set((schema.columns + schema.systemColumns).map { $0.name.lowercased() })
-        let wrong = aliases.first { names.contains($0.key.lowercased()) || !isColumn($0.value) }
+        let wrong = table.aliases.first { names.contains($0.key.lowercased()) || !isColumn($0.value) }
         return wrong.map { "aliases.\($0.key): a free name and a column of the table are expected" }
     }
 }

@@ -43,7 +43,7 @@ extension PostgresCare {
             for table in owned {
                 var gone = try table.forgetLog(user, connection)
                 // A server deletes the rows that refer to them.
-                if tables.isReferenced(table.table.name) {
+                if ReferenceRules.isReferenced(table.table.name, by: tables) {
                     try connection.run(
                         """
                         INSERT INTO tideline.cascades ("table", "id", "dashboard")

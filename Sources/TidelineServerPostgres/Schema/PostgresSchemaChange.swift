@@ -105,7 +105,7 @@ struct PostgresSchemaChange {
             try restored + adopting + plan(declared, stored, isComplete)
         let keys = try PostgresForeignKeys.read(among: declared, connection)
         for var table in declared {
-            table.addReferences(keys[table.name] ?? [])
+            table.references = ReferenceRules.extended(table, by: keys[table.name] ?? [])
             let place = stored.firstIndex { SchemaPlan.isSame($0.name, table.name) }
             let own = steps.filter { $0.table == table.name && $0.changesDatabase }
             let isAdopted = adoptions.contains { $0.definition.name == table.name }
@@ -408,7 +408,7 @@ struct PostgresSchemaChange {
             texts[PostgresSchema.tombstoneIndexName(table.name)] =
                 PostgresSchema.tombstoneIndex(table.name)
         }
-        for reference in table.checkedReferences {
+        for reference in table.references.checked {
             texts[PostgresSchema.referenceIndexName(table.name, reference.column)] =
                 PostgresSchema.referenceIndex(table.name, reference.column)
         }

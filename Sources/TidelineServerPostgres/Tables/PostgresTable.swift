@@ -41,7 +41,7 @@ final class PostgresTable: Sendable {
         clock = table.name.lowercased()
         keepsBases = table.definition.conflict == .merge
         log = PostgresLog(table)
-        referencePlaces = table.definition.checkedReferences.compactMap { reference in
+        referencePlaces = table.definition.references.checked.compactMap { reference in
             table.columns.firstIndex { $0.name == reference.column }
         }
         columns =

@@ -130,3 +130,30 @@ extension PostgresWriteTransaction {
         return operation
     }
 }
+
+extension PostgresWriteTransaction {
+    /// Records the existing rows that could not be locked, because another transaction has locked or just
+    /// inserted them.
+    mutating func noteLocked(_ ids: [String], _ table: PostgresTable, locked: PostgresResult) {
+        let locked = Set((0..<locked.count).map { locked.text($0, 0) })
+        for id in ids where !locked.contains(id) {
+            let key = RowKey(table: table.clock, id: id)
+            if state.rows[key]?.stored != nil { state.lockedRows.insert(key) }
+        }
+    }
+
+    /// Returns the locks of rows that a batch needs and that other transactions hold.
+    func missing(_ batch: PostgresBatch) -> Set<ContendedLock> {
+        var locks = missingReferences(batch)
+        for (group, tables) in zip(batch.batch.groups, batch.tables) {
+            for (write, table) in zip(group.writes, tables) where !table.table.needsGrowth {
+                let key = RowKey(table: table.clock, id: write.operation.id)
+                let row = state.rows[key]?.stored
+                // A caller who may not see a row must not learn from a wait that it exists; nothing is written to it.
+                if let row, !row.isVisible(in: write.operation.view, of: table.table) { continue }
+                if state.lockedRows.contains(key) { locks.insert(.row(key)) }
+            }
+        }
+        return locks
+    }
+}

@@ -57,7 +57,7 @@ extension DatabaseCare {
                     gone += database.changes
                 }
                 // The next server deletes the rows that refer to them.
-                if tables.isReferenced(table) {
+                if ReferenceRules.isReferenced(table, by: tables) {
                     try database.prepare(ServerSchema.putCascades(ofOwner: owner, in: table))
                         .run([.text(user)])
                 }

@@ -37,7 +37,8 @@ struct SchemaChange {
             let refused = hasConsent ? [] : steps.filter(\.needsConsent)
             guard refused.isEmpty else { throw Self.refusal(refused) }
             for var table in declared {
-                table.addReferences(try foreignKeys(of: table.name, among: declared))
+                let keys = try foreignKeys(of: table.name, among: declared)
+                table.references = ReferenceRules.extended(table, by: keys)
                 let place = stored.firstIndex { SchemaPlan.isSame($0.name, table.name) }
                 let own = steps.filter { $0.table == table.name && $0.changesDatabase }
                 let merged = try bring(table, from: place.map { stored[$0] }, by: own)
@@ -229,7 +230,7 @@ struct SchemaChange {
             names.insert(ServerSchema.tombstoneIndexName(table.name).lowercased())
             try database.execute(ServerSchema.tombstoneIndex(table.name))
         }
-        for reference in table.checkedReferences {
+        for reference in table.references.checked {
             names.insert(
                 ServerSchema.referenceIndexName(table.name, reference.column).lowercased()
             )

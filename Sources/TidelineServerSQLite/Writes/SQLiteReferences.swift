@@ -7,7 +7,7 @@ import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
-/// What a transaction knows of the pending cascades.
+/// The state of the pending cascades, as far as a transaction has read it.
 struct KnownCascades {
     /// Whether there are any; nil until that was read.
     var areAny: Bool?

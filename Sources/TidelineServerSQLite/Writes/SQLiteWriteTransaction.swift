@@ -42,7 +42,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
     /// The bytes of the rows that were read and built, including those of rejected writes.
     private(set) var bytes = 0
     var cascadeRowsLeft: Int
-    /// What the transaction knows of pending cascades.
+    /// The state of the pending cascades.
     var cascades = KnownCascades()
 
     /// The size of a row above which a write is a large one.

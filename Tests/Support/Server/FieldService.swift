@@ -113,7 +113,8 @@ package struct FieldService {
         _ send: (String, HTTPFields) async throws -> ServerResponse
     ) async throws -> String {
         let list = try await send("/tables/\(table)", ["Prefer": "odata.track-changes"])
-        return try #require(list.deltaLink).components(separatedBy: ":8080").last ?? ""
+        let link = try #require(list.deltaLink)
+        return "/tables/\(table)?" + link
     }
 
     package static func json(_ id: String?, _ values: [String: String?]) -> String {

@@ -1,4 +1,4 @@
-// ReferenceRaceTests: two servers change parents and children at the same time, and nobody is left without a parent.
+// ReferenceRaceTests: two servers change parents and children at the same time, and no row is left without its parent.
 
 import Foundation
 import ServerTestSupport

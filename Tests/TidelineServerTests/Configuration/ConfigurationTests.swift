@@ -235,7 +235,7 @@ import TidelineServerCore
         ),
         (
             #"{"tables":{"A":{"columns":{"b":"string"},"references":{"b":{"table":"B"}}}}}"#,
-            "tables.A.references.b: there is no table 'B'"
+            "tables.A.references.b: table 'B' is not declared"
         ),
         (
             #"{"tables":{"A":{"columns":{"b":"integer"},"references":{"b":{"table":"A"}}}}}"#,

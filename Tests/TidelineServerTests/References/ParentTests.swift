@@ -33,7 +33,7 @@ import TidelineTestKit
             }
             let row = try await service.server.send("GET", "/tables/Job/j").row
             #expect(row["customerID"] as? String == "c")
-            // Null is no parent, and a reference that does not change is not checked.
+            // Null means that there is none, and a reference that does not change is not checked.
             #expect(try await service.put("Job", "free", ["customerID": nil]).status == 201)
             #expect(try await service.put("Job", "without").status == 201)
             #expect(try await service.patch("Job", "free", ["customerID": nil]).status == 200)

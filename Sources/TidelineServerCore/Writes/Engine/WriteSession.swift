@@ -62,7 +62,7 @@ package protocol WriteSession: AnyObject, SendableMetatype {
     /// Continues pending cascades in one transaction, and reports its commit.
     func cascade(in graph: ReferenceGraph?) throws -> CascadeProgress
 
-    /// The time between two searches for cascades that another server has left; nil if there is no other server.
+    /// The time between two searches for cascades that another server has left; nil if only one server can use the database.
     static var cascadePause: Duration? { get }
 
     /// Records an error of the purge.

@@ -1,4 +1,4 @@
-// PostgresReferences: the rows that references concern, and the table of pending cascades.
+// PostgresWriteTransaction+References: the rows that references concern, and the table of pending cascades.
 //
 // A row that a reference names is locked in share mode, and a row that is deleted for an update, so that servers cannot
 // delete a row and insert a child of it at the same time. The children of a row that may be deleted are locked before
