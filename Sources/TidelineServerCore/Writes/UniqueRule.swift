@@ -66,7 +66,9 @@ package enum DefinitionRules {
             }
         }
         let names = Set((schema.columns + schema.systemColumns).map { $0.name.lowercased() })
-        let wrong = table.aliases.first { names.contains($0.key.lowercased()) || !isColumn($0.value) }
+        let wrong = table.aliases.first {
+            names.contains($0.key.lowercased()) || !isColumn($0.value)
+        }
         return wrong.map { "aliases.\($0.key): a free name and a column of the table are expected" }
     }
 }

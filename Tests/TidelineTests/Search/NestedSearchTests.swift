@@ -92,7 +92,9 @@ import TidelineTestSupport
             try await device.client.syncTable(Call.self).insert(Self.sample)
             let query = try Query<Call>(where: { $0.matching("boiler") }).table
             let ids = try await store.read { reader in
-                try reader.recordRows(query, in: "Call", omitting: "__queries").compactMap { $0["id"]?.text }
+                try reader.recordRows(query, in: "Call", omitting: "__queries").compactMap {
+                    $0["id"]?.text
+                }
             }
             #expect(ids == ["a", "d", "b"])
         }
