@@ -28,7 +28,7 @@ import Testing
         "TidelineServerCore.RequestHandler": (4, "Routes of batches and the dashboard."),
         "TidelineServerCore.ServerResponse": (4, "Responses, next to their feature."),
         "TidelineServerPostgres.PostgresCare": (5, "Maintenance commands, by command."),
-        "TidelineServerPostgres.PostgresWriteTransaction": (5, "Reads, locks, references."),
+        "TidelineServerPostgres.PostgresWriteTransaction": (4, "Reads, locks, references."),
         "TidelineTestKit.TableStoreConformance": (4, "The checks of stores, by subject."),
     ]
 
