@@ -68,7 +68,7 @@ final class SQLiteTable: Sendable {
     let keepsBases: Bool
     let log: ChangeLog
     /// The statements of the `unique` rules.
-    let uniqueLooks: [UniqueLook]
+    let uniqueChecks: [UniqueCheck]
     /// The columns of a row in the order of the wire: id, columns, other system columns.
     let cells: [CellColumn]
     /// All cells of a row as JSON.
@@ -92,7 +92,7 @@ final class SQLiteTable: Sendable {
         name = table.name
         keepsBases = table.definition.conflict == .merge
         log = ChangeLog(table)
-        uniqueLooks = UniqueLook.all(of: table)
+        uniqueChecks = UniqueCheck.all(of: table)
         let columns = table.columns
         let all = columns + SystemColumn.definitions
         let id = columns.count

@@ -8,8 +8,8 @@ extension SchemaDocument {
     /// Write it to a file in a test of the app, and let CI compare it with the server:
     ///
     /// ```swift
-    /// let document = try SchemaDocument(of: [Customer.self, Job.self])
-    /// try document.json.write(to: file, atomically: true, encoding: .utf8)
+    /// let document = try SchemaDocument(of: [TodoList.self, TodoItem.self])
+    /// try document.json.write(to: url, atomically: true, encoding: .utf8)
     /// ```
     ///
     /// ```

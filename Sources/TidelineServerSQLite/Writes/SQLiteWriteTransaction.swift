@@ -162,7 +162,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
             guard budget.fits(plan.outcome) else { return .refused(.batchMemoryFull) }
             // That the id is taken comes before a missing parent and values that are taken.
             if try refusal(of: plan.change, by: operation, in: table.table) == nil,
-                try UniqueLook.refusal(of: plan.change, table, database) == nil,
+                try UniqueCheck.refusal(of: plan.change, table, database) == nil,
                 try execute(plan.change, stamp, table)
             {
                 try audit(plan.change, operation, stamp, table)
@@ -193,7 +193,7 @@ struct SQLiteWriteTransaction: WriteTransaction {
                 plan = again
             }
         }
-        if let refusal = try UniqueLook.refusal(of: plan.change, table, database) {
+        if let refusal = try UniqueCheck.refusal(of: plan.change, table, database) {
             return .refused(refusal)
         }
         guard try execute(plan.change, stamp, table) else {

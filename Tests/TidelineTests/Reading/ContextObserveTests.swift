@@ -56,7 +56,7 @@ import TidelineTestSupport
         func add() { state.withLock { $0 += 1 } }
     }
 
-    @Test("a change of what was not read does not run the closure")
+    @Test("a change of other rows does not run the closure")
     func otherChanges() async throws {
         try await withTemporaryFile { path in
             let store = try SQLiteStore(path: path)

@@ -1,4 +1,4 @@
-// Reads and observations beside writers, pulls and pushes: no state is ever mixed.
+// Reads and observations during writes, pulls and pushes: no state is ever mixed.
 
 import Foundation
 import Synchronization
@@ -46,7 +46,7 @@ import TidelineTestSupport
         }
     }
 
-    /// A flag that ends the tasks beside the readers.
+    /// A flag that ends the writers.
     private final class Stop: Sendable {
         private let state = Mutex(false)
 

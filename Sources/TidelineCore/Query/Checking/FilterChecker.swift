@@ -158,7 +158,7 @@ package struct FilterChecker {
         }
     }
 
-    /// Checks a kind of expression that needs no room on the stack of all others.
+    /// Checks a rare kind of expression, in its own function to keep the stack frames of the others small.
     private func checkRare(_ expression: QueryExpression) throws(ODataError) -> Checked {
         switch expression.kind {
         case .member(let document, let names): try member(document, names, expression)

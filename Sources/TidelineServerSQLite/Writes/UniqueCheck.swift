@@ -1,21 +1,21 @@
-// UniqueLook: looks for a row with the values of another one, by the index of a `unique` rule.
+// UniqueCheck: looks for a row with the values of another one, by the index of a `unique` rule.
 
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
 /// The statement that finds a live row with the same values.
-struct UniqueLook: Sendable {
+struct UniqueCheck: Sendable {
     let rule: UniqueRule
     private let sql: String
 
     /// Creates the statements of a table, in the order of its rules.
-    static func all(of table: Table) -> [UniqueLook] {
+    static func all(of table: Table) -> [UniqueCheck] {
         zip(table.uniqueRules, table.definition.uniqueIndexes).map { rule, columns in
             let conditions = columns.enumerated().map { place, column in
                 "\(ServerSchema.quoted(column)) = ?\(place + 2)"
             }
-            return UniqueLook(
+            return UniqueCheck(
                 rule: rule,
                 sql: """
                     SELECT 1 FROM \(ServerSchema.quoted(table.name))
@@ -33,7 +33,7 @@ struct UniqueLook: Sendable {
         _ database: Database
     ) throws -> ServerError? {
         guard let (image, rules) = change.uniqueRules(of: table.table) else { return nil }
-        for look in table.uniqueLooks where rules.contains(look.rule) {
+        for look in table.uniqueChecks where rules.contains(look.rule) {
             guard let values = look.rule.values(of: image) else { continue }
             let statement = try database.prepare(look.sql)
             defer { statement.reset() }
