@@ -110,7 +110,10 @@ extension String {
     package func hasSameBytes(as other: String) -> Bool {
         guard utf8.count == other.utf8.count else { return false }
         let isSame = utf8.withContiguousStorageIfAvailable { bytes in
-            other.utf8.withContiguousStorageIfAvailable { bytes.elementsEqual($0) }
+            other.utf8.withContiguousStorageIfAvailable { others in
+                guard let one = bytes.baseAddress, let two = others.baseAddress else { return true }
+                return memcmp(one, two, bytes.count) == 0
+            }
         }
         // Strings of another library (NSString) are compared byte by byte.
         return (isSame ?? nil) ?? utf8.elementsEqual(other.utf8)

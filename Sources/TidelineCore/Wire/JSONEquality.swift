@@ -6,7 +6,7 @@
 extension JSON {
     /// Returns whether both strings are documents with the same value.
     package static func isSame(_ one: String, _ two: String) -> Bool {
-        if one.utf8.elementsEqual(two.utf8) { return true }
+        if one.hasSameBytes(as: two) { return true }
         guard let first = JSONTree(one) else { return false }
         return first == JSONTree(two)
     }

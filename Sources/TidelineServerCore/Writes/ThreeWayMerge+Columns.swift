@@ -52,7 +52,7 @@ extension ColumnType {
             Timestamp(microseconds: one).milliseconds == Timestamp(microseconds: two).milliseconds
         case (.json, .text(let one), .text(let two)): JSON.isSame(one, two)
         // Swift considers some texts equal that have different bytes.
-        case (_, .text(let one), .text(let two)): one.utf8.elementsEqual(two.utf8)
+        case (_, .text(let one), .text(let two)): one.hasSameBytes(as: two)
         default: one == two
         }
     }

@@ -85,6 +85,8 @@ private struct Kind: Sendable, CustomTestStringConvertible {
         ),
     ]
 
+    private static let threes = String(repeating: "3", count: 38)
+
     private static let numbers: [Kind] = [
         Kind(
             type: .integer,

@@ -84,7 +84,8 @@ private final class Kept: Sendable {
         case .string: "a\u{1}😀"
         case .integer: .integer(.max)
         case .number: 1.5
-        case .decimal: .decimal(Decimal(sign: .plus, exponent: -2, significand: 1250))
+        // It has as many digits as a decimal can have.
+        case .decimal: .decimal(Decimal(7) / 3)
         case .boolean: true
         case .dateTime: .date(Date(timeIntervalSince1970: 1_700_000_000.25))
         case .date: "2026-11-20"

@@ -5,7 +5,9 @@
 package import Foundation
 
 package enum DecimalText {
-    /// The maximum number of significant digits that a `Decimal` stores without loss.
+    /// The number of significant digits that a `Decimal` always stores without loss.
+    ///
+    /// It also stores some numbers with one more digit, such as the result of 7 / 3.
     package static let digitsMax = 38
 
     /// Returns plain digits: no exponent, no redundant zero, no minus sign before zero.
@@ -20,7 +22,9 @@ package enum DecimalText {
         return result == "-0" ? "0" : result
     }
 
-    /// Parses `-12.50` or `1e3`; nil for other strings and for more digits than a decimal can store.
+    /// Parses `-12.50` or `1e3`; nil for other strings and for numbers that a decimal cannot store exactly.
+    ///
+    /// Parses every canonical string.
     package static func parse(_ text: some StringProtocol) -> Decimal? {
         var digits = 0
         var isLeading = true
@@ -39,25 +43,13 @@ package enum DecimalText {
             return nil
         }
         guard digits > digitsMax else { return value }
-        return digits - trailingZeros(text) > digitsMax ? nil : value
-    }
-
-    private static func trailingZeros(_ text: some StringProtocol) -> Int {
-        var count = 0
-        for byte in text.utf8.reversed() {
-            if byte == UInt8(ascii: "0") {
-                count += 1
-            } else if byte != UInt8(ascii: ".") {
-                break
-            }
-        }
-        return count
+        return significant(canonical(value)) == significant(text) ? value : nil
     }
 
     /// Returns the digits of a number without sign, decimal point, exponent and the zeros at both ends.
-    package static func significant(_ text: String) -> [UInt8] {
+    package static func significant(_ text: some StringProtocol) -> [UInt8] {
         let zero = UInt8(ascii: "0")
-        let mantissa = text.utf8.prefix { $0 != UInt8(ascii: "e") }
+        let mantissa = text.utf8.prefix { $0 != UInt8(ascii: "e") && $0 != UInt8(ascii: "E") }
         var digits = Array(mantissa.filter(isDigit).drop { $0 == zero })
         while digits.last == zero { digits.removeLast() }
         return digits
