@@ -28,12 +28,12 @@ import TidelineTestSupport
             let (todos, notes) = (try reader.table(Todo.self), try reader.table(Note.self))
             ranks = try (0..<pairs).map { try todos.read(id: "t\($0)")?.rank ?? -1 }
             shared = [try todos.read(id: "s0")?.text ?? ""]
-            bodies = try notes.read(where: { $0.id.hasPrefix("n") }).map { Int($0.body) ?? -1 }
+            bodies = try (0..<pairs).map { Int(try notes.read(id: "n\($0)")?.body ?? "") ?? -1 }
             shared.insert(try todos.read(id: "s1")?.text ?? "")
-            moves = try notes.count(where: { $0.id.hasPrefix("m") })
-            // Each move leaves a note, and the number of the last one in a todo.
-            let last = try todos.read(id: "last")?.rank ?? -1
-            if last != moves { throw Mixed(what: "\(last) moves, \(moves) notes") }
+            // A todo and a note have the number of moves.
+            moves = try todos.read(id: "count")?.rank ?? -1
+            let noted = try notes.read(id: "count")?.body ?? ""
+            if noted != "\(moves)" { throw Mixed(what: "\(moves) moves and \(noted)") }
         }
 
         /// The rule that the state breaks; nil if it is a committed state.
@@ -110,7 +110,8 @@ import TidelineTestSupport
                 try todos.insert(Todo(id: "t\(pair)", rank: Self.sum))
                 try notes.insert(Note(id: "n\(pair)", body: "0"))
             }
-            try todos.insert([Todo(id: "s0"), Todo(id: "s1"), Todo(id: "last", rank: 0)])
+            try todos.insert([Todo(id: "s0"), Todo(id: "s1"), Todo(id: "count", rank: 0)])
+            try notes.insert(Note(id: "count", body: "0"))
         }
         try await here.context.push()
         try await there.client.syncTable(Todo.self).pull(queryID: "all")
@@ -129,9 +130,9 @@ import TidelineTestSupport
                     try transaction.table(Todo.self), try transaction.table(Note.self)
                 )
                 try todos.update(id: "t\(pair)") { $0.rank = amount }
-                let move = (try todos.read(id: "last")?.rank ?? 0) + 1
-                try todos.update(id: "last") { $0.rank = move }
-                try notes.insert(Note(id: "m\(move)"))
+                let move = (try todos.read(id: "count")?.rank ?? 0) + 1
+                try todos.update(id: "count") { $0.rank = move }
+                try notes.update(id: "count") { $0.body = "\(move)" }
                 try notes.update(id: "n\(pair)") { $0.body = "\(sum - amount)" }
             }
         }
