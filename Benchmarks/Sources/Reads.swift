@@ -16,6 +16,7 @@ struct Reads {
         try await compareLists(device)
         try await compareOpening(device)
         try await device.remove()
+        try await Jobs(directory: directory, rows: rows, time: time).measure()
         try await Totals(directory: directory, rows: rows, time: time).measure()
         try await measureWatchedList()
         try await measureObservers("that it does not reach", reach: false)

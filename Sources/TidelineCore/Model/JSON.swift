@@ -49,8 +49,11 @@ public struct JSON: Hashable, Sendable, CustomStringConvertible {
         self.text = text
     }
 
-    /// Decodes the document with `JSONDecoder`.
+    /// Decodes the document as `JSONDecoder` does; dates are ISO 8601 strings with an offset.
+    ///
+    /// - Throws: `DecodingError` if the document does not fit the type.
     public func decode<T: Decodable>(_ type: T.Type) throws -> T {
+        if let value = DocumentDecoder.decode(type, from: text) { return value }
         let decoder = JSONDecoder()
         decoder.dateDecodingStrategy = .custom { decoder in
             let container = try decoder.singleValueContainer()
