@@ -39,7 +39,11 @@ struct Job: SyncRecord {
             distance: Double(number % 100) / 4,
             price: Decimal(number % 10_000) / 100,
             tags: ["heating", number % 2 == 0 ? "urgent" : "routine"],
-            address: Address(street: "Hafenstraße \(number % 100)", city: "Kiel", postcode: "24103"),
+            address: Address(
+                street: "Hafenstraße \(number % 100)",
+                city: "Kiel",
+                postcode: "24103"
+            ),
             link: URL(string: "https://jobs.example/\(number)"),
             due: Date(timeIntervalSince1970: 1_790_000_000 + Double(number))
         )

@@ -10,7 +10,9 @@ struct JSONTape {
         var kind: Kind
         /// The bytes of a scalar; a string without its quotes.
         var range: Range<Int>
-        /// The index after the value's last part. The parts of an object are names and values, in turns.
+        /// The index after the value's last part.
+        ///
+        /// The parts of an object are names and values, in turns.
         var end: Int
     }
 
