@@ -1,0 +1,19 @@
+// Part: the record of a part.
+
+import Foundation
+import Tideline
+
+/// A part that was used for a job, and perhaps brought along on a certain visit.
+struct Part: SyncRecord, Hashable {
+    var id = UUID().uuidString.lowercased()
+    var jobID: Job.ID
+    var visitID: Visit.ID?
+    var name: String
+    var quantity = 1
+    /// Whole cents, which SQL multiplies and adds exactly.
+    var cents = 0
+    var updatedAt: Date?
+
+    static let defaults = Part(jobID: "", name: "")
+    static let indexes: [[any PartialKeyPath<Part> & Sendable]] = [[\.jobID], [\.visitID]]
+}
