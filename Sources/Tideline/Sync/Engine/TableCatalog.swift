@@ -50,12 +50,14 @@ extension TableSchema {
 /// The synced tables of a client, by name.
 struct TableCatalog: Sendable {
     let schemas: [String: TableSchema]
+    /// The references between the tables.
+    let references: ModelReferences
     /// The names by their lower case.
     private let names: [String: String]
     /// The functions that return a row as its model encodes it, without members that the model does not know.
     private var models: [String: @Sendable (Row) -> Row?] = [:]
 
-    private init() { (schemas, names) = ([:], [:]) }
+    private init() { (schemas, names, references) = ([:], [:], ModelReferences([:])) }
 
     /// A catalog without tables.
     static let empty = TableCatalog()
@@ -99,6 +101,7 @@ struct TableCatalog: Sendable {
         for name in schemas.keys { schemas[name]?.prepareReferences(names) }
         self.schemas = schemas
         self.names = names
+        references = ModelReferences(schemas)
     }
 
     func schema(_ table: String) -> TableSchema? {
