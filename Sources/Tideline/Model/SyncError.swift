@@ -83,6 +83,7 @@ extension SyncError {
             case transactionEnded
             case transactionTooLarge
             case sumTooLarge
+            case rowIsReferenced
         }
 
         private let kind: Kind
@@ -157,6 +158,8 @@ extension SyncError {
         public static let transactionTooLarge = Self(.transactionTooLarge)
         /// The sum of a column is out of the range of its type.
         public static let sumTooLarge = Self(.sumTooLarge)
+        /// Rows refer to the row by a reference that does not permit its delete.
+        public static let rowIsReferenced = Self(.rowIsReferenced)
 
         /// Creates the code for a rejection with this status, whatever the request was.
         init(answer status: Int) {

@@ -72,6 +72,7 @@ final class SyncEngine: Sendable {
         _ body: @escaping @Sendable (QueueTransaction) throws -> Result
     ) async throws -> Result {
         let (catalog, account, makeID) = (catalog, await account(), environment.makeID)
+        let limits = limits
         let turn = HeldTurn.current
         let run: @Sendable (any LocalStoreWriter) throws -> Result = {
             try turn?.check()
@@ -80,6 +81,7 @@ final class SyncEngine: Sendable {
                 held: held,
                 catalog: catalog,
                 account: account,
+                limits: limits,
                 makeID: makeID
             )
             return try body(queue)
@@ -136,8 +138,8 @@ final class SyncEngine: Sendable {
         return schema
     }
 
-    /// The tables of the app, by name.
-    var tableNames: [String] { catalog.schemas.keys.sorted() }
+    /// The tables of the app, parents before children, and otherwise by name.
+    var tableNames: [String] { catalog.references.parentsFirst(catalog.schemas.keys.sorted()) }
 
     /// Returns whether an operation that can be sent is in the queue.
     func hasSendable() async throws -> Bool { try await read { try $0.hasSendable() } }

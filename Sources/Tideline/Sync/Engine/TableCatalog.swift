@@ -24,19 +24,40 @@ extension TableSchema {
                 return "the default of '\(name)' \(fault). Declare one that the column holds."
             }
         }
+        for reference in references where column(named: reference.column) == nil {
+            return """
+                the reference to '\(reference.table)' names a column '\(reference.column)', which the table does \
+                not have. Name one of its columns.
+                """
+        }
         return nil
+    }
+}
+
+extension TableSchema {
+    /// Uses the declared spelling of tables in the references, and adds the indexes that find the rows of a parent.
+    fileprivate mutating func prepareReferences(_ names: [String: String]) {
+        for place in references.indices {
+            let reference = references[place]
+            references[place].table = names[reference.table.lowercased()] ?? reference.table
+            if !indexes.contains(where: { $0.first == reference.column }) {
+                indexes.append([reference.column])
+            }
+        }
     }
 }
 
 /// The synced tables of a client, by name.
 struct TableCatalog: Sendable {
     let schemas: [String: TableSchema]
+    /// The references between the tables.
+    let references: ModelReferences
     /// The names by their lower case.
     private let names: [String: String]
     /// The functions that return a row as its model encodes it, without members that the model does not know.
     private var models: [String: @Sendable (Row) -> Row?] = [:]
 
-    private init() { (schemas, names) = ([:], [:]) }
+    private init() { (schemas, names, references) = ([:], [:], ModelReferences([:])) }
 
     /// A catalog without tables.
     static let empty = TableCatalog()
@@ -72,10 +93,15 @@ struct TableCatalog: Sendable {
             }
             schema.indexes += model.indexes.filter { !schema.indexes.contains($0) }
             schema.search = model.search ?? schema.search
+            schema.references += model.references.filter { reference in
+                !schema.references.contains { $0.column == reference.column }
+            }
             schemas[name] = schema
         }
+        for name in schemas.keys { schemas[name]?.prepareReferences(names) }
         self.schemas = schemas
         self.names = names
+        references = ModelReferences(schemas)
     }
 
     func schema(_ table: String) -> TableSchema? {

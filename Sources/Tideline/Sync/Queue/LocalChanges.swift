@@ -214,10 +214,19 @@ struct LocalChanges {
         return row
     }
 
-    /// Removes a row and queues its delete; does nothing if the row does not exist.
+    /// Removes a row and queues its delete, without regard to rows that refer to it; does nothing if the row does
+    /// not exist.
     ///
-    /// `basisVersion` is the version that the app read, if it is older than the stored one.
-    func delete(_ id: String, basisVersion: (_ stored: Row) -> String? = { _ in nil }) throws {
+    /// - Parameters:
+    ///   - id: The id of the row.
+    ///   - isLast: Whether the delete is sent after all operations that are in the queue now, because they may
+    ///     change rows that refer to the row.
+    ///   - basisVersion: Returns the version that the app read, if it is older than the stored one.
+    func deleteRow(
+        _ id: String,
+        isLast: Bool = false,
+        basisVersion: (_ stored: Row) -> String? = { _ in nil }
+    ) throws {
         let stored = try store.row(id: .string(id), in: table)
         let operations = try operations(id)
         let older = stored.flatMap(basisVersion)
@@ -236,6 +245,7 @@ struct LocalChanges {
         case .collapse(let kind):
             guard let operation = operations.last else { return }
             try collapse(operation, into: kind, older)
+            if isLast { try queue.moveToEnd(operation.id) }
         case .remove:
             guard let operation = operations.last else { return }
             try removeInsert(operation, isOnly: operations.count == 1)
