@@ -77,6 +77,15 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
     ///
     /// See <doc:Search>.
     static var search: SearchIndex<Self> { get }
+
+    /// The properties whose values are ids of rows of other tables. By default, there are none.
+    ///
+    /// ```swift
+    /// static let references = [Reference(\Job.customerID, to: Customer.self, onDelete: .cascade)]
+    /// ```
+    ///
+    /// See <doc:Relations>.
+    static var references: [Reference<Self>] { get }
 }
 
 extension SyncRecord {
@@ -99,6 +108,9 @@ extension SyncRecord {
 
     /// No search index.
     public static var search: SearchIndex<Self> { .none }
+
+    /// No references.
+    public static var references: [Reference<Self>] { [] }
 }
 
 /// An error for a record type that has no `init()` and declares no `defaults`.

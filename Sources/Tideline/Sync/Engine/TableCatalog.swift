@@ -24,7 +24,26 @@ extension TableSchema {
                 return "the default of '\(name)' \(fault). Declare one that the column holds."
             }
         }
+        for reference in references where column(named: reference.column) == nil {
+            return """
+                the reference to '\(reference.table)' names a column '\(reference.column)', which the table does \
+                not have. Name one of its columns.
+                """
+        }
         return nil
+    }
+}
+
+extension TableSchema {
+    /// Uses the declared spelling of tables in the references, and adds the indexes that find the rows of a parent.
+    fileprivate mutating func prepareReferences(_ names: [String: String]) {
+        for place in references.indices {
+            let reference = references[place]
+            references[place].table = names[reference.table.lowercased()] ?? reference.table
+            if !indexes.contains(where: { $0.first == reference.column }) {
+                indexes.append([reference.column])
+            }
+        }
     }
 }
 
@@ -74,8 +93,12 @@ struct TableCatalog: Sendable {
             }
             schema.indexes += model.indexes.filter { !schema.indexes.contains($0) }
             schema.search = model.search ?? schema.search
+            schema.references += model.references.filter { reference in
+                !schema.references.contains { $0.column == reference.column }
+            }
             schemas[name] = schema
         }
+        for name in schemas.keys { schemas[name]?.prepareReferences(names) }
         self.schemas = schemas
         self.names = names
     }

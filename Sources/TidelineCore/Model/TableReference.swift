@@ -1,11 +1,10 @@
 // TableReference: a column whose values are ids of rows of another table, and what follows a delete of such a row.
 
-import TidelineCore
-
 /// A column whose values are ids of rows of a table, the parents of its own rows.
 ///
-/// Null means that a row has no parent. The server rejects a write whose reference names a parent that does not exist,
-/// is deleted, or is outside of what the caller may see.
+/// Null means that a row has no parent. A server rejects a write whose reference names a parent that does not exist,
+/// is deleted, or is outside of what the caller may see. A device stores such a row, because the parent may still
+/// arrive.
 ///
 /// ```swift
 /// table.references = [TableReference("customerID", to: "Customer", onDelete: .cascade)]
@@ -34,15 +33,6 @@ public enum DeleteRule: String, Hashable, Sendable, CaseIterable {
     case setNull
     /// The other rows are deleted as well, and so are the rows that refer to them by this rule.
     case cascade
-    /// Nothing: the reference is only declared, and the server does not check it.
+    /// Nothing: the reference is only declared, and is not checked.
     case none
-}
-
-extension [TableDefinition] {
-    /// Returns whether a reference that the server checks names a table.
-    package func isReferenced(_ table: String) -> Bool {
-        contains { definition in
-            definition.checkedReferences.contains { SchemaPlan.isSame($0.table, table) }
-        }
-    }
 }
