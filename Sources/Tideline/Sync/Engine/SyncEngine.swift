@@ -76,7 +76,7 @@ final class SyncEngine: Sendable {
         let turn = HeldTurn.current
         let run: @Sendable (any LocalStoreWriter) throws -> Result = {
             try turn?.check()
-            let held = HeldRows($0, account: account)
+            let held = HeldRows($0, account: account, catalog: catalog)
             let queue = QueueTransaction(
                 held: held,
                 catalog: catalog,
@@ -100,7 +100,7 @@ final class SyncEngine: Sendable {
         let (catalog, account) = (catalog, await account())
         return try await wrapped {
             try await self.store.read {
-                let rows = HeldRowsReader(inner: $0)
+                let rows = HeldRowsReader(inner: $0, catalog: catalog)
                 return try body(QueueReader(store: rows, catalog: catalog, account: account))
             }
         }

@@ -56,6 +56,8 @@ struct TableCatalog: Sendable {
     private let names: [String: String]
     /// The functions that return a row as its model encodes it, without members that the model does not know.
     private var models: [String: @Sendable (Row) -> Row?] = [:]
+    /// The values that the models have for columns without a value.
+    private var absent: [String: AbsentValues] = [:]
 
     private init() { (schemas, names, references) = ([:], [:], ModelReferences([:])) }
 
@@ -115,6 +117,7 @@ struct TableCatalog: Sendable {
             let name = try RecordSchema.of(type).table.name
             guard let schema = schema(name) else { continue }
             catalog.models[schema.name] = try Self.asModel(type, declared: schema)
+            catalog.absent[schema.name] = AbsentValues(try RecordSchema.of(type), table: schema)
         }
         return catalog
     }
@@ -125,6 +128,11 @@ struct TableCatalog: Sendable {
     ) throws -> @Sendable (Row) -> Row? {
         let coder = try RecordCoder.model(for: type, declared: declared)
         return { row in (try? coder.decode(row)).flatMap { try? coder.encode($0) } }
+    }
+
+    /// Returns the condition on a table's rows that finds the same ones as a comparison of decoded records.
+    func meant(_ condition: QueryExpression, in table: String) -> QueryExpression {
+        absent[table]?.meant(Filter(condition))?.expression ?? condition
     }
 
     /// Returns the values that a table's model has for columns without a value; nil if the table has no model.
