@@ -29,11 +29,12 @@ extension SchemaDocument {
                 )
             }
             var schema = TableSchema(name: found.table.name, columns: found.table.columns)
+            schema.rules = found.table.rules
             for place in schema.columns.indices where schema.columns[place].defaultValue == nil {
                 schema.columns[place].defaultValue = found.ownDefaults[schema.columns[place].name]
             }
             return Table(schema)
         }
-        self.init(tables, parts: [.columns])
+        self.init(tables, parts: [.columns, .rules])
     }
 }

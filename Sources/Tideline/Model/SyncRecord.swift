@@ -77,6 +77,15 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
     ///
     /// See <doc:Search>.
     static var search: SearchIndex<Self> { get }
+
+    /// The rules for values, in addition to their types. By default, there are none.
+    ///
+    /// ```swift
+    /// static let rules: [Rule<TodoItem>] = [.required(\.text), .maxLength(\.text, 200)]
+    /// ```
+    ///
+    /// See <doc:Rules>.
+    static var rules: [Rule<Self>] { get }
 }
 
 extension SyncRecord {
@@ -99,6 +108,9 @@ extension SyncRecord {
 
     /// No search index.
     public static var search: SearchIndex<Self> { .none }
+
+    /// No rules.
+    public static var rules: [Rule<Self>] { [] }
 }
 
 /// An error for a record type that has no `init()` and declares no `defaults`.

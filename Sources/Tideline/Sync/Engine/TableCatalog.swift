@@ -33,10 +33,12 @@ struct TableCatalog: Sendable {
     let schemas: [String: TableSchema]
     /// The names by their lower case.
     private let names: [String: String]
+    /// The rules of the tables that have some.
+    private let rules: [String: RowRules]
     /// The functions that return a row as its model encodes it, without members that the model does not know.
     private var models: [String: @Sendable (Row) -> Row?] = [:]
 
-    private init() { (schemas, names) = ([:], [:]) }
+    private init() { (schemas, names, rules) = ([:], [:], [:]) }
 
     /// A catalog without tables.
     static let empty = TableCatalog()
@@ -66,21 +68,29 @@ struct TableCatalog: Sendable {
                 }
                 if let same {
                     schema.columns[same].name = column.name
+                    if column.rules != ColumnRules() {
+                        schema.columns[same].rules = column.rules
+                    }
                 } else {
                     schema.columns.append(column)
                 }
             }
             schema.indexes += model.indexes.filter { !schema.indexes.contains($0) }
             schema.search = model.search ?? schema.search
+            if !model.rules.isEmpty { schema.rules = model.rules }
             schemas[name] = schema
         }
         self.schemas = schemas
         self.names = names
+        rules = schemas.mapValues(RowRules.init).filter { !$0.value.isEmpty }
     }
 
     func schema(_ table: String) -> TableSchema? {
         schemas[table] ?? names[table.lowercased()].flatMap { schemas[$0] }
     }
+
+    /// Returns the rules that the device checks for a table; nil if there are none.
+    func rules(of table: String) -> RowRules? { rules[table] }
 
     /// Returns the catalog with the record types of its tables.
     func with(models types: [any SyncRecord.Type]) throws -> TableCatalog {
