@@ -111,6 +111,8 @@ package final class RecordSchema: Sendable {
         table.references = try Record.references.tableReferences(model: name, table) {
             try places.column(for: $0)
         }
+        try DeclaredRules(rules: Record.rules, model: name) { try places.column(for: $0) }
+            .apply(to: &table)
         self.table = table
     }
 

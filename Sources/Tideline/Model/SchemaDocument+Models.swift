@@ -29,6 +29,7 @@ extension SchemaDocument {
                 )
             }
             var schema = TableSchema(name: found.table.name, columns: found.table.columns)
+            schema.rules = found.table.rules
             for place in schema.columns.indices where schema.columns[place].defaultValue == nil {
                 schema.columns[place].defaultValue = found.ownDefaults[schema.columns[place].name]
             }
@@ -41,6 +42,6 @@ extension SchemaDocument {
             }
             return Table(schema, references: references)
         }
-        self.init(tables, parts: [.columns, .references])
+        self.init(tables, parts: [.columns, .references, .rules])
     }
 }

@@ -30,6 +30,8 @@ public struct SyncError: Error, Sendable {
     public var statusCode: Int?
     /// The row that the server sent with a conflict.
     public var serverItem: Row?
+    /// The rule that the row breaks, for the code `ruleBroken`.
+    public internal(set) var brokenRule: BrokenRule?
 
     /// Creates an error.
     public init(
@@ -56,6 +58,7 @@ extension SyncError {
             case notFound
             case unsupportedQuery
             case rowDoesNotFit
+            case ruleBroken
             case partialRecord
             case defaultRequired
             case invalidID
@@ -100,6 +103,8 @@ extension SyncError {
         public static let unsupportedQuery = Self(.unsupportedQuery)
         /// A row does not decode into the model, or a record does not fit into a row.
         public static let rowDoesNotFit = Self(.rowDoesNotFit)
+        /// A row breaks a rule that its model declares, see ``SyncError/brokenRule``.
+        public static let ruleBroken = Self(.ruleBroken)
         /// A record that was read with selected columns would overwrite columns that were not read.
         public static let partialRecord = Self(.partialRecord)
         /// A property was added to a table that has rows, and the property has no known default.

@@ -86,6 +86,15 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
     ///
     /// See <doc:Relations>.
     static var references: [Reference<Self>] { get }
+
+    /// The rules for values, in addition to their types. By default, there are none.
+    ///
+    /// ```swift
+    /// static let rules: [Rule<TodoItem>] = [.required(\.text), .maxLength(\.text, 200)]
+    /// ```
+    ///
+    /// See <doc:Rules>.
+    static var rules: [Rule<Self>] { get }
 }
 
 extension SyncRecord {
@@ -111,6 +120,9 @@ extension SyncRecord {
 
     /// No references.
     public static var references: [Reference<Self>] { [] }
+
+    /// No rules.
+    public static var rules: [Rule<Self>] { [] }
 }
 
 /// An error for a record type that has no `init()` and declares no `defaults`.

@@ -54,12 +54,17 @@ struct TableCatalog: Sendable {
     let references: ModelReferences
     /// The names by their lower case.
     private let names: [String: String]
+    /// The rules of the tables that have some.
+    private let rules: [String: RowRules]
     /// The functions that return a row as its model encodes it, without members that the model does not know.
     private var models: [String: @Sendable (Row) -> Row?] = [:]
     /// The values that the models have for columns without a value.
     private var absent: [String: AbsentValues] = [:]
 
-    private init() { (schemas, names, references) = ([:], [:], ModelReferences([:])) }
+    private init() {
+        (schemas, names, rules) = ([:], [:], [:])
+        references = ModelReferences([:])
+    }
 
     /// A catalog without tables.
     static let empty = TableCatalog()
@@ -89,6 +94,9 @@ struct TableCatalog: Sendable {
                 }
                 if let same {
                     schema.columns[same].name = column.name
+                    if column.rules != ColumnRules() {
+                        schema.columns[same].rules = column.rules
+                    }
                 } else {
                     schema.columns.append(column)
                 }
@@ -98,17 +106,22 @@ struct TableCatalog: Sendable {
             schema.references += model.references.filter { reference in
                 !schema.references.contains { $0.column == reference.column }
             }
+            if !model.rules.isEmpty { schema.rules = model.rules }
             schemas[name] = schema
         }
         for name in schemas.keys { schemas[name]?.prepareReferences(names) }
         self.schemas = schemas
         self.names = names
         references = ModelReferences(schemas)
+        rules = schemas.mapValues(RowRules.init).filter { !$0.value.isEmpty }
     }
 
     func schema(_ table: String) -> TableSchema? {
         schemas[table] ?? names[table.lowercased()].flatMap { schemas[$0] }
     }
+
+    /// Returns the rules that the device checks for a table; nil if there are none.
+    func rules(of table: String) -> RowRules? { rules[table] }
 
     /// Returns the catalog with the record types of its tables.
     func with(models types: [any SyncRecord.Type]) throws -> TableCatalog {

@@ -13,6 +13,8 @@ package struct PushAnswer: Sendable, Hashable {
     package var retryAfter: Duration?
     /// The text of a problem body.
     package var message: String?
+    /// The rule that rejects the row.
+    package var violation: RuleViolation?
     /// Whether the table does not exist, or not at this path, so that the response does not concern the row.
     package var lacksTable: Bool
     /// Whether the response says that the row does not exist or was deleted.

@@ -464,6 +464,7 @@ struct Settlement {
             serverItem: server?.row
         )
         error.conditions = text.conditions
+        error.brokenRule = text.brokenRule
         try store.put([error.row], in: SystemTables.errors)
         return .parked
     }

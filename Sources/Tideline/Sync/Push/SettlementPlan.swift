@@ -28,6 +28,8 @@ struct ParkText: Sendable {
     var errorID: String
     var status: Int?
     var message: String
+    /// The rule that the row breaks.
+    var brokenRule: BrokenRule?
     /// The conditions of the rejection; nil if the row itself caused it.
     var conditions: ParkedConditions?
 }

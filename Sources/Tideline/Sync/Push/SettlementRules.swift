@@ -95,7 +95,10 @@ struct SettlementRules {
         ParkText(
             errorID: engine.environment.makeID(),
             status: answer.status,
-            message: SyncError.refusedOperation(operation, server, answer, contested)
+            message: SyncError.refusedOperation(operation, server, answer, contested),
+            brokenRule: answer.violation.map {
+                BrokenRule(table: operation.table, columns: $0.columns, code: $0.code)
+            }
         )
     }
 }

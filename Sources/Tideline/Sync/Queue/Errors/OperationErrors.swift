@@ -76,6 +76,9 @@ struct OperationErrors {
             let stored = try queue.store.row(id: .string(operation.itemID), in: operation.table)
             let mine = stored.map { Self.edits(of: $0, operation, onto: server) } ?? server
             let row = Self.item(item, operation, over: mine, queue.catalog)
+            let changes = RowMerge.changes(from: server ?? Row(), to: row)
+            try queue.catalog.rules(of: operation.table)?
+                .check(changes, in: row, table: operation.table)
             try queue.store.put([row], in: operation.table)
         }
     }
@@ -362,6 +365,7 @@ extension TableOperationError {
         item = stored.item
         serverItem = stored.serverItem
         message = stored.message
+        brokenRule = stored.brokenRule
         operationID = stored.operationID
         groupID = operation.group
         canRetry = operation.damage == nil && engine.catalog.names(tableOf: operation)

@@ -13,6 +13,8 @@ struct StoredError: Sendable {
     var message: String
     var item: Row?
     var serverItem: Row?
+    /// The rule that the row breaks.
+    var brokenRule: BrokenRule?
     /// The conditions of the rejection; nil if the row itself caused it.
     var conditions: ParkedConditions?
     /// Whether a version of Tideline that did not store conditions stored the error.
@@ -27,6 +29,8 @@ struct StoredError: Sendable {
         properties["description"] = .string(message)
         properties["schema"] = conditions?.schema.map { .string($0) }
         properties["rights"] = conditions?.rights.map { .string($0) }
+        properties["code"] = brokenRule.map { .string($0.code.rawValue) }
+        properties["columns"] = brokenRule.map { .string($0.columns.joined(separator: "\n")) }
         properties["app"] = .string(conditions?.app ?? "")
         return [
             "id": .string(id), "operationId": .integer(operationID), "tableKind": 0,
@@ -74,6 +78,10 @@ struct StoredError: Sendable {
             item: stored("item"),
             serverItem: stored("serverItem")
         )
+        if let code = properties["code"]?.text.flatMap(RuleViolation.Code.init) {
+            let columns = properties["columns"]?.text?.components(separatedBy: "\n") ?? []
+            brokenRule = BrokenRule(table: operation.table, columns: columns, code: code)
+        }
         isOfEarlierVersion = properties["app"] == nil
         if let app = properties["app"]?.text, !app.isEmpty {
             conditions = ParkedConditions(

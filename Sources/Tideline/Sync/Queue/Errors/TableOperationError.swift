@@ -45,6 +45,11 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     }
     /// The cause and the possible remedies; never the contents of a row.
     public var message: String
+    /// The rule of the server that the row breaks; nil for another reason.
+    ///
+    /// A device checks the rules that its model declares before it queues an operation. So this is `notUnique`, or a
+    /// rule that the model does not have.
+    public internal(set) var brokenRule: BrokenRule?
     /// The newest known state of the row on the server.
     ///
     /// It is the state that ``cancelOperationAndDiscardItem()`` restores. With `neverSeen` the local row may be
@@ -106,6 +111,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     ///   - serverCopy: The newest known state of the row on the server; nil for `serverItem`.
     ///   - canRetry: Whether the operation can be sent again.
     ///   - groupID: The transaction of the operation.
+    ///   - brokenRule: The rule that the row breaks.
     public init(
         id: String? = nil,
         table: String,
@@ -118,7 +124,8 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
         base: Row? = nil,
         serverCopy: ServerCopy? = nil,
         canRetry: Bool = true,
-        groupID: String? = nil
+        groupID: String? = nil,
+        brokenRule: BrokenRule? = nil
     ) {
         self.id = id ?? "\(table)/\(itemID)"
         (self.table, self.itemID, self.kind) = (table, itemID, kind)
@@ -126,6 +133,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
         (self.item, self.serverItem, self.base) = (item, serverItem, base)
         self.serverCopy = serverCopy ?? serverItem.map(ServerCopy.row) ?? .neverSeen
         (self.canRetry, self.groupID) = (canRetry, groupID)
+        self.brokenRule = brokenRule
         (operationID, engine) = (0, nil)
     }
 
@@ -198,7 +206,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// device's change, or get the server's values if there is none.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
-    ///   `rowDoesNotFit`, `otherAccount`, and if ``canRetry`` is false; nothing is changed then.
+    ///   `rowDoesNotFit`, `ruleBroken`, `otherAccount`, and if ``canRetry`` is false; nothing is changed then.
     public func updateOperationAndRetry(with item: Row) async throws {
         try await errors().retry(self, item)
     }
@@ -220,7 +228,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// ```
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
-    ///   `rowDoesNotFit`, `otherAccount`, and if ``canRetry`` is false; nothing is changed then.
+    ///   `rowDoesNotFit`, `ruleBroken`, `otherAccount`, and if ``canRetry`` is false; nothing is changed then.
     public func updateOperationAndRetry<Record: SyncRecord>(with item: Record) async throws {
         try await errors().retry(self, Row(item))
     }
