@@ -92,10 +92,15 @@ struct SettlementRules {
         _ answer: PushAnswer,
         _ contested: [String] = []
     ) -> ParkText {
-        ParkText(
+        var text = ParkText(
             errorID: engine.environment.makeID(),
             status: answer.status,
             message: SyncError.refusedOperation(operation, server, answer, contested)
         )
+        if server == nil, let reference = answer.reference {
+            text.message = reference.message(of: operation)
+            text.reference = reference
+        }
+        return text
     }
 }

@@ -15,6 +15,8 @@ struct StoredError: Sendable {
     var serverItem: Row?
     /// The conditions of the rejection; nil if the row itself caused it.
     var conditions: ParkedConditions?
+    /// The reference because of which the server rejected the operation.
+    var reference: BrokenReference?
     /// Whether a version of Tideline that did not store conditions stored the error.
     private(set) var isOfEarlierVersion = false
 
@@ -28,6 +30,7 @@ struct StoredError: Sendable {
         properties["schema"] = conditions?.schema.map { .string($0) }
         properties["rights"] = conditions?.rights.map { .string($0) }
         properties["app"] = .string(conditions?.app ?? "")
+        reference?.store(in: &properties)
         return [
             "id": .string(id), "operationId": .integer(operationID), "tableKind": 0,
             "properties": .data(Data(RowText.json(properties).text.utf8)),
@@ -75,6 +78,7 @@ struct StoredError: Sendable {
             serverItem: stored("serverItem")
         )
         isOfEarlierVersion = properties["app"] == nil
+        reference = BrokenReference(properties: properties)
         if let app = properties["app"]?.text, !app.isEmpty {
             conditions = ParkedConditions(
                 schema: properties["schema"]?.text,

@@ -61,6 +61,13 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// retry or an edit of one of the rows sends all of them again.
     public var groupID: String?
 
+    /// The reference because of which the server rejected the operation; nil for any other reason.
+    ///
+    /// If a parent is missing, ``restoreParent()``, ``moveToParent(_:)`` and ``cancelOperationAndDiscardItem()``
+    /// resolve the error. If a row cannot be deleted because rows refer to it, ``retry()`` and
+    /// ``cancelOperationAndDiscardItem()`` do.
+    public var brokenReference: BrokenReference?
+
     /// The known state of a row on the server.
     public enum ServerCopy: Sendable, Hashable {
         /// The server had this row in its last known state.
@@ -106,6 +113,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     ///   - serverCopy: The newest known state of the row on the server; nil for `serverItem`.
     ///   - canRetry: Whether the operation can be sent again.
     ///   - groupID: The transaction of the operation.
+    ///   - brokenReference: The reference because of which the server rejected the operation.
     public init(
         id: String? = nil,
         table: String,
@@ -118,7 +126,8 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
         base: Row? = nil,
         serverCopy: ServerCopy? = nil,
         canRetry: Bool = true,
-        groupID: String? = nil
+        groupID: String? = nil,
+        brokenReference: BrokenReference? = nil
     ) {
         self.id = id ?? "\(table)/\(itemID)"
         (self.table, self.itemID, self.kind) = (table, itemID, kind)
@@ -126,10 +135,11 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
         (self.item, self.serverItem, self.base) = (item, serverItem, base)
         self.serverCopy = serverCopy ?? serverItem.map(ServerCopy.row) ?? .neverSeen
         (self.canRetry, self.groupID) = (canRetry, groupID)
+        self.brokenReference = brokenReference
         (operationID, engine) = (0, nil)
     }
 
-    private func errors() throws -> OperationErrors {
+    func errors() throws -> OperationErrors {
         guard let engine else { throw SyncError.errorSettled() }
         return engine.operationErrors
     }
@@ -142,6 +152,9 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
 
     /// Drops the operation and restores the newest known server row, or deletes the row if there
     /// is none; ``serverCopy`` says which.
+    ///
+    /// If the server rejected a delete because rows refer to the row, the related rows that were deleted in the same
+    /// transaction also come back, and references that became null have their values again.
     ///
     /// If the operation cannot be decoded, or the app does not declare its table, only the operation is
     /// removed: the row is kept until the next pull, which reloads the table.
