@@ -78,7 +78,7 @@ struct FollowingRows {
 
     private static let idsAtOnce = 500
 
-    /// Returns the keys of rows, each before the rows that it refers to, as far as there are no cycles.
+    /// Returns the keys of rows, each before the rows that it refers to, unless they form a cycle.
     ///
     /// A server changes the reference of a row whose parent was deleted before it, so that its own delete would meet
     /// another version.
@@ -122,7 +122,9 @@ struct FollowingRows {
     func change(_ queue: QueueTransaction) throws {
         for (edge, id) in cleared {
             try queue.watch?.check()
-            guard let stored = try queue.store.row(id: .string(id), in: edge.child) else { continue }
+            guard let stored = try queue.store.row(id: .string(id), in: edge.child) else {
+                continue
+            }
             var row = stored
             row[edge.column] = .null
             _ = try LocalChanges(queue: queue, table: edge.child).change(stored, to: row)

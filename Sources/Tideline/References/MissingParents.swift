@@ -79,7 +79,9 @@ extension QueueReader {
             let parents = Set(rows.compactMap { $0[edge.column]?.text })
             let known = try present(parents, in: edge.parent)
             for row in rows {
-                guard let id = row[edge.column]?.text, !known.contains(ItemKey(id)) else { continue }
+                guard let id = row[edge.column]?.text, !known.contains(ItemKey(id)) else {
+                    continue
+                }
                 result.count += 1
                 if result.ids.count < Self.idsMax { result.ids.append(row.id) }
             }

@@ -27,7 +27,7 @@ public struct Reference<Record>: Sendable {
     ///   - path: The property with the id of the parent, which is stored as a string. If it is nil, the record has no
     ///     parent.
     ///   - parent: The type of the parents; it may be the model itself.
-    ///   - onDelete: What follows the delete of a parent. By default, a parent cannot be deleted while a record
+    ///   - onDelete: The rule for a delete of the parent. By default, a parent cannot be deleted while a record
     ///     refers to it.
     public init<Parent: SyncRecord>(
         _ path: any PartialKeyPath<Record> & Sendable,

@@ -8,7 +8,9 @@ import TidelineTestKit
 import TidelineTestSupport
 
 @Suite struct LocalDeleteTests {
-    @Test("a delete of a parent deletes its children before it, in one group, and clears other references")
+    @Test(
+        "a delete of a parent deletes its children before it, in one group, and clears other references"
+    )
     func cascade() async throws {
         let scene = try await FieldScene()
         try await scene.fill()
@@ -138,5 +140,33 @@ import TidelineTestSupport
             try await scene.device.client.syncTable(Field.Customer.self).delete(id: "c")
         }
         #expect(seen == [[1, 2, 3], [0, 0, 0]])
+    }
+
+    @Test("a process that ends during the delete of a parent leaves all rows or none")
+    func killed() async throws {
+        try await withTemporaryFile { path in
+            let store = TroubledStore(try SQLiteStore(path: path))
+            let scene = try await FieldScene(store: store)
+            try await scene.fill()
+            let before = try await scene.contents(scene.device)
+            let customers = try scene.device.client.syncTable(Field.Customer.self)
+            store.add(.rollBack)
+            #expect(await code { try await customers.delete(id: "c") } == .storeFailure)
+            #expect(try await scene.contents(scene.device) == before)
+            #expect(try await scene.device.queue().isEmpty)
+            store.add(.runTwice)
+            store.kill(after: 1)
+            try await customers.delete(id: "c")
+            #expect(await code { try await customers.insert(Field.Customer()) } == .storeFailure)
+            let again = try await Device(
+                scene.tap,
+                store: try SQLiteStore(path: path),
+                tables: Field.models
+            )
+            #expect(try await scene.contents(again) == ["Note n"])
+            #expect(try await again.queue().count == 7)
+            #expect(try await again.push() == nil)
+            #expect(try await scene.serverContents() == ["Note n"])
+        }
     }
 }

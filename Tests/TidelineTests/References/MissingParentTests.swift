@@ -46,9 +46,26 @@ import TidelineTestSupport
     }
 
     @Test("tables are pulled with parents before their children")
-    func pullOrder() throws {
-        let schemas = try Field.models.map { try RecordSchema.of($0).table }
-        let names = schemas.map(\.name).sorted()
-        #expect(names == ["Customer", "Invoice", "Job", "Note", "Visit"])
+    func pullOrder() async throws {
+        let transport = ScriptedTransport(otherwise: page([]))
+        var limits = SyncLimits()
+        limits.parallelPulls = 1
+        // The deadline of the sync never comes.
+        var environment = Waits().environment
+        environment.sleep = { _ in try await Task.sleep(for: .seconds(86_400)) }
+        let device = try await Device(
+            transport,
+            limits: limits,
+            tables: Field.models.reversed(),
+            environment: environment
+        )
+        try await device.client.syncOnce(deadline: .seconds(600))
+        var tables: [String] = []
+        for request in transport.sent {
+            let path = request.target.split(separator: "?")[0]
+            let table = String(path.split(separator: "/").last ?? "")
+            if tables.last != table { tables.append(table) }
+        }
+        #expect(tables == ["Customer", "Job", "Invoice", "Note", "Visit"])
     }
 }

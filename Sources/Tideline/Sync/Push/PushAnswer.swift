@@ -52,6 +52,8 @@ package struct PushAnswer: Sendable, Hashable {
     package var dialect = ServerDialect.datasync
     /// The schema of the server that sent the response (`Tideline-Schema`).
     package var schema: String?
+    /// The reference that the operation would break on the server.
+    package var reference: BrokenReference?
     /// Whether the request only revived a tombstone, without new values.
     package var isUndeleteOnly = false
 
@@ -143,6 +145,8 @@ package struct PushAnswer: Sendable, Hashable {
             return .look(.row)
         case 300..<500 where !isProven:
             return .retry
+        case 409 where reference != nil:
+            return .rejected
         case 409, 412:
             guard let item else { return dialect == .classic ? .look(.unclear) : .rejected }
             return tellsOther(item, than: operation)

@@ -188,6 +188,7 @@ extension TransportResponse {
         answer.isOfOtherRequest = status == 400 && code == "repeatabilityMismatch"
         answer.isProven =
             item?.version != nil || AnswerProof.isServers(self) || AnswerProof.wantsSignIn(self)
+        answer.reference = item == nil && answer.isProven ? BrokenReference(self) : nil
         answer.isGroupFailed = status == 424 && code == "groupFailed"
         answer.rejectsForm = isSkipped || status == 415 && code == "notJSON"
         answer.schema = headers[SharedSchema.field]

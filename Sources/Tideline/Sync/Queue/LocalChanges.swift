@@ -230,6 +230,7 @@ struct LocalChanges {
     ///   - isLast: Whether the delete is sent after all operations that are in the queue now, because they may
     ///     change rows that refer to the row.
     ///   - basisVersion: Returns the version that the app read, if it is older than the stored one.
+    /// - Throws: ``SyncError`` with code `otherAccount`, or the errors of the store.
     func deleteRow(
         _ id: String,
         isLast: Bool = false,

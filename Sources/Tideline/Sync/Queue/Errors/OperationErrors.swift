@@ -12,7 +12,11 @@ struct OperationErrors {
     }
 
     func discard(_ error: TableOperationError) async throws {
-        try await resolve(error) { try $0.discard($1) }
+        let isReferenced = error.brokenReference?.reason == .rowIsReferenced
+        try await resolve(error) { queue, operation in
+            if isReferenced { try queue.restoreRelated(operation) }
+            try queue.discard(operation)
+        }
     }
 
     func cancel(_ error: TableOperationError, _ item: Row) async throws {
@@ -159,7 +163,7 @@ struct OperationErrors {
     }
 
     /// Runs one of the three actions, unless the error was already resolved.
-    private func resolve(
+    func resolve(
         _ error: TableOperationError,
         _ body: @escaping @Sendable (QueueTransaction, QueuedOperation) throws -> Void
     ) async throws {
@@ -368,6 +372,7 @@ extension TableOperationError {
         brokenRule = stored.brokenRule
         operationID = stored.operationID
         groupID = operation.group
+        brokenReference = stored.reference
         canRetry = operation.damage == nil && engine.catalog.names(tableOf: operation)
         base = operation.knownBase
         switch operation.basis.lastKnown {

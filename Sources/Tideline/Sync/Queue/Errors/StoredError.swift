@@ -17,6 +17,8 @@ struct StoredError: Sendable {
     var brokenRule: BrokenRule?
     /// The conditions of the rejection; nil if the row itself caused it.
     var conditions: ParkedConditions?
+    /// The reference because of which the server rejected the operation.
+    var reference: BrokenReference?
     /// Whether a version of Tideline that did not store conditions stored the error.
     private(set) var isOfEarlierVersion = false
 
@@ -32,6 +34,7 @@ struct StoredError: Sendable {
         properties["code"] = brokenRule.map { .string($0.code.rawValue) }
         properties["columns"] = brokenRule.map { .string($0.columns.joined(separator: "\n")) }
         properties["app"] = .string(conditions?.app ?? "")
+        reference?.store(in: &properties)
         return [
             "id": .string(id), "operationId": .integer(operationID), "tableKind": 0,
             "properties": .data(Data(RowText.json(properties).text.utf8)),
@@ -83,6 +86,7 @@ struct StoredError: Sendable {
             brokenRule = BrokenRule(table: operation.table, columns: columns, code: code)
         }
         isOfEarlierVersion = properties["app"] == nil
+        reference = BrokenReference(properties: properties)
         if let app = properties["app"]?.text, !app.isEmpty {
             conditions = ParkedConditions(
                 schema: properties["schema"]?.text,

@@ -66,6 +66,13 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// retry or an edit of one of the rows sends all of them again.
     public var groupID: String?
 
+    /// The reference because of which the server rejected the operation; nil for any other reason.
+    ///
+    /// If a parent is missing, ``restoreParent()``, ``moveToParent(_:)`` and ``cancelOperationAndDiscardItem()``
+    /// resolve the error. If a row cannot be deleted because rows refer to it, ``retry()`` and
+    /// ``cancelOperationAndDiscardItem()`` do.
+    public var brokenReference: BrokenReference?
+
     /// The known state of a row on the server.
     public enum ServerCopy: Sendable, Hashable {
         /// The server had this row in its last known state.
@@ -112,6 +119,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     ///   - canRetry: Whether the operation can be sent again.
     ///   - groupID: The transaction of the operation.
     ///   - brokenRule: The rule that the row breaks.
+    ///   - brokenReference: The reference because of which the server rejected the operation.
     public init(
         id: String? = nil,
         table: String,
@@ -125,7 +133,8 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
         serverCopy: ServerCopy? = nil,
         canRetry: Bool = true,
         groupID: String? = nil,
-        brokenRule: BrokenRule? = nil
+        brokenRule: BrokenRule? = nil,
+        brokenReference: BrokenReference? = nil
     ) {
         self.id = id ?? "\(table)/\(itemID)"
         (self.table, self.itemID, self.kind) = (table, itemID, kind)
@@ -134,10 +143,11 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
         self.serverCopy = serverCopy ?? serverItem.map(ServerCopy.row) ?? .neverSeen
         (self.canRetry, self.groupID) = (canRetry, groupID)
         self.brokenRule = brokenRule
+        self.brokenReference = brokenReference
         (operationID, engine) = (0, nil)
     }
 
-    private func errors() throws -> OperationErrors {
+    func errors() throws -> OperationErrors {
         guard let engine else { throw SyncError.errorSettled() }
         return engine.operationErrors
     }
@@ -150,6 +160,9 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
 
     /// Drops the operation and restores the newest known server row, or deletes the row if there
     /// is none; ``serverCopy`` says which.
+    ///
+    /// If the server rejected a delete because rows refer to the row, the related rows that were deleted in the same
+    /// transaction also come back, and references that became null have their values again.
     ///
     /// If the operation cannot be decoded, or the app does not declare its table, only the operation is
     /// removed: the row is kept until the next pull, which reloads the table.
