@@ -67,6 +67,7 @@ struct TwoPhoneTests {
     func cascade() async throws {
         let phones = try await withJob()
         await phones.anna.delete(Customer.anker)
+        #expect(try await phones.anna.all(Visit.self) == [])
         await phones.sync()
         for phone in [phones.anna, phones.ben] {
             #expect(try await phone.all(Customer.self) == [])
@@ -75,15 +76,25 @@ struct TwoPhoneTests {
         }
     }
 
-    @Test("a customer whose jobs have parts cannot be deleted")
+    @Test("a customer whose jobs have parts cannot be deleted, even offline")
+    func restrictOffline() async throws {
+        let phones = try await withJob()
+        await phones.anna.save(Part(id: "pump", jobID: "boiler", name: "Pump"))
+        await phones.anna.delete(Customer.anker)
+        #expect(phones.anna.problem?.contains("rows of table 'Part' refer to") == true)
+        #expect(try await phones.anna.all(Visit.self).map(\.id) == ["first"])
+    }
+
+    @Test("a customer whose jobs have parts on another phone comes back")
     func restrict() async throws {
         let phones = try await withJob()
         await phones.ben.save(Part(id: "pump", jobID: "boiler", name: "Pump"))
         await phones.ben.refresh()
         await phones.anna.delete(Customer.anker)
         await phones.anna.refresh()
-        try await until { phones.anna.rejectedChanges.map(\.title) == ["Customer anker"] }
+        try await until { phones.anna.rejectedChanges.map(\.title) == ["Job Boiler"] }
 
+        // The customer and the visit come back with the job.
         await phones.anna.discard(phones.anna.rejectedChanges[0])
         await phones.sync()
         #expect(try await phones.anna.all(Customer.self).map(\.id) == ["anker"])
@@ -103,8 +114,11 @@ struct TwoPhoneTests {
         }
     }
 
-    @Test("a job for a customer whom the other phone deleted is kept until the user moves it")
-    func orphan() async throws {
+    @Test(
+        "a job for a customer whom the other phone deleted is kept, and the user moves it or restores the customer",
+        arguments: ["zeta", "anker"]
+    )
+    func orphan(parent: Customer.ID) async throws {
         let phones = try await withJob()
         await phones.ben.save(Customer.zeta)
         await phones.anna.delete(Customer.anker)
@@ -114,12 +128,21 @@ struct TwoPhoneTests {
         try await until { phones.ben.rejectedChanges.map(\.title) == ["Job Door"] }
         #expect(try await phones.ben.all(Job.self).map(\.id) == ["door"])
 
-        await phones.ben.move(phones.ben.rejectedChanges[0], to: .zeta)
+        let change = phones.ben.rejectedChanges[0]
+        #expect(change.missingParent == "Customer")
+        if parent == "zeta" {
+            await phones.ben.move(change, to: .zeta)
+        } else {
+            await phones.ben.restoreParent(of: change)
+        }
+        #expect(phones.ben.problem == nil)
+        await phones.ben.refresh()
         await phones.sync()
         #expect(phones.ben.problem == nil)
         try await until { phones.ben.rejectedChanges.isEmpty }
         for phone in [phones.anna, phones.ben] {
-            #expect(try await phone.all(Job.self).map(\.customerID) == ["zeta"])
+            #expect(try await phone.all(Job.self).map(\.customerID) == [parent])
+            #expect(try await phone.all(Customer.self).map(\.id).contains(parent))
         }
     }
 

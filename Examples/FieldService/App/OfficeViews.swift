@@ -66,7 +66,12 @@ struct RejectedChangesView: View {
                     Button("Discard") { Task { await service.discard(change) } }
                 }
                 .buttonStyle(.bordered)
-                if change.job != nil {
+                if let parent = change.missingParent {
+                    Button("Restore the \(parent)") {
+                        Task { await service.restoreParent(of: change) }
+                    }
+                }
+                if change.missingParent == Customer.tableName {
                     ForEach(service.customers.items) { customer in
                         Button("Move to \(customer.name)") {
                             Task { await service.move(change, to: customer) }

@@ -105,7 +105,7 @@ final class FieldService {
         }
     }
 
-    /// Deletes a record.
+    /// Deletes a record, and those that refer to it as their references say.
     func delete<Record: SyncRecord>(_ record: Record) async {
         await attempt { try await self.client.syncTable(Record.self).delete(id: record.id) }
     }
@@ -117,8 +117,10 @@ final class FieldService {
         await attempt { try await self.client.syncOnce(deadline: .seconds(30)) }
     }
 
-    /// The changes that wait for the user.
-    var rejectedChanges: [RejectedChange] { sync.errors.map { RejectedChange(error: $0) } }
+    /// The changes that wait for the user, without those that failed only because of another one.
+    var rejectedChanges: [RejectedChange] {
+        sync.errors.filter { $0.statusCode != 424 }.map { RejectedChange(error: $0) }
+    }
 
     /// Sends a change again, based on the newest row of the server.
     func keepMine(_ change: RejectedChange) async {
@@ -126,11 +128,14 @@ final class FieldService {
         await attempt { try await change.error.updateOperationAndRetry(with: Row()) }
     }
 
-    /// Gives a rejected job to another customer.
+    /// Restores the record whose absence is the reason of the rejection.
+    func restoreParent(of change: RejectedChange) async {
+        await attempt { try await change.error.restoreParent() }
+    }
+
+    /// Gives a job whose customer is missing to another customer.
     func move(_ change: RejectedChange, to customer: Customer) async {
-        guard var job = change.job else { return }
-        job.customerID = customer.id
-        await attempt { [job] in try await change.error.updateOperationAndRetry(with: job) }
+        await attempt { try await change.error.moveToParent(customer.id) }
     }
 
     /// Drops a change: the record becomes that of the server.

@@ -18,5 +18,5 @@ struct Job: SyncRecord, Hashable {
     var updatedAt: Date?
 
     static let defaults = Job(customerID: "", title: "")
-    static let indexes: [[any PartialKeyPath<Job> & Sendable]] = [[\.customerID]]
+    static let references = [Reference(\Job.customerID, to: Customer.self, onDelete: .cascade)]
 }

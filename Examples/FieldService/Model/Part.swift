@@ -15,5 +15,9 @@ struct Part: SyncRecord, Hashable {
     var updatedAt: Date?
 
     static let defaults = Part(jobID: "", name: "")
-    static let indexes: [[any PartialKeyPath<Part> & Sendable]] = [[\.jobID], [\.visitID]]
+    /// A job with parts cannot be deleted; a part outlives its visit.
+    static let references = [
+        Reference(\Part.jobID, to: Job.self, onDelete: .restrict),
+        Reference(\Part.visitID, to: Visit.self, onDelete: .setNull),
+    ]
 }

@@ -26,9 +26,9 @@ struct RejectedChange: Identifiable {
         return "\(error.table) \(name ?? error.itemID)"
     }
 
-    /// The job, if the change is about one.
-    var job: Job? {
-        guard error.table == Job.tableName else { return nil }
-        return try? error.item?.decode(Job.self)
+    /// The table of the record that the change refers to and the server does not have; nil for another reason.
+    var missingParent: String? {
+        guard let reference = error.brokenReference else { return nil }
+        return reference.reason == .parentNotFound ? reference.table : nil
     }
 }

@@ -15,5 +15,6 @@ struct Visit: SyncRecord, Hashable {
     var updatedAt: Date?
 
     static let defaults = Visit(jobID: "")
-    static let indexes: [[any PartialKeyPath<Visit> & Sendable]] = [[\.jobID], [\.start]]
+    static let indexes: [[any PartialKeyPath<Visit> & Sendable]] = [[\.start]]
+    static let references = [Reference(\Visit.jobID, to: Job.self, onDelete: .cascade)]
 }
