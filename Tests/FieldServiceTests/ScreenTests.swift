@@ -59,16 +59,19 @@ struct ScreenTests {
         #expect(anna.problem == nil)
     }
 
-    @Test("a day shows its visits with job and customer, and all urgent jobs")
-    func day() async throws {
+    @Test(
+        "a day shows its visits with job and customer, and the urgent jobs of a city",
+        arguments: [("Kiel", ["door"]), (nil, ["door"]), ("Husum", [])]
+    )
+    func day(city: String?, urgent: [Job.ID]) async throws {
         let anna = try await TwoPhones().anna
         await fill(anna)
         let day = DateInterval(start: at(0), duration: 86_400)
-        let screen = try await anna.read { try DayScreen($0, day: day) }
+        let screen = try await anna.read { try DayScreen($0, day: day, city: city) }
         #expect(screen.entries.map(\.id) == ["morning", "noon"])
         #expect(screen.entries.map(\.job?.title) == ["Boiler", "Boiler"])
         #expect(screen.entries.map(\.customer?.id) == ["anker", "anker"])
-        #expect(screen.urgentJobs.map(\.id) == ["door"])
+        #expect(screen.urgentJobs.map(\.id) == urgent)
     }
 
     @Test("minutes and costs are added by status and by customer, and follow each change")

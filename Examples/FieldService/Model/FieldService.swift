@@ -75,7 +75,7 @@ final class FieldService {
     }
 
     func screen(ofDay day: DateInterval) -> LiveValue<DayScreen> {
-        LiveValue(client.syncContext) { try DayScreen($0, day: day) }
+        LiveValue(client.syncContext) { [city] in try DayScreen($0, day: day, city: city) }
     }
 
     // MARK: - Actions, which need no network

@@ -12,14 +12,13 @@ nonisolated struct CustomerScreen: Equatable {
     var jobCounts: [Job.Status: Int]
 
     init(_ reader: SyncReader, customer id: Customer.ID) throws {
-        let jobs = try reader.table(Job.self)
-        customer = try reader.table(Customer.self).read(id: id)
-        openJobs = try jobs.read(
-            where: { $0.customerID == id && $0.status == .open },
-            sortedBy: [.descending(\.openedAt)],
-            limit: 3
-        )
-        jobCounts = try jobs.count(by: \.status, where: { $0.customerID == id })
+        let newest = try Query<Job>(where: { $0.status == .open })
+            .sorted(by: .descending(\.openedAt))
+            .limited(to: 3)
+        let found = try reader.read(Query<Customer>(where: { $0.id == id }).including(newest)).first
+        customer = found?.record
+        openJobs = found?.related ?? []
+        jobCounts = try reader.table(Job.self).count(by: \.status, where: { $0.customerID == id })
     }
 }
 
@@ -57,24 +56,21 @@ nonisolated struct DayScreen: Equatable {
 
     /// The visits that begin on the day, in their order.
     var entries: [Entry]
-    /// All open jobs that are urgent, the oldest first.
+    /// The open jobs that are urgent, the oldest first: those of a city, or all.
     var urgentJobs: [Job]
 
-    init(_ reader: SyncReader, day: DateInterval) throws {
-        let jobs = try reader.table(Job.self)
-        let customers = try reader.table(Customer.self)
-        let visits = try reader.table(Visit.self).read(
-            where: { $0.start >= day.start && $0.start < day.end },
-            sortedBy: [.ascending(\.start)]
-        )
-        entries = try visits.map { visit in
-            let job = try jobs.read(id: visit.jobID)
-            let customer = try job.flatMap { try customers.read(id: $0.customerID) }
-            return Entry(visit: visit, job: job, customer: customer)
+    init(_ reader: SyncReader, day: DateInterval, city: String?) throws {
+        let jobs = try Query<Job>().including(parent: Query<Customer>())
+        let visits = try Query<Visit>(where: { $0.start >= day.start && $0.start < day.end })
+            .sorted(by: .ascending(\.start))
+            .including(parent: jobs)
+        entries = try reader.read(visits).map {
+            Entry(visit: $0.record, job: $0.related?.record, customer: $0.related?.related)
         }
-        urgentJobs = try jobs.read(
-            where: { $0.status == .open && $0.tags.contains("urgent") },
-            sortedBy: [.ascending(\.openedAt)]
-        )
+        var urgent = try Query<Job>(where: { $0.status == .open && $0.tags.contains("urgent") })
+        if let city {
+            urgent = try urgent.filter { $0.hasParent(Customer.self) { $0.address.city == city } }
+        }
+        urgentJobs = try reader.read(urgent.sorted(by: .ascending(\.openedAt)))
     }
 }
