@@ -153,7 +153,7 @@ struct TwoPhoneTests {
         await phones.ben.save(Customer(id: "twin", number: Customer.anker.number, name: "Twin"))
         await phones.sync()
         try await until { phones.ben.rejectedChanges.map(\.title) == ["Customer Twin"] }
-        #expect(phones.ben.rejectedChanges[0].error.statusCode == 409)
+        #expect(phones.ben.rejectedChanges[0].error.brokenRule?.columns == ["number"])
 
         var twin = try await phones.ben.all(Customer.self)[1]
         twin.number = "9"
@@ -163,16 +163,31 @@ struct TwoPhoneTests {
         try await until { phones.ben.rejectedChanges.isEmpty }
     }
 
-    @Test("a visit that ends before it begins is rejected")
+    @Test("a visit that ends before it begins is rejected on the phone, before it is queued")
     func comparison() async throws {
         let phones = try await withJob()
         await phones.anna.save(Visit(id: "wrong", jobID: "boiler", start: at(9), end: at(8)))
-        await phones.anna.refresh()
-        try await until { phones.anna.rejectedChanges.count == 1 }
-        #expect(phones.anna.rejectedChanges[0].error.itemID == "wrong")
-
-        await phones.anna.discard(phones.anna.rejectedChanges[0])
+        #expect(phones.anna.problem?.contains("'start'") == true)
         #expect(try await phones.anna.all(Visit.self).map(\.id) == ["first"])
+        #expect(try await phones.anna.client.syncContext.pendingOperationCount == 0)
+    }
+
+    @Test("a dry run says which change the server would reject, and changes nothing")
+    func dryRun() async throws {
+        let phones = try await withJob()
+        await phones.ben.save(Customer.zeta)
+        await phones.ben.save(Customer(id: "twin", number: Customer.anker.number, name: "Twin"))
+        let run = try #require(await phones.ben.dryRun())
+        #expect(run.operations.map(\.itemID) == ["zeta", "twin"])
+        #expect(run.operations[0].outcome == .accepted)
+        guard case .rejected(let refusal) = run.operations[1].outcome else {
+            Issue.record("The number of the twin is taken.")
+            return
+        }
+        #expect(refusal.brokenRule?.columns == ["number"])
+        await phones.anna.refresh()
+        #expect(try await phones.anna.all(Customer.self).map(\.id) == ["anker"])
+        #expect(phones.ben.rejectedChanges.isEmpty)
     }
 
     /// Returns two phones that have a customer with a job and a visit.

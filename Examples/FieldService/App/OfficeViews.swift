@@ -54,33 +54,44 @@ struct TotalsView: View {
 
 struct RejectedChangesView: View {
     let service: FieldService
+    @State private var run: DryRun?
 
     var body: some View {
-        List(service.rejectedChanges) { change in
-            VStack(alignment: .leading) {
-                Text(change.title)
-                Text(change.reason)
-                HStack {
-                    Button("Keep mine") { Task { await service.keepMine(change) } }
-                        .disabled(!change.error.canRetry)
-                    Button("Discard") { Task { await service.discard(change) } }
+        List {
+            Section("Before sending") {
+                Button("Check the changes") { Task { run = await service.dryRun() } }
+                if let run {
+                    Text(run.isAccepted ? "All would be accepted." : "Some would be rejected.")
                 }
-                .buttonStyle(.bordered)
-                if let parent = change.missingParent {
-                    Button("Restore the \(parent)") {
-                        Task { await service.restoreParent(of: change) }
-                    }
+            }
+            Section("Rejected") { ForEach(service.rejectedChanges) { row($0) } }
+        }
+        .navigationTitle("Rejected changes")
+    }
+
+    private func row(_ change: RejectedChange) -> some View {
+        VStack(alignment: .leading) {
+            Text(change.title)
+            Text(change.reason)
+            HStack {
+                Button("Keep mine") { Task { await service.keepMine(change) } }
+                    .disabled(!change.error.canRetry)
+                Button("Discard") { Task { await service.discard(change) } }
+            }
+            .buttonStyle(.bordered)
+            if let parent = change.missingParent {
+                Button("Restore the \(parent)") {
+                    Task { await service.restoreParent(of: change) }
                 }
-                if change.missingParent == Customer.tableName {
-                    ForEach(service.customers.items) { customer in
-                        Button("Move to \(customer.name)") {
-                            Task { await service.move(change, to: customer) }
-                        }
+            }
+            if change.missingParent == Customer.tableName {
+                ForEach(service.customers.items) { customer in
+                    Button("Move to \(customer.name)") {
+                        Task { await service.move(change, to: customer) }
                     }
                 }
             }
         }
-        .navigationTitle("Rejected changes")
     }
 }
 #endif

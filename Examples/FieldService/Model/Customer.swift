@@ -21,4 +21,8 @@ struct Customer: SyncRecord, Hashable {
 
     static let defaults = Customer(number: "", name: "")
     static let search = SearchIndex(\Customer.name, \Customer.number, \Customer.notes)
+    static let rules: [Rule<Customer>] = [
+        .required(\.number), .maxLength(\.number, 20), .unique(\.number),
+        .required(\.name), .maxLength(\.name, 100),
+    ]
 }

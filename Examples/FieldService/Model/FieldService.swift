@@ -117,6 +117,13 @@ final class FieldService {
         await attempt { try await self.client.syncOnce(deadline: .seconds(30)) }
     }
 
+    /// Asks the server what it would do with the pending changes; nil if it cannot be asked.
+    func dryRun() async -> DryRun? {
+        var run: DryRun?
+        await attempt { run = try await self.client.syncContext.dryRun() }
+        return run
+    }
+
     /// The changes that wait for the user, without those that failed only because of another one.
     var rejectedChanges: [RejectedChange] {
         sync.errors.filter { $0.statusCode != 424 }.map { RejectedChange(error: $0) }

@@ -19,4 +19,5 @@ struct Job: SyncRecord, Hashable {
 
     static let defaults = Job(customerID: "", title: "")
     static let references = [Reference(\Job.customerID, to: Customer.self, onDelete: .cascade)]
+    static let rules: [Rule<Job>] = [.required(\.title), .maxLength(\.title, 120)]
 }

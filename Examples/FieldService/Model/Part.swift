@@ -20,4 +20,8 @@ struct Part: SyncRecord, Hashable {
         Reference(\Part.jobID, to: Job.self, onDelete: .restrict),
         Reference(\Part.visitID, to: Visit.self, onDelete: .setNull),
     ]
+    static let rules: [Rule<Part>] = [
+        .required(\.name), .maxLength(\.name, 100),
+        .range(\.quantity, 1...1000), .min(\.cents, 0),
+    ]
 }

@@ -17,4 +17,7 @@ struct Visit: SyncRecord, Hashable {
     static let defaults = Visit(jobID: "")
     static let indexes: [[any PartialKeyPath<Visit> & Sendable]] = [[\.start]]
     static let references = [Reference(\Visit.jobID, to: Job.self, onDelete: .cascade)]
+    static let rules: [Rule<Visit>] = [
+        .range(\.minutes, 0...1440), .compare(\.start, .lessOrEqual, \.end),
+    ]
 }
