@@ -149,6 +149,13 @@ let package = Package(
             path: "Examples/TodoApp/Model",
             swiftSettings: strict
         ),
+        // The model of the field-service app; Xcode builds its views (Examples/FieldService/App).
+        .target(
+            name: "FieldServiceModel",
+            dependencies: ["Tideline"],
+            path: "Examples/FieldService/Model",
+            swiftSettings: strict
+        ),
         // Two phones and a server on a page: `make demo ARGS=--page`.
         .executableTarget(
             name: "demo-page",
@@ -161,6 +168,15 @@ let package = Package(
             name: "TodoAppTests",
             dependencies: [
                 "Tideline", "TidelineCore", "TidelineServerCore", "TidelineTestKit", "TodoAppModel",
+            ],
+            swiftSettings: strict
+        ),
+        // With the tables of Examples/FieldService/server.json.
+        .testTarget(
+            name: "FieldServiceTests",
+            dependencies: [
+                "FieldServiceModel", "Tideline", "TidelineCore", "TidelineServer",
+                "TidelineServerCore", "TidelineTestKit",
             ],
             swiftSettings: strict
         ),
@@ -389,7 +405,8 @@ if !hasServer {
     let ofClient: Set<String> = [
         "CSQLite", "CSQLCipher", "CCurl", "CZlib", "TidelineCore", "TidelineSQLite", "Tideline",
         "TidelineServerCore", "TidelineServerSQLite", "TidelineTestKit", "TodoAppModel", "todo",
-        "TidelineTestSupport", "TidelineCoreTests", "TidelineTests", "TidelineTransportTests",
+        "FieldServiceModel", "TidelineTestSupport", "TidelineCoreTests", "TidelineTests",
+        "TidelineTransportTests",
         "TidelineDeadlineTests", "SimulationTests", "TodoAppTests",
         "ContractExampleIsolationTests",
     ]

@@ -144,21 +144,23 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         return (row, record, try coder.encode(record))
     }
 
-    /// Removes a record and queues the delete.
+    /// Removes a record and queues the delete, with those of the records that follow it by their references.
     ///
     /// Does nothing if the device does not have the record.
     ///
     /// The record identifies the state that the app read: the push reports a conflict if another device changed
     /// the row since.
     ///
-    /// - Throws: ``SyncError`` with code `otherAccount` or `storeFailure`.
+    /// - Throws: ``SyncError`` with code `rowIsReferenced`, `transactionTooLarge` if more than
+    ///   ``SyncLimits/cascadeRowsMax`` records follow, `otherAccount` or `storeFailure`.
     @concurrent
     public func delete(_ record: Record) async throws {
         let row = try coder.encode(record)
         try await engine.localEdits.delete(row, in: name, identity: coder.identity)
     }
 
-    /// Removes the record with an id and queues the delete.
+    /// Removes the record with an id and queues the delete, with those of the records that follow it by their
+    /// references.
     ///
     /// Does nothing if the id is unknown.
     ///
@@ -166,7 +168,8 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// try await todos.delete(id: milk.id)
     /// ```
     ///
-    /// - Throws: ``SyncError`` with code `otherAccount` or `storeFailure`.
+    /// - Throws: ``SyncError`` with code `rowIsReferenced`, `transactionTooLarge` if more than
+    ///   ``SyncLimits/cascadeRowsMax`` records follow, `otherAccount` or `storeFailure`.
     @concurrent
     public func delete(id: String) async throws {
         try await engine.localEdits.delete(id, in: name)

@@ -48,7 +48,8 @@ enum Command {
             case .copy(let source, let target, let isJSON):
                 try copy(from: source, to: target, isJSON)
             case .schema(let task): try await schema(task)
-            case .models(let source, let hasRules): try await models(source, hasRules: hasRules)
+            case .models(let source, let hasReferences):
+                try await models(source, hasReferences: hasReferences)
             case .migrate(let configuration, let isApplied, let showsSQL, let isJSON):
                 try migrate(configuration, isApplied: isApplied, showsSQL: showsSQL, isJSON)
             }

@@ -77,6 +77,14 @@ struct ImportTests {
             ours: ["Tideline", "TodoAppModel"],
             system: ["Foundation", "SwiftUI"]
         ),
+        "Examples/FieldService/Model": Allowed(
+            ours: ["Tideline"],
+            system: ["Foundation", "Observation"]
+        ),
+        "Examples/FieldService/App": Allowed(
+            ours: ["Tideline"],
+            system: ["Foundation", "SwiftUI"]
+        ),
         "Examples/Todo": Allowed(ours: ["Tideline"], system: platform),
         "Examples/DemoPage": Allowed(
             ours: ["Tideline", "TidelineServer", "TodoAppModel"],

@@ -61,7 +61,7 @@ struct AbsentValues: Sendable {
         case .field(let name) where value(name) == .bool(true):
             .or(expression, .compare(.eq, QueryExpression(.field(name)), .null))
         case .field, .value, .arithmetic, .negate, .position, .orElse, .elementCount, .element,
-            .search:
+            .search, .related:
             expression
         }
     }

@@ -106,6 +106,32 @@ extension RecordCoder {
         return try read(absent.ordered(query, without: missing), of: store)
     }
 
+    /// Returns the rows of a query for several keys, ordered as their records are.
+    ///
+    /// If the result does not show whether a value is missing, the rows of all keys without one are counted.
+    func rows(_ query: KeyedQuery, of store: any LocalStoreReader) throws -> [Row] {
+        func read(_ query: KeyedQuery) throws -> [Row] {
+            try store.recordRows(query, in: table.name, omitting: HeldMask.name)
+        }
+        let rows = try read(query)
+        guard let absent else { return rows }
+        let (limit, offset) = (query.query.limit, query.query.offset)
+        let missing = try absent.columns(in: query.query.order).filter { column in
+            if limit == nil, offset == 0,
+                let isMissing = absent.isMissing(column, in: rows, of: query.query)
+            {
+                return isMissing
+            }
+            let isNull = Filter.equal(column, .null)
+            let filter = query.query.filter.map { $0 && isNull } ?? isNull
+            return try store.count(filter, in: table.name) > 0
+        }
+        guard !missing.isEmpty else { return rows }
+        var ordered = query
+        ordered.query = absent.ordered(query.query, without: missing)
+        return try read(ordered)
+    }
+
     private func read(_ query: TableQuery, of store: any LocalStoreReader) throws -> [Row] {
         guard schema != nil, query.select == nil else {
             return try store.rows(query, in: table.name)

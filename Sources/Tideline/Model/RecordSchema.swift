@@ -108,6 +108,11 @@ package final class RecordSchema: Sendable {
         var table = TableSchema(name: Record.tableName, columns: columns)
         table.indexes = try Record.indexes.map { try $0.map { try places.column(for: $0) } }
         table.search = try Record.search.table(model: name, table) { try places.column(for: $0) }
+        table.references = try Record.references.tableReferences(model: name, table) {
+            try places.column(for: $0)
+        }
+        try DeclaredRules(rules: Record.rules, model: name) { try places.column(for: $0) }
+            .apply(to: &table)
         self.table = table
     }
 

@@ -29,11 +29,19 @@ extension SchemaDocument {
                 )
             }
             var schema = TableSchema(name: found.table.name, columns: found.table.columns)
+            schema.rules = found.table.rules
             for place in schema.columns.indices where schema.columns[place].defaultValue == nil {
                 schema.columns[place].defaultValue = found.ownDefaults[schema.columns[place].name]
             }
-            return Table(schema)
+            var references: [String: Reference] = [:]
+            for reference in found.table.references {
+                references[reference.column] = Reference(
+                    table: reference.table,
+                    onDelete: reference.onDelete.rawValue
+                )
+            }
+            return Table(schema, references: references)
         }
-        self.init(tables, parts: [.columns])
+        self.init(tables, parts: [.columns, .references, .rules])
     }
 }

@@ -30,6 +30,8 @@ public struct SyncError: Error, Sendable {
     public var statusCode: Int?
     /// The row that the server sent with a conflict.
     public var serverItem: Row?
+    /// The rule that the row breaks, for the code `ruleBroken`.
+    public internal(set) var brokenRule: BrokenRule?
 
     /// Creates an error.
     public init(
@@ -56,6 +58,7 @@ extension SyncError {
             case notFound
             case unsupportedQuery
             case rowDoesNotFit
+            case ruleBroken
             case partialRecord
             case defaultRequired
             case invalidID
@@ -83,6 +86,7 @@ extension SyncError {
             case transactionEnded
             case transactionTooLarge
             case sumTooLarge
+            case rowIsReferenced
         }
 
         private let kind: Kind
@@ -99,6 +103,8 @@ extension SyncError {
         public static let unsupportedQuery = Self(.unsupportedQuery)
         /// A row does not decode into the model, or a record does not fit into a row.
         public static let rowDoesNotFit = Self(.rowDoesNotFit)
+        /// A row breaks a rule that its model declares, see ``SyncError/brokenRule``.
+        public static let ruleBroken = Self(.ruleBroken)
         /// A record that was read with selected columns would overwrite columns that were not read.
         public static let partialRecord = Self(.partialRecord)
         /// A property was added to a table that has rows, and the property has no known default.
@@ -157,6 +163,8 @@ extension SyncError {
         public static let transactionTooLarge = Self(.transactionTooLarge)
         /// The sum of a column is out of the range of its type.
         public static let sumTooLarge = Self(.sumTooLarge)
+        /// Rows refer to the row by a reference that does not permit its delete.
+        public static let rowIsReferenced = Self(.rowIsReferenced)
 
         /// Creates the code for a rejection with this status, whatever the request was.
         init(answer status: Int) {

@@ -77,6 +77,24 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
     ///
     /// See <doc:Search>.
     static var search: SearchIndex<Self> { get }
+
+    /// The properties whose values are ids of rows of other tables. By default, there are none.
+    ///
+    /// ```swift
+    /// static let references = [Reference(\Job.customerID, to: Customer.self, onDelete: .cascade)]
+    /// ```
+    ///
+    /// See <doc:Relations>.
+    static var references: [Reference<Self>] { get }
+
+    /// The rules for values, in addition to their types. By default, there are none.
+    ///
+    /// ```swift
+    /// static let rules: [Rule<TodoItem>] = [.required(\.text), .maxLength(\.text, 200)]
+    /// ```
+    ///
+    /// See <doc:Rules>.
+    static var rules: [Rule<Self>] { get }
 }
 
 extension SyncRecord {
@@ -110,6 +128,12 @@ extension SyncRecord {
 
     /// No search index.
     public static var search: SearchIndex<Self> { .none }
+
+    /// No references.
+    public static var references: [Reference<Self>] { [] }
+
+    /// No rules.
+    public static var rules: [Rule<Self>] { [] }
 }
 
 /// An error for a record type that has no `init()` and declares no `defaults`.

@@ -9,6 +9,16 @@ struct ReadRegion: Sendable {
         var query: TableQuery
         /// The ids of the rows in the result.
         var shown: Set<ItemKey>
+        /// The column that has one of these keys in each row; nil without such a condition.
+        var keys: (column: String, keys: Set<ItemKey>)?
+
+        func isReached(by change: StoreChange, of table: String) -> Bool {
+            guard let keys else { return change.reaches(query, of: table, shown: shown) }
+            return change.reaches(query, of: table, shown: shown) { row in
+                guard let key = row[keys.column]?.text else { return false }
+                return keys.keys.contains(ItemKey(key))
+            }
+        }
     }
 
     /// The rows that were counted.
@@ -48,14 +58,37 @@ struct ReadRegion: Sendable {
 
     /// Adds the rows of a query, whose filter is as `RecordCoder.conditionOnChanges` returns it.
     mutating func add(_ query: TableQuery, of name: String, shown: [Row]) {
-        guard query.filter?.expression.calls(.now) != true else { return add(table: name) }
+        add(query, of: name, shown: shown, keys: nil)
+    }
+
+    /// Adds the rows of a query for several keys.
+    mutating func add(_ query: KeyedQuery, of name: String, shown: [Row]) {
+        let keys = (query.column, Set(query.keys.map { ItemKey($0) }))
+        add(query.query, of: name, shown: shown, keys: keys)
+    }
+
+    private mutating func add(
+        _ query: TableQuery,
+        of name: String,
+        shown: [Row],
+        keys: (String, Set<ItemKey>)?
+    ) {
+        guard !addWhole(name, query.filter), !query.searches else { return add(table: name) }
         let shown = Set(shown.map { ItemKey($0.id) })
-        update(name) { $0.rows.append(Rows(query: query, shown: shown)) }
+        update(name) { $0.rows.append(Rows(query: query, shown: shown, keys: keys)) }
+    }
+
+    /// Adds the other tables of a condition; returns whether every change of its own table counts, because a changed row
+    /// does not show whether it matches.
+    private mutating func addWhole(_ name: String, _ filter: Filter?) -> Bool {
+        guard let condition = filter?.expression else { return false }
+        for table in condition.relatedTables { add(table: table) }
+        return condition.calls(.now) || condition.readsTables
     }
 
     /// Adds the number of rows that a filter matches.
     mutating func add(countOf filter: Filter?, of name: String, counted: Set<ItemKey>?) {
-        guard filter?.expression.calls(.now) != true else { return add(table: name) }
+        if addWhole(name, filter) { return add(table: name) }
         update(name) { $0.counts.append(Count(filter: filter, counted: counted)) }
     }
 
@@ -76,7 +109,7 @@ struct ReadRegion: Sendable {
         tables.contains { name, table in
             guard change.changes(name) else { return false }
             return table.isWhole || change.changes(anyOf: table.ids, of: name)
-                || table.rows.contains { change.reaches($0.query, of: name, shown: $0.shown) }
+                || table.rows.contains { $0.isReached(by: change, of: name) }
                 || table.counts.contains {
                     change.changesCount($0.filter, of: name, counted: $0.counted)
                 }

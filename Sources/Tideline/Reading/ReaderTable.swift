@@ -29,19 +29,43 @@ public struct ReaderTable<Record: Sendable>: RecordReading {
         _ query: Query<Record>,
         onDecodingFailure: DecodingFailurePolicy
     ) throws -> Page<Record> {
-        let meant = coder.meant(query.table.bound(now: reader.engine.environment.now()))
+        let rows = try rows(query.table)
+        let total = query.includesTotalCount ? try count(query) : nil
+        return Page(
+            items: try coder.decode(rows, onDecodingFailure: onDecodingFailure),
+            totalCount: total
+        )
+    }
+
+    /// Returns the rows of a query.
+    func rows(_ query: TableQuery) throws -> [Row] {
+        let meant = coder.meant(query.bound(now: reader.engine.environment.now()))
         try meant.checkWindow()
         let rows = try reader.reading { try coder.rows(meant, of: $0) }
         if reader.isRecording {
-            var observed = query.table
+            var observed = query
             observed.filter = conditionOnChanges(query.filter)
             reader.record { $0.add(observed, of: name, shown: rows) }
         }
-        let total = meant.includesTotalCount ? try count(query.filter, meant.filter) : nil
-        return Page(
-            items: try hand(rows, onDecodingFailure, selecting: meant.select),
-            totalCount: total
-        )
+        reader.engine.projected.handOut(rows, selecting: meant.select, coder)
+        return rows
+    }
+
+    /// Returns the rows of a query whose column has one of several keys; see ``KeyedQuery``.
+    func rows(_ query: TableQuery, where column: String, isOneOf keys: [String]) throws -> [Row] {
+        guard !keys.isEmpty else { return [] }
+        let meant = coder.meant(query.bound(now: reader.engine.environment.now()))
+        try meant.checkWindow()
+        let keyed = KeyedQuery(meant, column: column, keys: keys)
+        let rows = try reader.reading { try coder.rows(keyed, of: $0) }
+        if reader.isRecording {
+            var observed = query
+            observed.filter = conditionOnChanges(query.filter)
+            let keys = KeyedQuery(observed, column: column, keys: keys)
+            reader.record { $0.add(keys, of: name, shown: rows) }
+        }
+        reader.engine.projected.handOut(rows, selecting: keyed.query.select, coder)
+        return rows
     }
 
     /// Returns the number of records that a query matches, ignoring its limit and offset.
@@ -108,12 +132,9 @@ public struct ReaderTable<Record: Sendable>: RecordReading {
 
     private func hand(
         _ rows: [Row],
-        _ onDecodingFailure: DecodingFailurePolicy,
-        selecting names: [String]? = nil
+        _ onDecodingFailure: DecodingFailurePolicy
     ) throws -> [Record] {
-        let records = try coder.decode(rows, onDecodingFailure: onDecodingFailure)
-        reader.engine.projected.handOut(rows, selecting: names, coder)
-        return records
+        try coder.decode(rows, onDecodingFailure: onDecodingFailure)
     }
 }
 

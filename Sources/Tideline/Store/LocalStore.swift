@@ -249,6 +249,19 @@ public protocol LocalStoreReader {
         omitting column: String
     ) throws -> [Row]
 
+    /// Returns the rows whose column has one of several keys, without another column, as
+    /// ``recordRows(_:in:omitting:)`` does.
+    ///
+    /// Related records are read with it. By default, the matching rows are read and divided in memory.
+    ///
+    /// - Throws: As ``rows(_:in:)``.
+    func recordRows(_ query: KeyedQuery, in table: String, omitting column: String) throws -> [Row]
+
+    /// Whether the store evaluates conditions on the rows of other tables.
+    ///
+    /// By default false: the client reads the other table first, and passes a condition with a list of keys.
+    var evaluatesRelatedRows: Bool { get }
+
     /// Returns the matching rows whose values may differ from the stored ones.
     ///
     /// `verify` reads such rows again from the server. By default, there are none, because the store does not notice

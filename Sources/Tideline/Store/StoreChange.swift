@@ -52,7 +52,14 @@ public struct StoreChange: Sendable {
     ///
     /// A result changes with a row that is in it, and with one that matches the filter. If the query skips its
     /// first rows, each row that is added or removed before them shifts the others.
-    package func reaches(_ query: TableQuery, of table: String, shown: Set<ItemKey>) -> Bool {
+    ///
+    /// `mayMatch` is a condition on new rows in addition to the filter.
+    package func reaches(
+        _ query: TableQuery,
+        of table: String,
+        shown: Set<ItemKey>,
+        where mayMatch: (Row) -> Bool = { _ in true }
+    ) -> Bool {
         switch tables[table] {
         case nil: return false
         case .all: return true
@@ -61,13 +68,19 @@ public struct StoreChange: Sendable {
             guard query.offset == 0, !shown.contains(ItemKey("")) else { return !rows.isEmpty }
             return rows.contains { changed in
                 if shown.contains(changed.id) { return true }
-                return Self.holds(query.filter, for: changed.row)
+                guard let row = changed.row, mayMatch(row) else { return false }
+                return Self.holds(query.filter, for: row)
             }
         }
     }
 
     /// Returns whether rows of a table changed.
     func changes(_ table: String) -> Bool { tables[table] != nil }
+
+    /// Returns whether rows of one of these tables changed.
+    func changes(anyOf names: Set<String>?) -> Bool {
+        names?.contains { tables[$0] != nil } ?? false
+    }
 
     /// Returns whether one of these rows changed.
     func changes(anyOf ids: Set<ItemKey>, of table: String) -> Bool {

@@ -18,7 +18,7 @@ extension SyncTable {
     ///
     /// Records that the device does not have are ignored.
     ///
-    /// - Throws: ``SyncError`` with code `otherAccount`, `storeFailure`, or `cancelled` if the
+    /// - Throws: ``SyncError`` with code `rowIsReferenced`, `otherAccount`, `storeFailure`, or `cancelled` if the
     ///   task is cancelled before all are removed. On an error, nothing is changed.
     @concurrent
     public func delete(_ records: [Record]) async throws {
@@ -29,7 +29,7 @@ extension SyncTable {
     ///
     /// Unknown ids are ignored.
     ///
-    /// - Throws: ``SyncError`` with code `otherAccount`, `storeFailure`, or `cancelled` if the
+    /// - Throws: ``SyncError`` with code `rowIsReferenced`, `otherAccount`, `storeFailure`, or `cancelled` if the
     ///   task is cancelled before all are removed. On an error, nothing is changed.
     @concurrent
     public func delete(ids: [String]) async throws {
@@ -71,8 +71,8 @@ extension SyncTable {
     /// Removes the records of a query and queues their deletes, one operation for each record: all of them or none.
     ///
     /// - Returns: The number of records.
-    /// - Throws: ``SyncError`` with code `unsupportedQuery`, `otherAccount`, `storeFailure`, or `cancelled` if the
-    ///   task is cancelled before all are removed. On an error, nothing is changed.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`, `rowIsReferenced`, `otherAccount`, `storeFailure`, or
+    ///   `cancelled` if the task is cancelled before all are removed. On an error, nothing is changed.
     @discardableResult
     @concurrent
     public func delete(_ query: Query<Record>) async throws -> Int {

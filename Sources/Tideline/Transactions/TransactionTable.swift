@@ -166,11 +166,11 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
         try records.map { try upsert($0) }
     }
 
-    /// Removes a record and queues the delete.
+    /// Removes a record and queues the delete, with those of the records that follow it by their references.
     ///
     /// Does nothing if the device does not have the record.
     ///
-    /// - Throws: ``SyncError`` with code `otherAccount`, or an error that every method can throw.
+    /// - Throws: ``SyncError`` with code `rowIsReferenced`, `otherAccount`, or an error that every method can throw.
     public func delete(_ record: Record) throws {
         let row = try coder.encode(record)
         try changing {
@@ -179,11 +179,12 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
         }
     }
 
-    /// Removes the record with an id and queues the delete.
+    /// Removes the record with an id and queues the delete, with those of the records that follow it by their
+    /// references.
     ///
     /// Does nothing if the id is unknown.
     ///
-    /// - Throws: ``SyncError`` with code `otherAccount`, or an error that every method can throw.
+    /// - Throws: ``SyncError`` with code `rowIsReferenced`, `otherAccount`, or an error that every method can throw.
     public func delete(id: String) throws {
         try changing { changes in
             changes.queue.size?.add(id: id)
@@ -209,7 +210,8 @@ public struct TransactionTable<Record: Sendable>: RecordReading {
     /// Removes the records of a query and queues their deletes, one operation for each record.
     ///
     /// - Returns: The number of records.
-    /// - Throws: ``SyncError`` with code `unsupportedQuery`, `otherAccount`, or an error that every method can throw.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`, `rowIsReferenced`, `otherAccount`, or an error that every
+    ///   method can throw.
     @discardableResult
     public func delete(_ query: Query<Record>) throws -> Int {
         let ids = try ids(query)

@@ -176,8 +176,10 @@ struct ObservedRows<Record: Sendable>: Observed {
     }
 
     func isReached(by change: StoreChange) -> Bool {
+        if change.changes(anyOf: query.filter?.expression.relatedTables) { return true }
         guard change.tables[table.name] != nil else { return false }
-        if query.filter?.expression.calls(.now) == true || query.searches { return true }
+        let relates = query.filter?.expression.relates == true
+        if query.filter?.expression.calls(.now) == true || query.searches || relates { return true }
         var query = query
         query.filter = table.conditionOnChanges(query.filter)
         return change.reaches(query, of: table.name, shown: records.ids)
@@ -233,8 +235,11 @@ struct ObservedCount<Record: Sendable>: Observed {
     }
 
     func isReached(by change: StoreChange) -> Bool {
+        if change.changes(anyOf: filter?.expression.relatedTables) { return true }
         guard change.tables[table.name] != nil else { return false }
-        if let filter, filter.expression.calls(.now) || filter.expression.searches { return true }
+        if let condition = filter?.expression, condition.calls(.now) || condition.readsTables {
+            return true
+        }
         return change.changesCount(
             table.conditionOnChanges(filter),
             of: table.name,

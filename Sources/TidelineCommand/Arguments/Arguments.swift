@@ -55,7 +55,7 @@ enum Arguments: Sendable {
     )
     case compact(ServerConfiguration, isJSON: Bool)
     case schema(SchemaTask)
-    case models(SchemaSource, hasRules: Bool)
+    case models(SchemaSource, hasReferences: Bool)
     case migrate(ServerConfiguration, isApplied: Bool, showsSQL: Bool, isJSON: Bool)
 
     private static let commands = [
@@ -85,7 +85,7 @@ enum Arguments: Sendable {
                tideline schema --from-models FILE
                tideline schema --check FILE (--server URL [--token FILE] [--authority FILE]
                               | --config FILE) [--json]
-               tideline models --swift [--rules] (--server URL [--token FILE] [--authority FILE]
+               tideline models --swift [--references] (--server URL [--token FILE] [--authority FILE]
                               | --config FILE | --schema FILE)
                tideline purge-tombstones --days N [--tables NAME[,NAME…]] [--trust-clock]
                               [--config FILE] [--database ADDRESS] [--json]
@@ -163,7 +163,7 @@ enum Arguments: Sendable {
 
         models             Prints the tables as models of an app.
           --swift          In Swift.
-          --rules          With references and rules, for versions of the SDK that have them.
+          --references     With references, for versions of the SDK that have them.
           --server, --config, --token, --authority  As for schema.
           --schema         A schema document.
 

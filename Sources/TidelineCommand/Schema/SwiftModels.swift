@@ -6,14 +6,14 @@ import TidelineCore
 /// The Swift source of the models of a document.
 struct SwiftModels {
     private let document: SchemaDocument
-    /// Whether references and rules are declared.
-    private let hasRules: Bool
+    /// Whether references are declared.
+    private let hasReferences: Bool
     /// The type of each table.
     private let types: [String: String]
 
-    init(_ document: SchemaDocument, hasRules: Bool) {
+    init(_ document: SchemaDocument, hasReferences: Bool) {
         self.document = document
-        self.hasRules = hasRules
+        self.hasReferences = hasReferences
         var names = SwiftNames(taken: SwiftNames.usedTypes)
         types = Dictionary(
             document.tables.map {
@@ -64,7 +64,8 @@ struct SwiftModels {
             lines += ["", "    static let tableName = \(SwiftNames.literal(table.name))"]
         }
         lines += declaredColumns(type, properties)
-        if hasRules { lines += references(table, properties) + rules(table, type, properties) }
+        if hasReferences { lines += references(table, properties) }
+        lines += rules(table, type, properties)
         if properties.contains(where: { $0.name != $0.column.name }) {
             lines += ["", "    enum CodingKeys: String, CodingKey {", "        case id"]
             lines += properties.map { property in
@@ -294,8 +295,7 @@ struct SwiftModels {
         }
         for rule in table.schema.rules.comparisons {
             rules.append(
-                ".compare(\(path(rule.left)), \(SwiftNames.literal(rule.operator.rawValue)), "
-                    + "\(path(rule.right)))"
+                ".compare(\(path(rule.left)), .\(rule.operator), \(path(rule.right)))"
             )
         }
         return rules.isEmpty

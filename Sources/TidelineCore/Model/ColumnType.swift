@@ -141,6 +141,8 @@ public struct TableSchema: Hashable, Sendable {
     public var indexes: [[String]] = []
     /// The search index of a store on a device; nil for none.
     public var search: TableSearch?
+    /// The references to rows of other tables that a device knows; a server's are those of its table definition.
+    public var references: [TableReference] = []
     /// The type of the key column `id`; only a local store's own tables have keys that are not strings.
     public var key = ColumnType.string
     /// Whether the table has the system columns in addition to `id`.

@@ -76,7 +76,7 @@ package struct ODataWriter {
         case .position(let operand, _): try write(operand, to: &text)
         // A server does not know the default values of a device's records.
         case .orElse(let operand, _): try write(operand, to: &text)
-        case .member, .elementCount, .anyElement, .element, .search:
+        case .member, .elementCount, .anyElement, .element, .search, .related:
             try path(expression, to: &text)
         }
     }
@@ -93,7 +93,7 @@ package struct ODataWriter {
             try write(expression, to: &text)
             text += ")"
         case .field, .call, .negate, .position, .orElse, .member, .elementCount, .anyElement,
-            .element, .search:
+            .element, .search, .related:
             try write(expression, to: &text)
         case .value(let value):
             try write(value, other?.type(in: schema) ?? .any, expression, to: &text)
@@ -218,6 +218,9 @@ package struct ODataWriter {
         if case .search = expression.kind {
             throw unsupported("a search for words (matching)", expression)
         }
+        if case .related = expression.kind {
+            throw unsupported("a condition on related records (hasParent, hasChild)", expression)
+        }
         guard dialect == .v4 else {
             throw unsupported("a condition on a member or an element", expression)
         }
@@ -237,7 +240,7 @@ package struct ODataWriter {
             try anyElement(of: list, number, condition, to: &text)
         case .element(let number): text += name(ofElement: number)
         case .field, .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn,
-            .position, .orElse, .search:
+            .position, .orElse, .search, .related:
             try write(expression, to: &text)
         }
     }
@@ -338,7 +341,7 @@ extension QueryExpression {
         case .all, .any: true
         case .isIn(_, let elements): dialect == .v3 && elements.count > 1
         case .field, .value, .compare, .not, .arithmetic, .negate, .call, .position, .orElse,
-            .member, .elementCount, .anyElement, .element, .search:
+            .member, .elementCount, .anyElement, .element, .search, .related:
             false
         }
     }

@@ -2,6 +2,8 @@
 //
 // Only `unique` needs the other rows, so it is checked by the server's database.
 
+import Foundation
+
 /// The compiled rules of a table.
 package struct RowRules: Sendable {
     /// A comparison with the places of its columns.
@@ -28,11 +30,20 @@ package struct RowRules: Sendable {
             guard let left = place(of: rule.left), let right = place(of: rule.right) else {
                 return nil
             }
-            return Comparison(rule: rule, left: left, right: right, type: columns[left].type)
+            let type = schema.rules.members[rule.left].map(ColumnType.enumeration)
+            return Comparison(
+                rule: rule,
+                left: left,
+                right: right,
+                type: type ?? columns[left].type
+            )
         }
         unique = schema.rules.unique.map { $0.compactMap(place) }
             .filter { !$0.isEmpty }
     }
+
+    /// Whether no rule can be checked without the other rows.
+    package var isEmpty: Bool { comparisons.isEmpty && checks.allSatisfy { $0 == nil } }
 
     /// Whether rules compare two columns.
     package var hasComparisons: Bool { !comparisons.isEmpty }
@@ -66,16 +77,54 @@ package struct RowRules: Sendable {
     /// Returns the first rule that a row breaks; an absent member has the column's default.
     ///
     /// It covers every rule but `unique`.
-    package func check(_ row: Row) -> RuleViolation? {
-        let values = columns.map { column in
-            row[column.name].map { SQLValue($0, type: column.type) } ?? column.storedDefault
+    package func check(_ row: Row) -> RuleViolation? { check(row, changing: nil) }
+
+    /// Returns the first rule that a row breaks in the columns that a write sets; nil for all columns.
+    ///
+    /// It covers every rule but `unique`.
+    package func check(_ row: Row, changing names: Set<String>?) -> RuleViolation? {
+        func isChanged(_ place: Int) -> Bool { names?.contains(columns[place].name) ?? true }
+        func value(_ place: Int) -> SQLValue {
+            let column = columns[place]
+            return row[column.name].map { SQLValue(converted: $0, type: column.type) }
+                ?? column.storedDefault
         }
-        for place in columns.indices {
-            if let violation = check(place, values[place]) { return violation }
+        for place in columns.indices where checks[place] != nil && isChanged(place) {
+            if let violation = check(place, value(place)) { return violation }
         }
-        return compare(values)
+        guard hasComparisons else { return nil }
+        return compare(columns.indices.map(value), isChanged: isChanged)
     }
 
     /// Returns the names of the columns of a `unique` rule.
     package func names(ofUnique rule: Int) -> [String] { unique[rule].map { columns[$0].name } }
+}
+
+extension SQLValue {
+    /// Creates the stored value of a value that an app gave for a column, which may have another form than the column.
+    ///
+    /// A value that the column cannot hold is not converted.
+    fileprivate init(converted value: Value, type: ColumnType) {
+        self = Self.converted(value, type) ?? SQLValue(value, type: type)
+    }
+
+    private static func converted(_ value: Value, _ type: ColumnType) -> SQLValue? {
+        switch (type, value) {
+        case (.decimal, .integer(let number)): .text(String(number))
+        case (.decimal, .number(let number)):
+            DecimalText.decimal(number).map { .text(DecimalText.canonical($0)) }
+        case (.decimal, .string(let text)):
+            DecimalText.parse(text).map { .text(DecimalText.canonical($0)) }
+        case (.number, .decimal(let number)): .real(DecimalText.double(number))
+        case (.integer, .number(let number)): Int64(exactly: number).map(SQLValue.integer)
+        case (.integer, .decimal(let number)):
+            Int64(DecimalText.canonical(number)).map(SQLValue.integer)
+        case (.dateTime, .string(let text)): Timestamp(text).map { .integer($0.microseconds) }
+        case (.binary, .string(let text)): Data(base64Encoded: text).map(SQLValue.blob)
+        case (.guid, .string(let text)): GuidText.canonical(text).map(SQLValue.text)
+        case (.date, .string(let text)): DayText.canonical(text).map(SQLValue.text)
+        case (.time, .string(let text)): TimeText.canonical(text).map(SQLValue.text)
+        default: nil
+        }
+    }
 }

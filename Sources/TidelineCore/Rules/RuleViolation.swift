@@ -1,11 +1,11 @@
 // RuleViolation: why a row breaks a rule of its table, with the same code and words on the device and on the server.
 
-/// A rule that a row breaks.
+/// A rule that a row breaks, with the words of the server.
 ///
 /// The message names columns and the bounds of the rule, never values of the row.
-package struct RuleViolation: Error, Hashable, Sendable {
+public struct RuleViolation: Error, Hashable, Sendable {
     /// The rule; the raw value is its code in a problem document.
-    package enum Code: String, Hashable, Sendable, CaseIterable {
+    public enum Code: String, Hashable, Sendable, CaseIterable {
         /// A required value is missing, or is an empty text.
         case required = "valueRequired"
         /// A string or binary data is longer than `maxLength`.
@@ -22,11 +22,12 @@ package struct RuleViolation: Error, Hashable, Sendable {
         case notUnique
     }
 
-    package var code: Code
+    /// The kind of the rule.
+    public var code: Code
     /// The columns that the rule is about.
-    package var columns: [String]
+    public var columns: [String]
     /// The message for the author of the row.
-    package var message: String
+    public var message: String
 
     package init(_ code: Code, _ columns: [String], _ message: String) {
         self.code = code

@@ -10,6 +10,9 @@ public struct TableRules: Hashable, Sendable {
     /// The comparisons of two columns that each row must fulfill.
     public var comparisons: [ColumnComparison]
 
+    /// The members of columns of strings that a model declares as enums, whose order is that of their members.
+    package var members: [String: [String]] = [:]
+
     /// Creates the rules; none by default.
     public init(unique: [[String]] = [], comparisons: [ColumnComparison] = []) {
         self.unique = unique

@@ -92,7 +92,7 @@ extension QueryExpression {
     fileprivate func forEachNode(_ visit: (QueryExpression) -> Void) -> Int {
         visit(self)
         switch kind {
-        case .field, .value, .element, .search: return 1
+        case .field, .value, .element, .search, .related: return 1
         case .not(let operand), .negate(let operand), .position(let operand, _),
             .orElse(let operand, _), .member(let operand, _), .elementCount(let operand):
             return 1 + operand.forEachNode(visit)

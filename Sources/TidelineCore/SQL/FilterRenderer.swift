@@ -138,6 +138,7 @@ package struct FilterRenderer {
             .element:
             return dialect.isTrue(plain(expression))
         case .search: return plain(expression)
+        case .related(let rows): return related(rows, mode)
         }
     }
 
@@ -209,6 +210,7 @@ package struct FilterRenderer {
             return "(\(condition(expression, .strict)))"
         case .member, .elementCount, .element: return program(expression, isCondition: false)
         case .search(let search): return self.search(search)
+        case .related(let rows): return "(\(related(rows, .strict)))"
         }
     }
 
@@ -232,7 +234,7 @@ package struct FilterRenderer {
             let isScaled = type(expression) == .dateTime && dateUnit == .milliseconds
             return isScaled ? "\(plain(expression)) * 1000" : plain(expression)
         case .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn, .position,
-            .member, .elementCount, .anyElement, .element, .search:
+            .member, .elementCount, .anyElement, .element, .search, .related:
             return plain(expression)
         }
     }
@@ -244,7 +246,7 @@ package struct FilterRenderer {
         case .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn, .position, .member,
             .elementCount, .anyElement, .element:
             type(expression) == .dateTime
-        case .search: false
+        case .search, .related: false
         }
     }
 
@@ -287,7 +289,7 @@ extension QueryExpression {
         case .any(let parts):
             parts.flatMap { part in if case .any = part.kind { part.chain } else { [part] } }
         case .field, .value, .compare, .not, .arithmetic, .negate, .call, .isIn, .position,
-            .orElse, .member, .elementCount, .anyElement, .element, .search:
+            .orElse, .member, .elementCount, .anyElement, .element, .search, .related:
             [self]
         }
     }
@@ -297,7 +299,7 @@ extension QueryExpression {
         switch kind {
         case .all, .any, .isIn: true
         case .field, .value, .compare, .not, .arithmetic, .negate, .call, .position, .orElse,
-            .member, .elementCount, .anyElement, .element, .search:
+            .member, .elementCount, .anyElement, .element, .search, .related:
             false
         }
     }

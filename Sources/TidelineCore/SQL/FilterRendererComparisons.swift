@@ -76,7 +76,7 @@ extension FilterRenderer {
         case .value(let value), .orElse(_, let value): !value.isNull
         case .field(let name): schema.column(named: name)?.isNullable == false
         case .compare, .all, .any, .not, .isIn, .call, .arithmetic, .negate, .position, .member,
-            .elementCount, .anyElement, .element, .search:
+            .elementCount, .anyElement, .element, .search, .related:
             expression.isCondition
         }
     }
@@ -186,6 +186,7 @@ extension QueryExpression {
         case .compare, .all, .any, .not, .isIn, .anyElement: true
         case .call(let function, _): function.isCondition
         case .search(let search): search != .rank
+        case .related: true
         case .field, .value, .arithmetic, .negate, .position, .orElse, .member, .elementCount,
             .element:
             false

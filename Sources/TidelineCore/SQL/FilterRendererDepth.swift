@@ -82,14 +82,14 @@ extension FilterRenderer {
     /// The maximum depth of SQLite's stack for a search.
     static let searchSteps = 30
 
-    /// Returns whether a condition contains a search in a part that only a program can evaluate, which cannot search: one
-    /// that nests too deep for SQL, or reads a JSON document.
-    package func nestsSearchTooDeep(_ condition: QueryExpression) -> Bool {
-        guard condition.searches, steps(condition) > Self.stepsMax else { return false }
+    /// Returns whether a condition contains a search, or a condition on related rows, in a part that only a program can
+    /// evaluate, which reads no other table: one that nests too deep for SQL, or reads a JSON document.
+    package func nestsTablesTooDeep(_ condition: QueryExpression) -> Bool {
+        guard condition.readsTables, steps(condition) > Self.stepsMax else { return false }
         guard case .all = condition.kind else { return true }
         let chain = condition.chain
         let joints = Self.steps(chain: chain.count)
-        return chain.contains { $0.searches && steps($0) + joints > Self.stepsMax }
+        return chain.contains { $0.readsTables && steps($0) + joints > Self.stepsMax }
     }
 
     // MARK: - Steps
@@ -112,9 +112,9 @@ extension FilterRenderer {
             let parts = expression.chain
             return Self.steps(chain: parts.count) + deepest(parts)
         case .not(let operand): return 5 + steps(operand)
-        // A program cannot search; one that had to is rejected like one that nests too deep.
+        // A program reads no other table; one that had to is rejected like one that nests too deep.
         case _ where expression.readsDocuments:
-            return expression.searches ? Self.stepsMax + 1 : Self.documentSteps
+            return expression.readsTables ? Self.stepsMax + 1 : Self.documentSteps
         case .negate(let operand): return 5 + steps(operand)
         case .compare(_, let left, let right): return 10 + deepest([left, right])
         case .arithmetic(_, let left, let right): return 6 + deepest([left, right])
@@ -127,6 +127,7 @@ extension FilterRenderer {
             return 14 + Self.steps(chain: elements.count) + deepest(elements)
         case .member, .elementCount, .anyElement, .element: return Self.documentSteps
         case .search: return Self.searchSteps
+        case .related(let rows): return Self.selectSteps + steps(ofRelated: rows)
         }
     }
 

@@ -54,7 +54,7 @@ package struct FilterSplit {
             .call(.endswith, let parts):
             parts.count == 2 && parts.allSatisfy(isExactText)
         case .call, .arithmetic, .negate, .position, .orElse, .member, .elementCount, .anyElement,
-            .element, .search:
+            .element, .search, .related:
             false
         }
     }
@@ -83,7 +83,8 @@ package struct FilterSplit {
         case .call(.length, let parts): parts.count == 1 && parts.allSatisfy(isExactText)
         case .compare, .all, .any, .not, .isIn: isExact(value)
         case .call(let function, _): function.isCondition && isExact(value)
-        case .arithmetic, .negate, .orElse, .member, .elementCount, .anyElement, .element, .search:
+        case .arithmetic, .negate, .orElse, .member, .elementCount, .anyElement, .element, .search,
+            .related:
             false
         }
     }

@@ -20,11 +20,16 @@ enum SQLiteStoreSQL {
         } catch {
             throw SyncError.unsupportedQuery("\(error.message)")
         }
-        guard checked.searches else { return checked }
-        guard table.search != nil else { throw SyncError.changedSearch(table.schema.name) }
-        guard !renderer(table).nestsSearchTooDeep(checked) else {
+        guard checked.readsTables else { return checked }
+        guard !checked.searches || table.search != nil else {
+            throw SyncError.changedSearch(table.schema.name)
+        }
+        guard !renderer(table).nestsTablesTooDeep(checked) else {
             throw SyncError.unsupportedQuery(
-                "'matching' is nested too deep in the condition. Join it to the condition with '&&'."
+                """
+                'matching', 'hasParent' or 'hasChild' is nested too deep in the condition. Join it to the condition \
+                with '&&'.
+                """
             )
         }
         return checked

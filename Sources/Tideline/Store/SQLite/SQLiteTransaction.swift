@@ -45,6 +45,17 @@ struct SQLiteTransaction: LocalStoreWriter {
         let table = try self.table(table)
         let columns = query.select.flatMap { table.columns(named: $0) }
         let sql = try select(query, table, only: columns)
+        return try rows(of: sql, table, columns, query.select, isMasked: isMasked)
+    }
+
+    /// Returns the rows of a statement that reads these columns of a table; without columns, whole rows.
+    func rows(
+        of sql: SQL,
+        _ table: SQLiteTable,
+        _ columns: [ColumnDefinition]?,
+        _ names: [String]?,
+        isMasked: Bool
+    ) throws -> [Row] {
         let statement = try database.prepare(sql.text(for: .sqlite))
         defer { statement.reset() }
         try statement.bind(sql.bindings)
@@ -61,10 +72,10 @@ struct SQLiteTransaction: LocalStoreWriter {
             return rows
         }
         while try statement.step() { rows.append(row(statement, table, isMasked: isMasked)) }
-        guard let select = query.select else { return rows }
+        guard let names else { return rows }
         return rows.map { row in
             var result = Row()
-            for name in select { result[name] = row[name] ?? .null }
+            for name in names { result[name] = row[name] ?? .null }
             return result
         }
     }
@@ -78,14 +89,18 @@ struct SQLiteTransaction: LocalStoreWriter {
         guard query.select == nil, table.hasExtra, table.others.isEmpty, column == HeldMask.name
         else { return try rows(query, in: name, omitting: column) }
         return try searching(query, name) {
-            let sql = try select(query, table, only: nil)
-            let statement = try database.prepare(sql.text(for: .sqlite))
-            defer { statement.reset() }
-            try statement.bind(sql.bindings)
-            var rows: [Row] = []
-            while try statement.step() { rows.append(recordRow(statement, table)) }
-            return rows
+            try recordRows(of: try select(query, table, only: nil), table)
         }
+    }
+
+    /// Returns the rows of a statement that reads whole rows, with their unknown members together.
+    func recordRows(of sql: SQL, _ table: SQLiteTable) throws -> [Row] {
+        let statement = try database.prepare(sql.text(for: .sqlite))
+        defer { statement.reset() }
+        try statement.bind(sql.bindings)
+        var rows: [Row] = []
+        while try statement.step() { rows.append(recordRow(statement, table)) }
+        return rows
     }
 
     func row(id: Value, in table: String) throws -> Row? {
@@ -99,7 +114,7 @@ struct SQLiteTransaction: LocalStoreWriter {
     func count(_ filter: Filter?, in table: String) throws -> Int {
         let table = try self.table(table)
         if filter?.expression.searches == true { try updateSearch(of: table) }
-        let sql = try SQLiteStoreSQL.count(filter, table)
+        let sql = try SQLiteStoreSQL.count(try located(filter), table)
         let statement = try database.prepare(sql.text(for: .sqlite))
         defer { statement.reset() }
         try statement.bind(sql.bindings)
@@ -107,7 +122,11 @@ struct SQLiteTransaction: LocalStoreWriter {
     }
 
     func totals(_ query: TotalsQuery, in table: String) throws -> [RowTotals] {
-        try SQLiteTotals(query, try self.table(table), database).read()
+        var query = query
+        let table = try self.table(table)
+        if query.filter?.expression.searches == true { try updateSearch(of: table) }
+        query.filter = try located(query.filter)
+        return try SQLiteTotals(query, table, database).read()
     }
 
     func sql(_ request: SQLRequest) throws -> SQLRows {

@@ -20,12 +20,13 @@ extension SQLiteTransaction {
         _ table: SQLiteTable,
         only columns: [ColumnDefinition]?
     ) throws -> SQL {
+        var query = query
+        query.filter = try located(query.filter)
         guard query.searches else {
             return try SQLiteStoreSQL.select(query, table, only: columns)
         }
         try updateSearch(of: table)
         guard let ranked = try RankedSelect(query, table) else {
-            var query = query
             query.order.removeAll { $0.expression.searches }
             return try SQLiteStoreSQL.select(query, table, only: columns)
         }
@@ -39,6 +40,8 @@ extension SQLiteTransaction {
         try searching(query, name) {
             let table = try self.table(name)
             try updateSearch(of: table)
+            var query = query
+            query.filter = try located(query.filter)
             guard let ranked = try RankedSelect(query, table) else {
                 var plain = query
                 plain.order.removeAll { $0.expression.searches }

@@ -57,6 +57,7 @@ struct CustomPolicyRunner {
                     try await handler.decide(view.conflict, at: gate)
                 }
                 if case .write(let row) = resolution {
+                    try checkRules(row, view)
                     try RowCheck.check(
                         row,
                         changing: [view.conflict.local, view.conflict.server],
@@ -74,6 +75,15 @@ struct CustomPolicyRunner {
             if let settled { return settled }
         }
         return try await park(settling)
+    }
+
+    /// Rejects a resolution that breaks a rule in a value that is not the server's.
+    private func checkRules(_ item: Row, _ view: ConflictView) throws {
+        let (table, catalog) = (view.operation.table, engine.catalog)
+        let known = view.server.row.map(JSONRowReader.withoutDeleted) ?? Row()
+        let row = catalog.row(known, of: table, with: item)
+        try catalog.rules(of: table)?
+            .check(RowMerge.changes(from: known, to: row), in: row, table: table)
     }
 
     /// Parks the operation, because the row was edited during each call of the handler.

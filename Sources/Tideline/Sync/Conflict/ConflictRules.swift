@@ -174,8 +174,25 @@ package enum ConflictRules {
         case .contested(let columns, let faults): return .contested(columns, faults: faults)
         case .joined(let row, isTheirs: true): return .alreadyApplied(.row(row))
         case .joined(let row, isTheirs: false):
+            if let violation = brokenRule(row, server, schema) {
+                guard violation.columns.count == 1 else {
+                    return .contested(violation.columns, faults: [:])
+                }
+                let column = violation.columns[0]
+                return .contested([column], faults: [column: "breaks a rule of the table"])
+            }
             return isCertain ? .merged(row, onto: server) : .park
         }
+    }
+
+    /// Returns the rule that a merged row breaks in a column whose value is not the server's.
+    private static func brokenRule(
+        _ row: Row,
+        _ server: Row,
+        _ schema: TableSchema?
+    ) -> RuleViolation? {
+        guard let rules = schema.map(RowRules.init), !rules.isEmpty else { return nil }
+        return rules.check(row, changing: Set(RowMerge.changes(from: server, to: row).names))
     }
 
     /// Whether the columns that the operation changed, and their earlier values, are known.

@@ -262,7 +262,7 @@ extension TransportResponse {
     /// The code with which a Tideline server says what is missing (other than a row), or why it did not execute
     /// a request.
     var code: String? {
-        [400, 404, 415, 424].contains(status) ? RowText.row(body, nil)?["code"]?.text : nil
+        [400, 404, 409, 415, 424].contains(status) ? RowText.row(body, nil)?["code"]?.text : nil
     }
 
     /// The maximum length of an error text, which is for people and is stored with errors.

@@ -72,14 +72,16 @@ final class SyncEngine: Sendable {
         _ body: @escaping @Sendable (QueueTransaction) throws -> Result
     ) async throws -> Result {
         let (catalog, account, makeID) = (catalog, await account(), environment.makeID)
+        let limits = limits
         let turn = HeldTurn.current
         let run: @Sendable (any LocalStoreWriter) throws -> Result = {
             try turn?.check()
-            let held = HeldRows($0, account: account)
+            let held = HeldRows($0, account: account, catalog: catalog)
             let queue = QueueTransaction(
                 held: held,
                 catalog: catalog,
                 account: account,
+                limits: limits,
                 makeID: makeID
             )
             return try body(queue)
@@ -98,7 +100,7 @@ final class SyncEngine: Sendable {
         let (catalog, account) = (catalog, await account())
         return try await wrapped {
             try await self.store.read {
-                let rows = HeldRowsReader(inner: $0)
+                let rows = HeldRowsReader(inner: $0, catalog: catalog)
                 return try body(QueueReader(store: rows, catalog: catalog, account: account))
             }
         }
@@ -136,8 +138,8 @@ final class SyncEngine: Sendable {
         return schema
     }
 
-    /// The tables of the app, by name.
-    var tableNames: [String] { catalog.schemas.keys.sorted() }
+    /// The tables of the app, parents before children, and otherwise by name.
+    var tableNames: [String] { catalog.references.parentsFirst(catalog.schemas.keys.sorted()) }
 
     /// Returns whether an operation that can be sent is in the queue.
     func hasSendable() async throws -> Bool { try await read { try $0.hasSendable() } }

@@ -79,6 +79,12 @@ public struct SyncLimits: Sendable, Hashable {
     /// without batches, so that the size of a transaction does not depend on the server.
     public var transactionBytesMax = 4 << 20
 
+    /// The maximum number of rows that a local delete changes in the rows that refer to the deleted one.
+    ///
+    /// They are read and changed in one transaction, which blocks other writes. They are pushed as one group only
+    /// if there are fewer than ``transactionRowsMax``.
+    public var cascadeRowsMax = 10_000
+
     /// The minimum size of a batch that is compressed, for a server that accepts gzip.
     ///
     /// A smaller batch fits into one or two packets.
@@ -168,7 +174,7 @@ extension SyncLimits {
             \.transactionBytesMax, \.compressedBatchBytesMin, \.lostBatchesMax,
             \.parallelOperations,
             \.storedRowsMax, \.storedBytesMax, \.pageRowsSmall, \.pagesMax, \.selectedRowsMax,
-            \.ownStatesMax,
+            \.ownStatesMax, \.cascadeRowsMax,
         ]
     }
 

@@ -24,19 +24,47 @@ extension TableSchema {
                 return "the default of '\(name)' \(fault). Declare one that the column holds."
             }
         }
+        for reference in references where column(named: reference.column) == nil {
+            return """
+                the reference to '\(reference.table)' names a column '\(reference.column)', which the table does \
+                not have. Name one of its columns.
+                """
+        }
         return nil
+    }
+}
+
+extension TableSchema {
+    /// Uses the declared spelling of tables in the references, and adds the indexes that find the rows of a parent.
+    fileprivate mutating func prepareReferences(_ names: [String: String]) {
+        for place in references.indices {
+            let reference = references[place]
+            references[place].table = names[reference.table.lowercased()] ?? reference.table
+            if !indexes.contains(where: { $0.first == reference.column }) {
+                indexes.append([reference.column])
+            }
+        }
     }
 }
 
 /// The synced tables of a client, by name.
 struct TableCatalog: Sendable {
     let schemas: [String: TableSchema]
+    /// The references between the tables.
+    let references: ModelReferences
     /// The names by their lower case.
     private let names: [String: String]
+    /// The rules of the tables that have some.
+    private let rules: [String: RowRules]
     /// The functions that return a row as its model encodes it, without members that the model does not know.
     private var models: [String: @Sendable (Row) -> Row?] = [:]
+    /// The values that the models have for columns without a value.
+    private var absent: [String: AbsentValues] = [:]
 
-    private init() { (schemas, names) = ([:], [:]) }
+    private init() {
+        (schemas, names, rules) = ([:], [:], [:])
+        references = ModelReferences([:])
+    }
 
     /// A catalog without tables.
     static let empty = TableCatalog()
@@ -66,21 +94,34 @@ struct TableCatalog: Sendable {
                 }
                 if let same {
                     schema.columns[same].name = column.name
+                    if column.rules != ColumnRules() {
+                        schema.columns[same].rules = column.rules
+                    }
                 } else {
                     schema.columns.append(column)
                 }
             }
             schema.indexes += model.indexes.filter { !schema.indexes.contains($0) }
             schema.search = model.search ?? schema.search
+            schema.references += model.references.filter { reference in
+                !schema.references.contains { $0.column == reference.column }
+            }
+            if !model.rules.isEmpty { schema.rules = model.rules }
             schemas[name] = schema
         }
+        for name in schemas.keys { schemas[name]?.prepareReferences(names) }
         self.schemas = schemas
         self.names = names
+        references = ModelReferences(schemas)
+        rules = schemas.mapValues(RowRules.init).filter { !$0.value.isEmpty }
     }
 
     func schema(_ table: String) -> TableSchema? {
         schemas[table] ?? names[table.lowercased()].flatMap { schemas[$0] }
     }
+
+    /// Returns the rules that the device checks for a table; nil if there are none.
+    func rules(of table: String) -> RowRules? { rules[table] }
 
     /// Returns the catalog with the record types of its tables.
     func with(models types: [any SyncRecord.Type]) throws -> TableCatalog {
@@ -89,6 +130,7 @@ struct TableCatalog: Sendable {
             let name = try RecordSchema.of(type).table.name
             guard let schema = schema(name) else { continue }
             catalog.models[schema.name] = try Self.asModel(type, declared: schema)
+            catalog.absent[schema.name] = AbsentValues(try RecordSchema.of(type), table: schema)
         }
         return catalog
     }
@@ -99,6 +141,11 @@ struct TableCatalog: Sendable {
     ) throws -> @Sendable (Row) -> Row? {
         let coder = try RecordCoder.model(for: type, declared: declared)
         return { row in (try? coder.decode(row)).flatMap { try? coder.encode($0) } }
+    }
+
+    /// Returns the condition on a table's rows that finds the same ones as a comparison of decoded records.
+    func meant(_ condition: QueryExpression, in table: String) -> QueryExpression {
+        absent[table]?.meant(Filter(condition))?.expression ?? condition
     }
 
     /// Returns the values that a table's model has for columns without a value; nil if the table has no model.

@@ -62,8 +62,15 @@ extension LocalStoreWriter {
 /// A reader that omits the masks.
 struct HeldRowsReader: LocalStoreReader {
     let inner: any LocalStoreReader
+    private let related: RelatedConditions
+
+    init(inner: any LocalStoreReader, catalog: TableCatalog) {
+        self.inner = inner
+        related = RelatedConditions(catalog: catalog, store: inner)
+    }
 
     func rows(_ query: TableQuery, in table: String) throws -> [Row] {
+        let query = try related.resolved(query)
         guard query.select == nil, !SystemTables.names.contains(table) else {
             return try inner.rows(query, in: table)
         }
@@ -77,17 +84,33 @@ struct HeldRowsReader: LocalStoreReader {
     }
 
     func count(_ filter: Filter?, in table: String) throws -> Int {
-        try inner.count(filter, in: table)
+        try inner.count(related.resolved(filter), in: table)
     }
 
     func recordRows(
         _ query: TableQuery,
         in table: String,
         omitting column: String
-    ) throws -> [Row] { try inner.recordRows(query, in: table, omitting: column) }
+    ) throws -> [Row] {
+        try inner.recordRows(related.resolved(query), in: table, omitting: column)
+    }
+
+    func recordRows(
+        _ query: KeyedQuery,
+        in table: String,
+        omitting column: String
+    ) throws -> [Row] {
+        var query = query
+        query.query = try related.resolved(query.query)
+        return try inner.recordRows(query, in: table, omitting: column)
+    }
+
+    var evaluatesRelatedRows: Bool { true }
 
     func totals(_ query: TotalsQuery, in table: String) throws -> [RowTotals] {
-        try inner.totals(query, in: table)
+        var query = query
+        query.filter = try related.resolved(query.filter)
+        return try inner.totals(query, in: table)
     }
 
     func sql(_ request: SQLRequest) throws -> SQLRows { try inner.sql(request) }
@@ -97,7 +120,7 @@ struct HeldRowsReader: LocalStoreReader {
     }
 
     func search(_ query: TableQuery, in table: String) throws -> [SearchedRow] {
-        try inner.search(query, in: table)
+        try inner.search(related.resolved(query), in: table)
     }
 }
 
@@ -110,10 +133,14 @@ final class HeldRows: LocalStoreWriter {
     private let account: AccountView
     private var foreign: [String: Int64] = [:]
 
-    init(_ inner: any LocalStoreWriter, account: AccountView = .unused) {
+    init(
+        _ inner: any LocalStoreWriter,
+        account: AccountView = .unused,
+        catalog: TableCatalog = .empty
+    ) {
         self.inner = inner
         self.account = account
-        reader = HeldRowsReader(inner: inner)
+        reader = HeldRowsReader(inner: inner, catalog: catalog)
     }
 
     func rows(_ query: TableQuery, in table: String) throws -> [Row] {
@@ -131,6 +158,14 @@ final class HeldRows: LocalStoreWriter {
         in table: String,
         omitting column: String
     ) throws -> [Row] { try reader.recordRows(query, in: table, omitting: column) }
+
+    func recordRows(
+        _ query: KeyedQuery,
+        in table: String,
+        omitting column: String
+    ) throws -> [Row] { try reader.recordRows(query, in: table, omitting: column) }
+
+    var evaluatesRelatedRows: Bool { reader.evaluatesRelatedRows }
 
     func totals(_ query: TotalsQuery, in table: String) throws -> [RowTotals] {
         try reader.totals(query, in: table)

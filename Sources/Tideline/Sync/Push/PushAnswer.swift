@@ -13,6 +13,8 @@ package struct PushAnswer: Sendable, Hashable {
     package var retryAfter: Duration?
     /// The text of a problem body.
     package var message: String?
+    /// The rule that rejects the row.
+    package var violation: RuleViolation?
     /// Whether the table does not exist, or not at this path, so that the response does not concern the row.
     package var lacksTable: Bool
     /// Whether the response says that the row does not exist or was deleted.
@@ -50,6 +52,8 @@ package struct PushAnswer: Sendable, Hashable {
     package var dialect = ServerDialect.datasync
     /// The schema of the server that sent the response (`Tideline-Schema`).
     package var schema: String?
+    /// The reference that the operation would break on the server.
+    package var reference: BrokenReference?
     /// Whether the request only revived a tombstone, without new values.
     package var isUndeleteOnly = false
 
@@ -141,6 +145,8 @@ package struct PushAnswer: Sendable, Hashable {
             return .look(.row)
         case 300..<500 where !isProven:
             return .retry
+        case 409 where reference != nil:
+            return .rejected
         case 409, 412:
             guard let item else { return dialect == .classic ? .look(.unclear) : .rejected }
             return tellsOther(item, than: operation)

@@ -7,10 +7,15 @@ enum PushBatch {
     /// Returns the body of `POST /$batch`, with the frozen bytes of each operation.
     ///
     /// `root` is the path of the endpoint, without a trailing slash.
-    static func body(_ operations: [QueuedOperation], root: String) -> [UInt8] {
+    static func body(
+        _ operations: [QueuedOperation],
+        root: String,
+        isDryRun: Bool = false
+    ) -> [UInt8] {
         let size = operations.reduce(64) { $0 + ($1.frozen?.body?.utf8.count ?? 0) + 320 }
         var writer = JSONWriter(capacity: size)
-        writer.raw("{\"requests\":[")
+        // A server without dry runs rejects a body with this member.
+        writer.raw(isDryRun ? "{\"dryRun\":true,\"requests\":[" : "{\"requests\":[")
         for unit in PushGroups.units(of: operations) {
             for index in unit {
                 if index > 0 { writer.byte(",") }

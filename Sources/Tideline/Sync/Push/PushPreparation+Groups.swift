@@ -80,10 +80,15 @@ extension PushPreparation {
             for other in circle.sorted() { try queue.rename(other, to: group) }
             return nil
         }
+        for member in members {
+            guard try waitsForParent(member, &work) else { continue }
+            work.result.isWaiting = true
+            return .passed
+        }
         guard work.result.operations.isEmpty || work.slice.groups == .together,
             work.hasRoom(for: members.count, bytes: 0)
         else { return .full }
-        return try freeze(members, &work)
+        return try freeze(parentsFirst(members), &work)
     }
 
     /// Returns the operation of a row that must be sent before another one; nil if there is none.

@@ -35,6 +35,8 @@ struct PushPreparation {
         var hasMetGroup = false
         /// Whether the queue has any groups; nil until it was checked.
         var hasGroups: Bool?
+        /// Whether the queue may have inserts of parents of a table's rows, as far as it was checked.
+        var tablesWithInserts: [String: Bool] = [:]
 
         init(_ slice: PushSlice) {
             self.slice = slice
@@ -134,7 +136,9 @@ struct PushPreparation {
         guard work.result.operations.count < work.slice.rows, !work.isClosed,
             !work.rows.contains(operation.row)
         else { return .full }
-        if try isBehindGroup(operation, &work) {
+        var isWaiting = try isBehindGroup(operation, &work)
+        if !isWaiting { isWaiting = try waitsForParent(operation, &work) }
+        if isWaiting {
             work.result.isWaiting = true
             return .passed
         }

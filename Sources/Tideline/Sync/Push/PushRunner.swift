@@ -443,7 +443,7 @@ extension SyncEvents {
             send(.operationCompleted(table: table, itemID: itemID, kind: kind))
         case .parked:
             send(.operationParked(table: table, itemID: itemID, kind: kind))
-        case .again, .untouched, .released, .dropped, .gone, .asked:
+        case .again, .untouched, .released, .dropped, .gone, .waiting, .asked:
             break
         }
     }

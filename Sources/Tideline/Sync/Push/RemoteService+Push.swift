@@ -184,14 +184,28 @@ extension TransportResponse {
             wasRejectedAsRepeat: headers["Repeatability-Result"]?.lowercased() == "rejected",
             outline: item != nil && status < 300 ? nil : AnswerOutline(self)
         )
+        answer.violation = violation(code)
         answer.isOfOtherRequest = status == 400 && code == "repeatabilityMismatch"
         answer.isProven =
             item?.version != nil || AnswerProof.isServers(self) || AnswerProof.wantsSignIn(self)
+        answer.reference = item == nil && answer.isProven ? BrokenReference(self) : nil
         answer.isGroupFailed = status == 424 && code == "groupFailed"
         answer.rejectsForm = isSkipped || status == 415 && code == "notJSON"
         answer.schema = headers[SharedSchema.field]
         answer.wasAcceptedAsRequest = headers["Repeatability-Result"]?.lowercased() == "accepted"
         answer.isResolved = headers["Tideline-Conflict"] != nil
         return answer
+    }
+
+    /// Returns the rule that rejects the row.
+    private func violation(_ code: String?) -> RuleViolation? {
+        guard let code = code.flatMap(RuleViolation.Code.init), AnswerProof.isServers(self) else {
+            return nil
+        }
+        let list = RowText.row(body, nil)?["columns"]
+        guard case .json(let json)? = list,
+            let columns = try? JSONDecoder().decode([String].self, from: Data(json.text.utf8))
+        else { return nil }
+        return RuleViolation(code, columns, problem ?? "")
     }
 }

@@ -57,6 +57,7 @@ struct Settlement {
             try queue.put(operation)
             return .asked
         case .park(let server, let error):
+            if let settled = try waitForParent(operation, later, error) { return settled }
             return try park(operation, later, server, error)
         }
     }
@@ -336,7 +337,7 @@ struct Settlement {
     /// Stores the change of an operation if an operation of another group for the same row is queued after it.
     ///
     /// The change is then known even if the operation is sent in another form.
-    private func keepEdit(
+    func keepEdit(
         of operation: QueuedOperation,
         in again: inout QueuedOperation
     ) throws {
@@ -464,6 +465,8 @@ struct Settlement {
             serverItem: server?.row
         )
         error.conditions = text.conditions
+        error.brokenRule = text.brokenRule
+        error.reference = text.reference
         try store.put([error.row], in: SystemTables.errors)
         return .parked
     }

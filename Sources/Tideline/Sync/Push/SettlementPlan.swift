@@ -28,8 +28,12 @@ struct ParkText: Sendable {
     var errorID: String
     var status: Int?
     var message: String
+    /// The rule that the row breaks.
+    var brokenRule: BrokenRule?
     /// The conditions of the rejection; nil if the row itself caused it.
     var conditions: ParkedConditions?
+    /// The reference because of which the server rejected the operation.
+    var reference: BrokenReference?
 }
 
 /// The result of applying a plan.
@@ -46,6 +50,8 @@ package enum PushSettled: Sendable, Hashable {
     case released
     /// The operation was rejected and removed, because its row was deleted locally in the meantime.
     case dropped
+    /// The operation was rejected because the insert of its parent is still in the queue, and waits for it.
+    case waiting
     /// The app's handler has to be called.
     case asked
     /// The app removed the operation in the meantime.

@@ -92,10 +92,18 @@ struct SettlementRules {
         _ answer: PushAnswer,
         _ contested: [String] = []
     ) -> ParkText {
-        ParkText(
+        var text = ParkText(
             errorID: engine.environment.makeID(),
             status: answer.status,
-            message: SyncError.refusedOperation(operation, server, answer, contested)
+            message: SyncError.refusedOperation(operation, server, answer, contested),
+            brokenRule: answer.violation.map {
+                BrokenRule(table: operation.table, columns: $0.columns, code: $0.code)
+            }
         )
+        if server == nil, let reference = answer.reference {
+            text.message = reference.message(of: operation)
+            text.reference = reference
+        }
+        return text
     }
 }

@@ -10,6 +10,9 @@ struct LocalChanges {
 
     private var store: any LocalStoreWriter { queue.store }
 
+    /// The rules that the device checks before it queues an operation.
+    private var rules: RowRules? { queue.catalog.rules(of: table) }
+
     /// Returns the operations of a row, all of which belong to the account that changes it.
     private func operations(_ id: String) throws -> [QueuedOperation] {
         let operations = try queue.reader.operations(table, id)
@@ -47,6 +50,7 @@ struct LocalChanges {
 
     /// Stores a new row and queues its insert.
     func insert(_ new: NewRow) throws -> Row {
+        try rules?.check(inserted: new.row, table: table)
         if new.hasNewID { return try insertUnknown([new.row])[0] }
         let row = new.row
         let id = row.id
@@ -84,6 +88,9 @@ struct LocalChanges {
                 try queue.watch?.check()
                 return try insert(row)
             }
+        }
+        if let rules {
+            for new in rows { try rules.check(inserted: new.row, table: table) }
         }
         let hasGiven = rows.contains { !$0.hasNewID }
         let knownUntil = hasGiven ? try queue.reader.knownUntil(table) : nil
@@ -180,9 +187,10 @@ struct LocalChanges {
     ) throws -> Row {
         let id = stored.id
         var row = row
+        let changes = RowMerge.changes(from: stored, to: row)
+        try rules?.check(changes, in: row, table: table)
         let operations = try operations(id)
         let last = operations.last
-        let changes = RowMerge.changes(from: stored, to: row)
         try RowCheck.check(changes, table: table, id: id, schema: declared)
         guard !changes.isEmptyRow || basisVersion != nil || last?.state == .parked else {
             return stored
@@ -214,10 +222,20 @@ struct LocalChanges {
         return row
     }
 
-    /// Removes a row and queues its delete; does nothing if the row does not exist.
+    /// Removes a row and queues its delete, without regard to rows that refer to it; does nothing if the row does
+    /// not exist.
     ///
-    /// `basisVersion` is the version that the app read, if it is older than the stored one.
-    func delete(_ id: String, basisVersion: (_ stored: Row) -> String? = { _ in nil }) throws {
+    /// - Parameters:
+    ///   - id: The id of the row.
+    ///   - isLast: Whether the delete is sent after all operations that are in the queue now, because they may
+    ///     change rows that refer to the row.
+    ///   - basisVersion: Returns the version that the app read, if it is older than the stored one.
+    /// - Throws: ``SyncError`` with code `otherAccount`, or the errors of the store.
+    func deleteRow(
+        _ id: String,
+        isLast: Bool = false,
+        basisVersion: (_ stored: Row) -> String? = { _ in nil }
+    ) throws {
         let stored = try store.row(id: .string(id), in: table)
         let operations = try operations(id)
         let older = stored.flatMap(basisVersion)
@@ -236,6 +254,7 @@ struct LocalChanges {
         case .collapse(let kind):
             guard let operation = operations.last else { return }
             try collapse(operation, into: kind, older)
+            if isLast { try queue.moveToEnd(operation.id) }
         case .remove:
             guard let operation = operations.last else { return }
             try removeInsert(operation, isOnly: operations.count == 1)

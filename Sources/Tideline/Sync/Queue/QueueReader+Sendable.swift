@@ -25,7 +25,7 @@ extension QueueReader {
             catalog.names(tableOf: operation) && !waiting.contains(operation.row)
                 && account.maySend(operation)
         }
-        guard canSend(operation) else { return false }
+        guard canSend(operation), try !waitsForParked(operation) else { return false }
         return try operation.group.map { try members(of: $0).allSatisfy(canSend) } ?? true
     }
 }

@@ -10,6 +10,7 @@ struct QueueTransaction {
     let catalog: TableCatalog
     /// The account that is signed in; new operations belong to it.
     let account: AccountView
+    let limits: SyncLimits
     /// The atomic group of the operations that this transaction queues, which are pushed together.
     var group: String?
     /// The size of the part of the group that this transaction queues.
@@ -38,6 +39,17 @@ struct QueueTransaction {
         var operation = operation
         if operation.requestID == nil, operation.frozen == nil { operation.requestID = makeID() }
         try store.put([operation.storedRow], in: SystemTables.operations)
+    }
+
+    /// Moves an operation that was never sent to the end of the queue.
+    ///
+    /// An operation of a group of another transaction stays where it is.
+    func moveToEnd(_ id: Int64) throws {
+        guard let operation = try reader.operation(id), operation.state == .pending,
+            operation.group == nil || operation.group == group, try reader.lastID() != id
+        else { return }
+        try remove(operation)
+        try append(operation)
     }
 
     func remove(_ operation: QueuedOperation) throws {

@@ -93,7 +93,7 @@ extension QueryExpression {
         case .call(let function, let arguments):
             function.resultType ?? arguments.first?.type(in: schema) ?? .any
         case .position, .elementCount: .integer
-        case .anyElement, .search(.matches): .boolean
+        case .anyElement, .search(.matches), .related: .boolean
         case .search(.rank): .number
         // A document has no schema.
         case .member, .element: .any

@@ -154,7 +154,8 @@ package struct FilterChecker {
         case .isIn(let operand, let elements): (try isIn(operand, elements, expression), .boolean)
         case .position(let operand, let members): try position(operand, members, expression)
         case .orElse(let operand, let value): try orElse(operand, value, expression)
-        case .member, .elementCount, .anyElement, .element, .search: try checkRare(expression)
+        case .member, .elementCount, .anyElement, .element, .search, .related:
+            try checkRare(expression)
         }
     }
 
@@ -167,10 +168,32 @@ package struct FilterChecker {
             try anyElement(list, number, condition, expression)
         case .element: (expression, .any)
         case .search(let search): try self.search(search, expression)
+        case .related(let rows): (try related(rows, expression), .boolean)
         case .field, .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn,
             .position, .orElse:
             try check(expression)
         }
+    }
+
+    /// Checks the column of this table; the store checks the condition on the other one.
+    private func related(
+        _ rows: RelatedRows,
+        _ whole: QueryExpression
+    ) throws(ODataError) -> QueryExpression {
+        guard schema == nil || isOnDevice else {
+            throw ODataError(
+                .unsupported,
+                "a condition on related rows is only for the tables of a device",
+                at: whole.position
+            )
+        }
+        let (name, type) = try column(rows.column, at: whole.position)
+        guard type == .string || type == .guid || type == .any else {
+            throw mismatch("column '\(name)' is \(type.name), and an id is a text", whole)
+        }
+        var checked = rows
+        checked.column = name
+        return whole.with(.related(checked))
     }
 
     private func field(_ name: String, _ whole: QueryExpression) throws(ODataError) -> Checked {

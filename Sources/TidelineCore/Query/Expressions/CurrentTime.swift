@@ -22,7 +22,13 @@ extension Filter {
 extension QueryExpression {
     /// Returns the expression with `now()` replaced by an instant.
     package func bound(now: Date) -> QueryExpression {
-        guard calls(.now) else { return self }
-        return replacing { if case .call(.now, _) = $0 { .value(.date(now)) } else { nil } }
+        guard calls(.now) || relates else { return self }
+        return replacing { kind in
+            switch kind {
+            case .call(.now, _): .value(.date(now))
+            case .related(let rows): .related(rows.with(rows.condition?.bound(now: now)))
+            default: nil
+            }
+        }
     }
 }

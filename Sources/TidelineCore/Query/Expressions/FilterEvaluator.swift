@@ -49,7 +49,7 @@ package struct FilterEvaluator {
         case .field, .value, .arithmetic, .negate, .call, .position, .orElse, .member,
             .elementCount, .element:
             if case .bool(true) = evaluate(expression) { true } else { false }
-        case .search: false
+        case .search, .related: false
         }
     }
 
@@ -70,8 +70,8 @@ package struct FilterEvaluator {
         case .elementCount(let list): .integer(count(evaluate(list)))
         case .element(let number): elements[number] ?? .null
         case .compare, .all, .any, .not, .isIn, .anyElement: .bool(matches(expression))
-        // Only a store with a search index can evaluate it; the others reject the query.
-        case .search(.matches): .bool(false)
+        // Only a store can evaluate them.
+        case .search(.matches), .related: .bool(false)
         case .search(.rank): .null
         }
     }

@@ -65,6 +65,11 @@ package struct QueryExpression: Sendable {
 
         /// A search of the table's search index, which only the store on a device can evaluate.
         case search(Search)
+
+        /// A row of another table that belongs to this one satisfies a condition; never null.
+        ///
+        /// Only a device can evaluate it. SQL: `"customerID" IN (SELECT "id" FROM "Customer" WHERE …)`.
+        case related(RelatedRows)
     }
 
     package enum Search: Hashable, Sendable {
@@ -177,6 +182,8 @@ extension QueryExpression {
     }
 
     /// Returns whether the expression, or a part of it at any depth, satisfies a predicate.
+    ///
+    /// The parts of a condition on related rows, which are about another table, are not visited.
     package func contains(_ isWanted: (Kind) -> Bool) -> Bool {
         if isWanted(kind) { return true }
         switch kind {
@@ -191,7 +198,7 @@ extension QueryExpression {
             return operand.contains(isWanted)
         case .anyElement(let list, _, let condition):
             return list.contains(isWanted) || condition.contains(isWanted)
-        case .field, .value, .element, .search: return false
+        case .field, .value, .element, .search, .related: return false
         }
     }
 
@@ -199,31 +206,35 @@ extension QueryExpression {
     package var searches: Bool { contains { if case .search = $0 { true } else { false } } }
 
     /// Returns the expression with parts replaced at any depth; `change` returns nil for a part that is kept.
-    package func replacing(_ change: (Kind) -> Kind?) -> QueryExpression {
-        if let changed = change(kind) { return with(changed) }
+    ///
+    /// The parts of a condition on related rows are not visited.
+    package func replacing(
+        _ change: (Kind) throws -> Kind?
+    ) rethrows -> QueryExpression {
+        if let changed = try change(kind) { return with(changed) }
         switch kind {
         case .call(let function, let parts):
-            return with(.call(function, parts.map { $0.replacing(change) }))
-        case .all(let parts): return with(.all(parts.map { $0.replacing(change) }))
-        case .any(let parts): return with(.any(parts.map { $0.replacing(change) }))
-        case .not(let operand): return with(.not(operand.replacing(change)))
-        case .negate(let operand): return with(.negate(operand.replacing(change)))
+            return with(.call(function, try parts.map { try $0.replacing(change) }))
+        case .all(let parts): return with(.all(try parts.map { try $0.replacing(change) }))
+        case .any(let parts): return with(.any(try parts.map { try $0.replacing(change) }))
+        case .not(let operand): return with(.not(try operand.replacing(change)))
+        case .negate(let operand): return with(.negate(try operand.replacing(change)))
         case .position(let operand, let members):
-            return with(.position(operand.replacing(change), members))
+            return with(.position(try operand.replacing(change), members))
         case .orElse(let operand, let value):
-            return with(.orElse(operand.replacing(change), value))
+            return with(.orElse(try operand.replacing(change), value))
         case .compare(let comparison, let left, let right):
-            return with(.compare(comparison, left.replacing(change), right.replacing(change)))
+            return with(.compare(comparison, try left.replacing(change), try right.replacing(change)))
         case .arithmetic(let operation, let left, let right):
-            return with(.arithmetic(operation, left.replacing(change), right.replacing(change)))
+            return with(.arithmetic(operation, try left.replacing(change), try right.replacing(change)))
         case .isIn(let operand, let parts):
-            return with(.isIn(operand.replacing(change), parts.map { $0.replacing(change) }))
+            return with(.isIn(try operand.replacing(change), try parts.map { try $0.replacing(change) }))
         case .member(let operand, let names):
-            return with(.member(operand.replacing(change), names))
-        case .elementCount(let list): return with(.elementCount(list.replacing(change)))
+            return with(.member(try operand.replacing(change), names))
+        case .elementCount(let list): return with(.elementCount(try list.replacing(change)))
         case .anyElement(let list, let number, let condition):
-            return with(.anyElement(list.replacing(change), number, condition.replacing(change)))
-        case .field, .value, .element, .search: return self
+            return with(.anyElement(try list.replacing(change), number, try condition.replacing(change)))
+        case .field, .value, .element, .search, .related: return self
         }
     }
 
@@ -233,7 +244,7 @@ extension QueryExpression {
             switch kind {
             case .member, .elementCount, .anyElement, .element: true
             case .field, .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn,
-                .position, .orElse, .search:
+                .position, .orElse, .search, .related:
                 false
             }
         }

@@ -342,6 +342,7 @@ package struct PushMachine: Sendable {
             case .completed: completed += 1
             case .again: again.append(settling.operation.id)
             case .released: order.sendAgainAfterEdit(settling.operation, &again)
+            case .waiting: order.waitForOthers()
             case .parked, .dropped, .gone, .asked, .untouched: break
             }
         }

@@ -100,6 +100,9 @@ struct PushOrder: Sendable {
         }
     }
 
+    /// Reads the queue again after other operations are complete, because an operation waits for one of them.
+    mutating func waitForOthers() { isWaiting = true }
+
     /// Excludes these rows from the rest of the push.
     mutating func close(_ rows: [RowKey]) { closed.formUnion(rows) }
 

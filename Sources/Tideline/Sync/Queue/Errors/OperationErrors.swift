@@ -12,7 +12,11 @@ struct OperationErrors {
     }
 
     func discard(_ error: TableOperationError) async throws {
-        try await resolve(error) { try $0.discard($1) }
+        let isReferenced = error.brokenReference?.reason == .rowIsReferenced
+        try await resolve(error) { queue, operation in
+            if isReferenced { try queue.restoreRelated(operation) }
+            try queue.discard(operation)
+        }
     }
 
     func cancel(_ error: TableOperationError, _ item: Row) async throws {
@@ -76,6 +80,9 @@ struct OperationErrors {
             let stored = try queue.store.row(id: .string(operation.itemID), in: operation.table)
             let mine = stored.map { Self.edits(of: $0, operation, onto: server) } ?? server
             let row = Self.item(item, operation, over: mine, queue.catalog)
+            let changes = RowMerge.changes(from: server ?? Row(), to: row)
+            try queue.catalog.rules(of: operation.table)?
+                .check(changes, in: row, table: operation.table)
             try queue.store.put([row], in: operation.table)
         }
     }
@@ -156,7 +163,7 @@ struct OperationErrors {
     }
 
     /// Runs one of the three actions, unless the error was already resolved.
-    private func resolve(
+    func resolve(
         _ error: TableOperationError,
         _ body: @escaping @Sendable (QueueTransaction, QueuedOperation) throws -> Void
     ) async throws {
@@ -362,8 +369,10 @@ extension TableOperationError {
         item = stored.item
         serverItem = stored.serverItem
         message = stored.message
+        brokenRule = stored.brokenRule
         operationID = stored.operationID
         groupID = operation.group
+        brokenReference = stored.reference
         canRetry = operation.damage == nil && engine.catalog.names(tableOf: operation)
         base = operation.knownBase
         switch operation.basis.lastKnown {

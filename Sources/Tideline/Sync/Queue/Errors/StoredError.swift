@@ -13,8 +13,12 @@ struct StoredError: Sendable {
     var message: String
     var item: Row?
     var serverItem: Row?
+    /// The rule that the row breaks.
+    var brokenRule: BrokenRule?
     /// The conditions of the rejection; nil if the row itself caused it.
     var conditions: ParkedConditions?
+    /// The reference because of which the server rejected the operation.
+    var reference: BrokenReference?
     /// Whether a version of Tideline that did not store conditions stored the error.
     private(set) var isOfEarlierVersion = false
 
@@ -27,7 +31,10 @@ struct StoredError: Sendable {
         properties["description"] = .string(message)
         properties["schema"] = conditions?.schema.map { .string($0) }
         properties["rights"] = conditions?.rights.map { .string($0) }
+        properties["code"] = brokenRule.map { .string($0.code.rawValue) }
+        properties["columns"] = brokenRule.map { .string($0.columns.joined(separator: "\n")) }
         properties["app"] = .string(conditions?.app ?? "")
+        reference?.store(in: &properties)
         return [
             "id": .string(id), "operationId": .integer(operationID), "tableKind": 0,
             "properties": .data(Data(RowText.json(properties).text.utf8)),
@@ -74,7 +81,12 @@ struct StoredError: Sendable {
             item: stored("item"),
             serverItem: stored("serverItem")
         )
+        if let code = properties["code"]?.text.flatMap(RuleViolation.Code.init) {
+            let columns = properties["columns"]?.text?.components(separatedBy: "\n") ?? []
+            brokenRule = BrokenRule(table: operation.table, columns: columns, code: code)
+        }
         isOfEarlierVersion = properties["app"] == nil
+        reference = BrokenReference(properties: properties)
         if let app = properties["app"]?.text, !app.isEmpty {
             conditions = ParkedConditions(
                 schema: properties["schema"]?.text,

@@ -45,6 +45,11 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     }
     /// The cause and the possible remedies; never the contents of a row.
     public var message: String
+    /// The rule of the server that the row breaks; nil for another reason.
+    ///
+    /// A device checks the rules that its model declares before it queues an operation. So this is `notUnique`, or a
+    /// rule that the model does not have.
+    public internal(set) var brokenRule: BrokenRule?
     /// The newest known state of the row on the server.
     ///
     /// It is the state that ``cancelOperationAndDiscardItem()`` restores. With `neverSeen` the local row may be
@@ -60,6 +65,13 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// If the server rejects one operation of a transaction, all of them are parked, each with its own error; a
     /// retry or an edit of one of the rows sends all of them again.
     public var groupID: String?
+
+    /// The reference because of which the server rejected the operation; nil for any other reason.
+    ///
+    /// If a parent is missing, ``restoreParent()``, ``moveToParent(_:)`` and ``cancelOperationAndDiscardItem()``
+    /// resolve the error. If a row cannot be deleted because rows refer to it, ``retry()`` and
+    /// ``cancelOperationAndDiscardItem()`` do.
+    public var brokenReference: BrokenReference?
 
     /// The known state of a row on the server.
     public enum ServerCopy: Sendable, Hashable {
@@ -106,6 +118,8 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     ///   - serverCopy: The newest known state of the row on the server; nil for `serverItem`.
     ///   - canRetry: Whether the operation can be sent again.
     ///   - groupID: The transaction of the operation.
+    ///   - brokenRule: The rule that the row breaks.
+    ///   - brokenReference: The reference because of which the server rejected the operation.
     public init(
         id: String? = nil,
         table: String,
@@ -118,7 +132,9 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
         base: Row? = nil,
         serverCopy: ServerCopy? = nil,
         canRetry: Bool = true,
-        groupID: String? = nil
+        groupID: String? = nil,
+        brokenRule: BrokenRule? = nil,
+        brokenReference: BrokenReference? = nil
     ) {
         self.id = id ?? "\(table)/\(itemID)"
         (self.table, self.itemID, self.kind) = (table, itemID, kind)
@@ -126,10 +142,12 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
         (self.item, self.serverItem, self.base) = (item, serverItem, base)
         self.serverCopy = serverCopy ?? serverItem.map(ServerCopy.row) ?? .neverSeen
         (self.canRetry, self.groupID) = (canRetry, groupID)
+        self.brokenRule = brokenRule
+        self.brokenReference = brokenReference
         (operationID, engine) = (0, nil)
     }
 
-    private func errors() throws -> OperationErrors {
+    func errors() throws -> OperationErrors {
         guard let engine else { throw SyncError.errorSettled() }
         return engine.operationErrors
     }
@@ -142,6 +160,9 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
 
     /// Drops the operation and restores the newest known server row, or deletes the row if there
     /// is none; ``serverCopy`` says which.
+    ///
+    /// If the server rejected a delete because rows refer to the row, the related rows that were deleted in the same
+    /// transaction also come back, and references that became null have their values again.
     ///
     /// If the operation cannot be decoded, or the app does not declare its table, only the operation is
     /// removed: the row is kept until the next pull, which reloads the table.
@@ -198,7 +219,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// device's change, or get the server's values if there is none.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
-    ///   `rowDoesNotFit`, `otherAccount`, and if ``canRetry`` is false; nothing is changed then.
+    ///   `rowDoesNotFit`, `ruleBroken`, `otherAccount`, and if ``canRetry`` is false; nothing is changed then.
     public func updateOperationAndRetry(with item: Row) async throws {
         try await errors().retry(self, item)
     }
@@ -220,7 +241,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// ```
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved,
-    ///   `rowDoesNotFit`, `otherAccount`, and if ``canRetry`` is false; nothing is changed then.
+    ///   `rowDoesNotFit`, `ruleBroken`, `otherAccount`, and if ``canRetry`` is false; nothing is changed then.
     public func updateOperationAndRetry<Record: SyncRecord>(with item: Record) async throws {
         try await errors().retry(self, Row(item))
     }

@@ -1,0 +1,248 @@
+// BrokenReference: the reference because of which a server rejected an operation, and the app's actions for it.
+
+import TidelineCore
+
+/// The reference because of which a server rejected an operation.
+///
+/// ```swift
+/// for error in try await client.syncContext.operationErrors() {
+///     guard let reference = error.brokenReference, reference.reason == .parentNotFound else { continue }
+///     print("The \(reference.table) of this \(error.table) was deleted on another device.")
+///     try await error.restoreParent()
+/// }
+/// ```
+public struct BrokenReference: Sendable, Hashable {
+    /// The reason of the rejection.
+    public enum Reason: String, Sendable, Hashable, CaseIterable {
+        /// The parent that the row names does not exist on the server, is deleted, or cannot be seen by the account.
+        case parentNotFound
+        /// The row cannot be deleted, because rows of the server refer to it by a reference with the rule `restrict`.
+        case rowIsReferenced
+    }
+
+    /// The reason of the rejection.
+    public var reason: Reason
+    /// The column of the reference.
+    public var column: String
+    /// The table of the parent for `parentNotFound`, and the table of the referring rows for `rowIsReferenced`.
+    public var table: String
+
+    /// Creates a reference, for an app's tests.
+    public init(reason: Reason, column: String, table: String) {
+        (self.reason, self.column, self.table) = (reason, column, table)
+    }
+
+    /// Creates the reference that a problem body names; nil if it names none.
+    init?(_ response: TransportResponse) {
+        guard response.status == 409, let body = RowText.row(response.body, nil),
+            let reason = body["code"]?.text.flatMap(Reason.init),
+            let column = body["column"]?.text, let table = body["table"]?.text
+        else { return nil }
+        self.init(reason: reason, column: column, table: table)
+    }
+
+    /// The name of a member of a stored error.
+    private static let member = "reference"
+
+    /// Creates the reference of a stored error; nil if it has none.
+    init?(properties: Row) {
+        let parts = properties[Self.member]?.text?.split(separator: "\n").map(String.init) ?? []
+        guard parts.count == 3, let reason = Reason(rawValue: parts[0]) else { return nil }
+        self.init(reason: reason, column: parts[1], table: parts[2])
+    }
+
+    /// Adds the reference to the properties of a stored error.
+    func store(in properties: inout Row) {
+        properties[Self.member] = .string("\(reason.rawValue)\n\(column)\n\(table)")
+    }
+
+    /// Returns the error text of an operation that the server rejected.
+    func message(of operation: QueuedOperation) -> String {
+        let what =
+            "The \(operation.kind) of row '\(operation.itemID)' in table '\(operation.table)'"
+        switch reason {
+        case .parentNotFound:
+            return """
+                \(what) was rejected by the server (409): '\(column)' names a row of table '\(table)' that does not \
+                exist there. Restore the parent, move the row to another parent, or discard the operation.
+                """
+        case .rowIsReferenced:
+            return """
+                \(what) was rejected by the server (409): rows of table '\(table)' refer to the row by \
+                '\(column)'. Delete or change them and retry, or discard the operation to keep the row.
+                """
+        }
+    }
+}
+
+extension TableOperationError {
+    /// Restores the parent whose absence is the reason of the rejection, and sends the operation again after it.
+    ///
+    /// The parent gets the values that it has on this device or, if it is no longer here, those that the server has
+    /// kept of the deleted row. Its insert is queued, and restores the deleted row of the server. Rows that were
+    /// deleted with the parent stay deleted.
+    ///
+    /// If the server has the parent again, the operation is only sent again.
+    ///
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, if it has no
+    ///   ``brokenReference`` with the reason `parentNotFound`, or if neither side has the values of the parent; then
+    ///   use ``restoreParent(with:)``. `unknownTable` if the store was opened without the parent's table;
+    ///   `otherAccount`; and the errors of a read of the server.
+    public func restoreParent() async throws {
+        try await errors().restoreParent(of: self, with: nil)
+    }
+
+    /// Inserts the parent whose absence is the reason of the rejection, and sends the operation again after it.
+    ///
+    /// - Parameter parent: The record of the parent; its id is replaced with the one that the row names.
+    /// - Throws: ``SyncError`` as ``restoreParent()``, and with code `rowDoesNotFit`.
+    public func restoreParent<Parent: SyncRecord>(with parent: Parent) async throws {
+        try await errors().restoreParent(of: self, with: Row(parent))
+    }
+
+    /// Gives the row another parent, and sends the operation again.
+    ///
+    /// - Parameter id: The id of the new parent; nil for none, if the property is optional.
+    /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved or has no
+    ///   ``brokenReference`` with the reason `parentNotFound`; `rowDoesNotFit` or `otherAccount`. Nothing is changed
+    ///   then.
+    public func moveToParent(_ id: String?) async throws {
+        guard let reference = brokenReference, reference.reason == .parentNotFound else {
+            throw SyncError.noParentMissing()
+        }
+        var row: Row = ["id": .string(itemID)]
+        row[reference.column] = id.map(Value.string) ?? .null
+        try await errors().retry(self, row)
+    }
+}
+
+extension OperationErrors {
+    fileprivate func restoreParent(of error: TableOperationError, with given: Row?) async throws {
+        guard let reference = error.brokenReference, reference.reason == .parentNotFound else {
+            throw SyncError.noParentMissing()
+        }
+        guard let schema = engine.catalog.schema(reference.table) else {
+            throw SyncError.unknownTable(
+                reference.table,
+                known: Array(engine.catalog.schemas.keys)
+            )
+        }
+        let table = schema.name
+        let child = try await engine.read {
+            try $0.store.row(id: .string(error.itemID), in: error.table)
+        }
+        // The row may have another parent, or none, by now.
+        guard let id = (child ?? error.item)?[reference.column]?.text else {
+            return try await retry(error)
+        }
+        let stored = try await engine.read { try $0.store.row(id: .string(id), in: table) }
+        var values = given ?? stored
+        if values == nil {
+            let row = try await kept(id, schema)
+            if row[SystemColumn.deleted] != true { return try await retry(error) }
+            values = row
+        }
+        var parent = RowMerge.payload(values ?? Row())
+        parent[SystemColumn.id] = .string(id)
+        let new = try NewRow(parent, table: table, engine.environment)
+        try await resolve(error) { queue, operation in
+            let operations = try queue.reader.operations(table, id)
+            try queue.checkAccount(operations)
+            // An operation in the queue creates or changes it already.
+            if operations.isEmpty || operations.last?.kind == .delete {
+                try queue.store.delete(ids: [.string(id)], in: table)
+                _ = try LocalChanges(queue: queue, table: table).insert(new)
+            }
+            try queue.retry(operation)
+        }
+    }
+
+    /// Returns a row as the server has it, deleted or not.
+    private func kept(_ id: String, _ schema: TableSchema) async throws -> Row {
+        let any = QueuedOperation(table: schema.name, itemID: id, kind: .update)
+        let answer: PushAnswer
+        do {
+            answer = try await engine.remote.get().look(.row, any, schema)
+        } catch let error as TransportError {
+            throw SyncError.offline(error)
+        }
+        if let row = answer.item, [200, 404, 410].contains(answer.status) { return row }
+        throw SyncError.noParentKept(RowKey(schema.name, id), status: answer.status)
+    }
+}
+
+extension SyncError {
+    fileprivate static func noParentMissing() -> SyncError {
+        SyncError(
+            .notFound,
+            """
+            The operation was not rejected because of a missing parent. Use the other actions of the error.
+            """
+        )
+    }
+
+    fileprivate static func noParentKept(_ row: RowKey, status: Int) -> SyncError {
+        let isGone = [200, 404, 410].contains(status)
+        return SyncError(
+            isGone ? .notFound : Code(answer: status),
+            """
+            Row '\(row.itemID)' of table '\(row.table)' cannot be restored: this device does not have it, and the \
+            server sent no values of it (\(status)). Use restoreParent(with:), or move the row to another parent.
+            """,
+            statusCode: status
+        )
+    }
+}
+
+extension QueueTransaction {
+    /// Undoes what belongs to a delete that the app discards because the server rejected it, in the same group:
+    /// deletes of rows that refer to the row or to which it refers, and references that became null.
+    func restoreRelated(_ discarded: QueuedOperation) throws {
+        guard discarded.kind == .delete, let group = discarded.group else { return }
+        let members = try reader.members(of: group).filter { $0.damage == nil }
+        let deletes = Dictionary(
+            members.filter { $0.kind == .delete }.map { ($0.row, $0) },
+            uniquingKeysWith: { $1 }
+        )
+        var open = [discarded]
+        var seen: Set = [discarded.row]
+        while let delete = open.popLast() {
+            var related =
+                delete.basis.lastKnown?.row
+                .map { catalog.references.parents(of: $0, in: delete.table) } ?? []
+            for edge in catalog.references.children(of: delete.table) {
+                for member in members where refers(member, to: delete, by: edge) {
+                    if member.kind == .delete {
+                        related.append(member.row)
+                    } else if edge.rule == .setNull {
+                        try setAgain(edge.column, to: delete.itemID, of: member.row)
+                    }
+                }
+            }
+            for row in related where seen.insert(row).inserted {
+                guard let other = deletes[row] else { continue }
+                open.append(other)
+                try discard(other)
+            }
+        }
+    }
+
+    /// Returns whether a row referred to a deleted one in its last known state.
+    private func refers(
+        _ member: QueuedOperation,
+        to delete: QueuedOperation,
+        by edge: ModelReferences.Edge
+    ) -> Bool {
+        member.table == edge.child
+            && member.basis.lastKnown?.row?[edge.column]?.text == delete.itemID
+    }
+
+    private func setAgain(_ column: String, to id: String, of row: RowKey) throws {
+        guard let stored = try store.row(id: .string(row.itemID), in: row.table),
+            stored[column]?.isNull ?? true
+        else { return }
+        var changed = stored
+        changed[column] = .string(id)
+        _ = try LocalChanges(queue: self, table: row.table).change(stored, to: changed)
+    }
+}

@@ -1,0 +1,188 @@
+// FollowingRows: what a local delete of a row changes in the rows that refer to it, directly or through other rows.
+//
+// The rules are those of the server (docs/decisions/0055): all rows are found before anything is changed, a `restrict`
+// anywhere among them prevents the delete, and rows are deleted before the rows that they refer to.
+
+import TidelineCore
+
+/// The rows that are deleted, or lose their reference, with a row that the app deletes.
+struct FollowingRows {
+    /// The rows that are deleted, each before the rows that it refers to.
+    private(set) var deleted: [RowKey] = []
+    /// The rows whose reference becomes null.
+    private(set) var cleared: [(edge: ModelReferences.Edge, id: String)] = []
+
+    var count: Int { deleted.count + cleared.count }
+
+    /// Finds the rows that follow a delete.
+    ///
+    /// - Throws: ``SyncError`` with code `rowIsReferenced`, or `transactionTooLarge` if there are too many.
+    init(of root: RowKey, _ queue: QueueTransaction) throws {
+        let references = queue.catalog.references
+        var found: [RowKey: Row] = [:]
+        var seen: Set = [root]
+        var level = [root.table: [root.itemID]]
+        while !level.isEmpty {
+            var next: [String: [String]] = [:]
+            for (table, ids) in level.sorted(by: { $0.key < $1.key }) {
+                for edge in references.children(of: table) {
+                    for row in try Self.rows(of: ids, by: edge, queue) {
+                        let key = RowKey(edge.child, row.id)
+                        switch edge.rule {
+                        case .restrict:
+                            let isOwn = table == edge.child && row[edge.column]?.text == row.id
+                            if !isOwn { throw SyncError.rowIsReferenced(root, edge) }
+                        case .setNull:
+                            cleared.append((edge, row.id))
+                        case .cascade:
+                            guard seen.insert(key).inserted else { continue }
+                            found[key] = row
+                            next[edge.child, default: []].append(row.id)
+                        case .none: break
+                        }
+                        try Self.check(found.count + cleared.count, of: root, queue)
+                    }
+                }
+            }
+            level = next
+        }
+        // A row that is deleted keeps its references.
+        cleared.removeAll { seen.contains(RowKey($0.edge.child, $0.id)) }
+        deleted = Self.childrenFirst(found, references)
+    }
+
+    private static func check(_ count: Int, of root: RowKey, _ queue: QueueTransaction) throws {
+        try queue.watch?.check()
+        guard count > queue.limits.cascadeRowsMax else { return }
+        throw SyncError.cascadeTooLarge(root, max: queue.limits.cascadeRowsMax)
+    }
+
+    /// Returns the rows that refer to rows with these ids, with their ids and references, by id.
+    private static func rows(
+        of ids: [String],
+        by edge: ModelReferences.Edge,
+        _ queue: QueueTransaction
+    ) throws -> [Row] {
+        let columns = Set(queue.catalog.references.parents(of: edge.child).map(\.column))
+        var result: [Row] = []
+        for start in stride(from: 0, to: ids.count, by: idsAtOnce) {
+            let part = ids[start..<min(ids.count, start + idsAtOnce)]
+            var query = TableQuery(filter: .isIn(edge.column, part.map(Value.string)))
+            query.select = [SystemColumn.id] + columns.sorted()
+            query.order = [SortKey(column: SystemColumn.id)]
+            query.limit = queue.limits.cascadeRowsMax + 1
+            result += try queue.store.rows(query, in: edge.child)
+        }
+        return result
+    }
+
+    private static let idsAtOnce = 500
+
+    /// Returns the keys of rows, each before the rows that it refers to, unless they form a cycle.
+    ///
+    /// A server changes the reference of a row whose parent was deleted before it, so that its own delete would meet
+    /// another version.
+    private static func childrenFirst(
+        _ rows: [RowKey: Row],
+        _ references: ModelReferences
+    ) -> [RowKey] {
+        var parents: [RowKey] = []
+        var seen: Set<RowKey> = []
+        let keys = rows.keys.sorted { ($0.table, $0.itemID) < ($1.table, $1.itemID) }
+        for key in keys {
+            // The rows on the way from `key` to its parents, each with the parents that are left.
+            var path: [(key: RowKey, left: [RowKey])] = []
+            func enter(_ key: RowKey) {
+                guard let row = rows[key], seen.insert(key).inserted else { return }
+                path.append((key, references.parents(of: row, in: key.table)))
+            }
+            enter(key)
+            while let last = path.indices.last {
+                if let parent = path[last].left.popLast() {
+                    enter(parent)
+                } else {
+                    parents.append(path.removeLast().key)
+                }
+            }
+        }
+        return parents.reversed()
+    }
+
+    /// Checks that all rows belong to the account that changes them, before anything is changed.
+    ///
+    /// - Throws: ``SyncError`` with code `otherAccount`.
+    func checkAccounts(_ queue: QueueTransaction) throws {
+        let keys = deleted + cleared.map { RowKey($0.edge.child, $0.id) }
+        for key in keys {
+            try queue.checkAccount(try queue.reader.operations(key.table, key.itemID))
+        }
+    }
+
+    /// Changes the rows and queues their operations.
+    func change(_ queue: QueueTransaction) throws {
+        for (edge, id) in cleared {
+            try queue.watch?.check()
+            guard let stored = try queue.store.row(id: .string(id), in: edge.child) else {
+                continue
+            }
+            var row = stored
+            row[edge.column] = .null
+            _ = try LocalChanges(queue: queue, table: edge.child).change(stored, to: row)
+            queue.size?.add(row)
+        }
+        for key in deleted {
+            try queue.watch?.check()
+            queue.size?.add(id: key.itemID)
+            try LocalChanges(queue: queue, table: key.table).deleteRow(key.itemID)
+        }
+    }
+}
+
+extension LocalChanges {
+    /// Removes a row and queues its delete, after those of the rows that follow; does nothing if the row does not
+    /// exist.
+    ///
+    /// All of them are one group, unless they are more than a batch can carry.
+    func delete(_ id: String, basisVersion: (_ stored: Row) -> String? = { _ in nil }) throws {
+        guard !queue.catalog.references.children(of: table).isEmpty,
+            try queue.store.row(id: .string(id), in: table) != nil
+        else { return try deleteRow(id, basisVersion: basisVersion) }
+        var queue = queue
+        let following = try FollowingRows(of: RowKey(table, id), queue)
+        if following.count > 0 {
+            try queue.checkAccount(try queue.reader.operations(table, id))
+            try following.checkAccounts(queue)
+            if queue.group == nil, following.count < queue.limits.transactionRowsMax {
+                queue.group = queue.makeID()
+            }
+            try following.change(queue)
+        }
+        try LocalChanges(queue: queue, table: table, declared: declared)
+            .deleteRow(id, isLast: true, basisVersion: basisVersion)
+    }
+}
+
+extension SyncError {
+    fileprivate static func rowIsReferenced(
+        _ row: RowKey,
+        _ edge: ModelReferences.Edge
+    ) -> SyncError {
+        SyncError(
+            .rowIsReferenced,
+            """
+            Row '\(row.itemID)' of table '\(row.table)' cannot be deleted: rows of table '\(edge.child)' refer to \
+            rows of '\(edge.parent)' by '\(edge.column)' with the rule 'restrict'. Delete or change them first.
+            """
+        )
+    }
+
+    fileprivate static func cascadeTooLarge(_ row: RowKey, max: Int) -> SyncError {
+        SyncError(
+            .transactionTooLarge,
+            """
+            Row '\(row.itemID)' of table '\(row.table)' cannot be deleted in one step: more than \(max) rows \
+            (SyncLimits.cascadeRowsMax) would change with it. Delete the rows that refer to it in parts first.
+            """
+        )
+    }
+}

@@ -1,0 +1,87 @@
+// ModelReferences: the references between the tables of a client, in both directions.
+
+import TidelineCore
+
+/// The references between the tables of a client.
+///
+/// References with the rule `none`, and those to tables that the client does not have, are left out.
+struct ModelReferences: Sendable {
+    /// A reference with its tables.
+    struct Edge: Hashable, Sendable {
+        /// The table with the column.
+        let child: String
+        let column: String
+        /// The table whose ids the column has.
+        let parent: String
+        let rule: DeleteRule
+    }
+
+    private let byParent: [String: [Edge]]
+    private let byChild: [String: [Edge]]
+
+    init(_ schemas: [String: TableSchema]) {
+        var edges: [Edge] = []
+        for schema in schemas.values.sorted(by: { $0.name < $1.name }) {
+            for reference in schema.references
+            where reference.onDelete != .none && schemas[reference.table] != nil {
+                edges.append(
+                    Edge(
+                        child: schema.name,
+                        column: reference.column,
+                        parent: reference.table,
+                        rule: reference.onDelete
+                    )
+                )
+            }
+        }
+        byParent = Dictionary(grouping: edges, by: \.parent)
+        byChild = Dictionary(grouping: edges, by: \.child)
+    }
+
+    var isEmpty: Bool { byChild.isEmpty }
+
+    /// All references, by table and column.
+    var all: [Edge] { byChild.sorted { $0.key < $1.key }.flatMap(\.value) }
+
+    /// Returns the references to a table.
+    func children(of table: String) -> [Edge] { byParent[table] ?? [] }
+
+    /// Returns the references of a table.
+    func parents(of table: String) -> [Edge] { byChild[table] ?? [] }
+
+    /// Returns the parents that a row names, without the row itself.
+    func parents(of row: Row, in table: String) -> [RowKey] {
+        parents(of: table).compactMap { edge in
+            guard let id = row[edge.column]?.text else { return nil }
+            let parent = RowKey(edge.parent, id)
+            return parent == RowKey(table, row.id) ? nil : parent
+        }
+    }
+
+    /// Returns some tables with parents before their children, and otherwise in their order.
+    ///
+    /// Of tables that refer to each other in a cycle, the first one comes first.
+    func parentsFirst(_ tables: [String]) -> [String] {
+        let wanted = Set(tables)
+        var result: [String] = []
+        var seen: Set<String> = []
+        for table in tables {
+            // The tables on the way from `table` to its parents, each with the parents that are left.
+            var path: [(table: String, left: [String])] = []
+            func enter(_ table: String) {
+                guard seen.insert(table).inserted else { return }
+                path.append((table, parents(of: table).map(\.parent).reversed()))
+            }
+            enter(table)
+            while let last = path.indices.last {
+                if let parent = path[last].left.popLast() {
+                    enter(parent)
+                } else {
+                    let done = path.removeLast().table
+                    if wanted.contains(done) { result.append(done) }
+                }
+            }
+        }
+        return result
+    }
+}

@@ -1,0 +1,96 @@
+// Reference: a property of a model whose values are ids of rows of another table.
+
+public import TidelineCore
+
+/// A reference from a property of a model to the records of a table, the parents of the model's records.
+///
+/// ```swift
+/// struct Job: SyncRecord {
+///     var id = UUID().uuidString.lowercased()
+///     var customerID: Customer.ID
+///     var title = ""
+///
+///     static let references = [Reference(\Job.customerID, to: Customer.self, onDelete: .cascade)]
+/// }
+/// ```
+///
+/// A device checks references when a record is deleted, and a server also when one is inserted or changed. See
+/// <doc:Relations>.
+public struct Reference<Record>: Sendable {
+    private let path: any PartialKeyPath<Record> & Sendable
+    private let table: String
+    private let onDelete: DeleteRule
+
+    /// Declares a reference.
+    ///
+    /// - Parameters:
+    ///   - path: The property with the id of the parent, which is stored as a string. If it is nil, the record has no
+    ///     parent.
+    ///   - parent: The type of the parents; it may be the model itself.
+    ///   - onDelete: The rule for a delete of the parent. By default, a parent cannot be deleted while a record
+    ///     refers to it.
+    public init<Parent: SyncRecord>(
+        _ path: any PartialKeyPath<Record> & Sendable,
+        to parent: Parent.Type,
+        onDelete: DeleteRule = .restrict
+    ) {
+        self.path = path
+        self.onDelete = onDelete
+        table = Parent.tableName
+    }
+}
+
+extension Array {
+    /// Returns the references with the names of their columns.
+    ///
+    /// - Throws: ``SyncError`` with code `invalidModel`, or `unsupportedQuery` for a path that has no column.
+    func tableReferences<Record>(
+        model: String,
+        _ schema: TableSchema,
+        column: (AnyKeyPath) throws -> String
+    ) throws -> [TableReference] where Element == Reference<Record> {
+        var result: [TableReference] = []
+        for reference in self {
+            let found = try reference.tableReference(model: model, schema, column: column)
+            guard !result.contains(where: { $0.column == found.column }) else {
+                throw SyncError.invalidModel(
+                    model,
+                    "two references have the column '\(found.column)'. Remove one from 'references'."
+                )
+            }
+            result.append(found)
+        }
+        return result
+    }
+}
+
+extension Reference {
+    fileprivate func tableReference(
+        model: String,
+        _ schema: TableSchema,
+        column: (AnyKeyPath) throws -> String
+    ) throws -> TableReference {
+        let name = try column(path)
+        guard let definition = schema.columns.first(where: { $0.name == name }),
+            CellKind(definition.type) == .text
+        else {
+            throw SyncError.invalidModel(
+                model,
+                """
+                the reference to '\(table)' has the column '\(name)', which holds no ids. Name a property of type \
+                String.
+                """
+            )
+        }
+        guard onDelete != .setNull || definition.isNullable else {
+            throw SyncError.invalidModel(
+                model,
+                """
+                the reference '\(name)' becomes null with its parent, and its property cannot be nil. Make the \
+                property optional, or choose another 'onDelete'.
+                """
+            )
+        }
+        return TableReference(name, to: table, onDelete: onDelete)
+    }
+}

@@ -1,0 +1,135 @@
+// Rule: what a model declares about the values of its rows, in addition to their types.
+
+public import TidelineCore
+
+/// A rule for the rows of a table, which the device checks before it queues a change.
+///
+/// ```swift
+/// struct Job: SyncRecord {
+///     var id = UUID().uuidString.lowercased()
+///     var number = ""
+///     var title = ""
+///     var minutes = 0
+///     var start: Date?
+///     var end: Date?
+///
+///     static let rules: [Rule<Job>] = [
+///         .required(\.title),
+///         .maxLength(\.title, 80),
+///         .range(\.minutes, 0...1440),
+///         .compare(\.start, .lessOrEqual, \.end),
+///         .unique(\.number),
+///     ]
+/// }
+/// ```
+///
+/// The server has the same rules in its configuration. `tideline models --swift` prints them. See <doc:Rules>.
+public struct Rule<Record>: Sendable {
+    /// A stored property of the record.
+    typealias Path = any PartialKeyPath<Record> & Sendable
+
+    enum Kind: Sendable {
+        case required(Path)
+        case maxLength(Path, Int)
+        case min(Path, Result<Value, any Error>)
+        case max(Path, Result<Value, any Error>)
+        case range(Path, Result<Value, any Error>, Result<Value, any Error>)
+        case pattern(Path, String)
+        case unique([Path])
+        case compare(Path, ColumnComparison.Operator, Path)
+    }
+
+    let kind: Kind
+
+    /// A value is required: not nil, and not an empty text or empty data.
+    public static func required(_ path: any PartialKeyPath<Record> & Sendable) -> Rule {
+        Rule(kind: .required(path))
+    }
+
+    /// A text has at most this number of Unicode scalars, or data at most this number of bytes.
+    public static func maxLength(
+        _ path: any PartialKeyPath<Record> & Sendable,
+        _ length: Int
+    ) -> Rule {
+        Rule(kind: .maxLength(path, length))
+    }
+
+    /// A number, instant, day or time of day is at least this value.
+    public static func min<Bound: Sendable>(
+        _ path: any KeyPath<Record, Bound> & Sendable,
+        _ value: Bound
+    ) -> Rule {
+        Rule(kind: .min(path, bound(value)))
+    }
+
+    /// A number, instant, day or time of day is nil, or at least this value.
+    public static func min<Bound: Sendable>(
+        _ path: any KeyPath<Record, Bound?> & Sendable,
+        _ value: Bound
+    ) -> Rule {
+        Rule(kind: .min(path, bound(value)))
+    }
+
+    /// A number, instant, day or time of day is at most this value.
+    public static func max<Bound: Sendable>(
+        _ path: any KeyPath<Record, Bound> & Sendable,
+        _ value: Bound
+    ) -> Rule {
+        Rule(kind: .max(path, bound(value)))
+    }
+
+    /// A number, instant, day or time of day is nil, or at most this value.
+    public static func max<Bound: Sendable>(
+        _ path: any KeyPath<Record, Bound?> & Sendable,
+        _ value: Bound
+    ) -> Rule {
+        Rule(kind: .max(path, bound(value)))
+    }
+
+    /// A number, instant, day or time of day is in this range, which is the same as `min` and `max`.
+    public static func range<Bound: Sendable>(
+        _ path: any KeyPath<Record, Bound> & Sendable,
+        _ range: ClosedRange<Bound>
+    ) -> Rule {
+        Rule(kind: .range(path, bound(range.lowerBound), bound(range.upperBound)))
+    }
+
+    /// A number, instant, day or time of day is nil, or in this range.
+    public static func range<Bound: Sendable>(
+        _ path: any KeyPath<Record, Bound?> & Sendable,
+        _ range: ClosedRange<Bound>
+    ) -> Rule {
+        Rule(kind: .range(path, bound(range.lowerBound), bound(range.upperBound)))
+    }
+
+    /// A text matches a regular expression as a whole.
+    ///
+    /// The expression has scalars, `.`, classes, `\d \w \s` and their complements, groups, `|`, `*`, `+`, `?`,
+    /// `{m,n}`, `^` and `$`. Such a text has at most 10,000 Unicode scalars.
+    public static func pattern(
+        _ path: any PartialKeyPath<Record> & Sendable,
+        _ pattern: String
+    ) -> Rule {
+        Rule(kind: .pattern(path, pattern))
+    }
+
+    /// No two rows have the same values in these properties; a row with nil in one of them is like no other.
+    ///
+    /// Only the server has all rows, so only the server checks it. It rejects an operation with the code `notUnique`.
+    public static func unique(_ paths: any PartialKeyPath<Record> & Sendable...) -> Rule {
+        Rule(kind: .unique(paths))
+    }
+
+    /// Two properties of one type fulfill a comparison, or one of them is nil.
+    public static func compare(
+        _ left: any PartialKeyPath<Record> & Sendable,
+        _ comparison: ColumnComparison.Operator,
+        _ right: any PartialKeyPath<Record> & Sendable
+    ) -> Rule {
+        Rule(kind: .compare(left, comparison, right))
+    }
+
+    private static func bound<Bound>(_ value: Bound) -> Result<Value, any Error> {
+        Result { try Literal.value(value) }
+    }
+}

@@ -1,0 +1,61 @@
+// KeyedQuery: the rows of a table that belong to several keys, in one query.
+
+public import TidelineCore
+
+/// A query of the rows whose column has one of several keys.
+///
+/// A store returns the rows of one key together, in the order of the query. The limit and the offset apply to the rows
+/// of each key. The order of the keys does not matter.
+public struct KeyedQuery: Sendable {
+    /// The condition, order, limit and offset for the rows of each key, and the columns to read.
+    ///
+    /// If it selects columns, they include ``column``.
+    public var query: TableQuery
+    /// The name of the column, which holds texts.
+    public var column: String
+    /// The keys, each once.
+    public var keys: [String]
+
+    /// Creates a query.
+    public init(_ query: TableQuery, column: String, keys: [String]) {
+        (self.query, self.column, self.keys) = (query, column, keys)
+        if let names = query.select, !names.contains(column) { self.query.select = names + [column] }
+    }
+
+    /// Returns the rows of the result, from the matching rows of all keys in the order of the query.
+    func divided(_ rows: [Row]) -> [Row] {
+        var places: [ItemKey: Int] = [:]
+        for (place, key) in keys.enumerated() { places[ItemKey(key)] = place }
+        var groups: [[Row]] = Array(repeating: [], count: keys.count)
+        var member = RowMember(column)
+        for row in rows {
+            guard let key = member.value(in: row)?.text, let place = places[ItemKey(key)] else {
+                continue
+            }
+            groups[place].append(row)
+        }
+        let (offset, limit) = (max(0, query.offset), query.limit.map { max(0, $0) })
+        return groups.flatMap { group in
+            let rest = group.dropFirst(offset)
+            return limit.map { rest.prefix($0) } ?? rest
+        }
+    }
+}
+
+extension LocalStoreReader {
+    /// Reads the matching rows of all keys, and divides them in memory.
+    ///
+    /// - Throws: As ``LocalStoreReader/rows(_:in:)``.
+    public func recordRows(
+        _ query: KeyedQuery,
+        in table: String,
+        omitting column: String
+    ) throws -> [Row] {
+        var all = query.query
+        (all.limit, all.offset) = (nil, 0)
+        return query.divided(try recordRows(all, in: table, omitting: column))
+    }
+
+    /// False.
+    public var evaluatesRelatedRows: Bool { false }
+}

@@ -1,0 +1,121 @@
+// DryRun: what a push would send, and what each operation would meet.
+
+public import TidelineCore
+
+/// The result of a dry run: what a push would send, and what each operation would meet.
+///
+/// ```swift
+/// let run = try await client.syncContext.dryRun()
+/// for operation in run.operations {
+///     switch operation.outcome {
+///     case .accepted: break
+///     case .conflict(let server): print(operation.itemID, "was changed by another device", server as Any)
+///     case .rejected(let refusal): print(operation.itemID, refusal.message)
+///     case .stoppedWithTransaction, .waits, .parked, .failed: print(operation.itemID, "is not sent")
+///     }
+/// }
+/// ```
+public struct DryRun: Sendable, Hashable {
+    /// The operations of the account that is signed in, in the order of the queue.
+    public var operations: [Operation]
+    /// The number of batches that were sent.
+    ///
+    /// The server rolls each one back, so an operation of a later batch meets the rows without the changes of the
+    /// earlier ones.
+    public var batches: Int
+
+    /// Whether the server would accept all operations.
+    public var isAccepted: Bool { operations.allSatisfy { $0.outcome == .accepted } }
+
+    /// Creates a result, for an app's tests.
+    public init(operations: [Operation] = [], batches: Int = 0) {
+        self.operations = operations
+        self.batches = batches
+    }
+}
+
+extension DryRun {
+    /// An operation with what it would meet.
+    public struct Operation: Sendable, Hashable {
+        /// The operation in the queue.
+        public var pending: PendingOperation
+        /// The values that would be sent; nil for a delete, and for an operation that would not be sent.
+        public var values: Row?
+        /// What the operation would meet.
+        public var outcome: Outcome
+
+        /// The table's name.
+        public var table: String { pending.table }
+        /// The row's id.
+        public var itemID: String { pending.itemID }
+        /// The kind of the operation.
+        public var kind: OperationKind { pending.kind }
+
+        /// Creates an operation, for an app's tests.
+        public init(pending: PendingOperation, values: Row? = nil, outcome: Outcome) {
+            self.pending = pending
+            self.values = values
+            self.outcome = outcome
+        }
+    }
+
+    /// What an operation would meet.
+    public enum Outcome: Sendable, Hashable {
+        /// The server would accept the operation.
+        case accepted
+        /// The row was changed since this device read it. The row is that of the server, with its `version`; nil if the
+        /// row is deleted there.
+        ///
+        /// A push resolves the conflict by the table's ``ConflictPolicy``.
+        case conflict(Row?)
+        /// The server would reject the operation.
+        case rejected(Refusal)
+        /// The server would not execute the operation, because it rejects another one of its transaction.
+        case stoppedWithTransaction
+        /// A push sends it after an earlier operation of its row, or of a row of its transaction. Its outcome
+        /// depends on that of the earlier one.
+        case waits
+        /// A push does not send it: it was rejected before and waits for the app, or it cannot be sent.
+        case parked
+        /// The server did not process it; a push retries such an operation. The value is the status of the response.
+        case failed(status: Int)
+    }
+
+    /// The rejection of an operation.
+    public struct Refusal: Sendable, Hashable {
+        /// The status of the response.
+        public var statusCode: Int
+        /// The rule that the row breaks; nil for another reason.
+        public var brokenRule: BrokenRule?
+        /// The server's words.
+        public var message: String
+
+        /// Creates a rejection, for an app's tests.
+        public init(statusCode: Int, brokenRule: BrokenRule? = nil, message: String = "") {
+            self.statusCode = statusCode
+            self.brokenRule = brokenRule
+            self.message = message
+        }
+    }
+}
+
+extension SyncContext {
+    /// Asks the server what a push would meet, and changes nothing.
+    ///
+    /// The server executes the operations in its transaction and rolls it back. Nothing changes there, and nothing on
+    /// this device: no row, no operation, no request id, and no event is sent. A push that runs at the same time is
+    /// not affected.
+    ///
+    /// The result is true for the moment of the dry run. Operations of one row wait for each other, so only the
+    /// first one is checked.
+    ///
+    /// ```swift
+    /// let run = try await client.syncContext.dryRun()
+    /// print(run.isAccepted ? "Everything can be sent." : "Some changes need a decision.")
+    /// ```
+    ///
+    /// - Throws: ``SyncError`` with code `storeNotInitialized`, `storeFailure`, `offline`, `unauthorized`,
+    ///   `tooManyRequests`, `insecureEndpoint`, `cancelled`, `suspended`, and `serverError` or `badRequest` if the server has no dry
+    ///   runs, as the original servers.
+    public func dryRun() async throws -> DryRun { try await DryRunRunner(engine: engine()).run() }
+}

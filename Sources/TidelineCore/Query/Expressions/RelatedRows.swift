@@ -1,0 +1,82 @@
+// RelatedRows: a condition on the rows of another table that belong to a row.
+
+/// The rows of another table that belong to a row, and a condition on them.
+package struct RelatedRows: Hashable, Sendable {
+    /// The column of the row itself.
+    package var column: String
+    /// The other table.
+    package var table: String
+    /// The column of the other table that has the same value; no null belongs to anything.
+    package var key: String
+    /// The condition on the columns of the other table; nil for any row.
+    package var condition: QueryExpression?
+    /// The other table, once the store has checked the condition against it.
+    package var schema: TableSchema?
+
+    /// Creates a condition.
+    package init(column: String, table: String, key: String, condition: QueryExpression?) {
+        (self.column, self.table, self.key) = (column, table, key)
+        self.condition = condition
+    }
+
+    /// Returns the rows with another condition.
+    package func with(_ condition: QueryExpression?) -> RelatedRows {
+        var copy = self
+        copy.condition = condition
+        return copy
+    }
+}
+
+extension QueryExpression {
+    /// Whether the expression, or a part of it at any depth, is a condition on related rows.
+    package var relates: Bool { contains { if case .related = $0 { true } else { false } } }
+
+    /// Whether the expression reads more than one row of its table: the search index, or another table.
+    package var readsTables: Bool { searches || relates }
+
+    /// The tables on whose rows the expression has conditions, at any depth.
+    package var relatedTables: Set<String> {
+        var tables: Set<String> = []
+        _ = contains { kind in
+            if case .related(let rows) = kind {
+                tables.insert(rows.table)
+                tables.formUnion(rows.condition?.relatedTables ?? [])
+            }
+            return false
+        }
+        return tables
+    }
+}
+
+extension FilterRenderer {
+    /// The maximum depth of SQLite's stack for a SELECT in a list, without its condition.
+    static let selectSteps = 14
+
+    /// Renders a condition on the rows of another table, whose columns hide those of this one.
+    func related(_ rows: RelatedRows, _ mode: Mode) -> SQL {
+        // FilterChecker of the store has rejected a condition whose table is not known.
+        guard let schema = rows.schema else { return dialect.constant(false) }
+        let key = Identifier(rows.key)
+        var sql: SQL = """
+            \(column(rows.column)) IN (SELECT \(key) FROM \(Identifier(schema.name)) WHERE \(key) IS NOT NULL
+            """
+        if let condition = rows.condition {
+            let other = FilterRenderer(schema: schema, dateUnit: dateUnit, dialect: dialect)
+            let isDeep = other.steps(condition) > Self.documentSteps && !condition.readsTables
+            let rendered =
+                isDeep
+                ? other.program(condition, isCondition: true) : other.condition(condition, .loose)
+            sql.append(" AND (\(rendered))")
+        }
+        sql.append(")")
+        return mode == .strict ? dialect.orFalse(sql) : sql
+    }
+
+    /// Returns the maximum depth of SQLite's stack for the condition on the other table.
+    func steps(ofRelated rows: RelatedRows) -> Int {
+        guard let schema = rows.schema, let condition = rows.condition else { return 0 }
+        let other = FilterRenderer(schema: schema, dateUnit: dateUnit, dialect: dialect)
+        let steps = other.steps(condition)
+        return condition.readsTables ? steps : min(steps, Self.documentSteps)
+    }
+}

@@ -1,0 +1,297 @@
+// RuleTests: rules of a model are checked before an operation is queued, with the code and words of the server.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineServerCore
+import TidelineTestKit
+import TidelineTestSupport
+
+@Suite struct RuleTests {
+    /// Runs a call that a rule rejects; returns the error.
+    private func broken(_ body: () async throws -> Void) async throws -> SyncError {
+        do {
+            try await body()
+        } catch let error as SyncError {
+            return error
+        }
+        throw SyncError(.badRequest, "nothing was thrown")
+    }
+
+    @Test(
+        "device and server reject an insert with the same code and words",
+        arguments: RuleCase.all
+    )
+    func insert(_ rule: RuleCase) async throws {
+        var visit = Visit.valid()
+        rule.change(&visit)
+        let record = visit
+        let server = try await RuleScene.server()
+        let device = try await RuleScene.device(server.transport)
+        let visits = try device.client.syncTable(Visit.self)
+        let error = try await broken { try await visits.insert(record) }
+        #expect(error.code == .ruleBroken)
+        #expect(error.message == rule.message)
+        let expected = BrokenRule(table: "Visit", columns: rule.columns, code: rule.code)
+        #expect(error.brokenRule == expected)
+        #expect(try await device.queue() == [])
+        #expect(try await device.rows("Visit") == [])
+
+        let careless = try await RuleScene.careless(server.transport)
+        try await careless.client.syncTable(named: "Visit").insert(try Row(record))
+        #expect(try await careless.push()?.status == .operationErrors)
+        let refusal = try #require(try await careless.context.operationErrors().first)
+        #expect(refusal.brokenRule == expected)
+        #expect(refusal.message.hasSuffix(": " + rule.message))
+        #expect(refusal.item?["id"] == "a")
+    }
+
+    @Test(
+        "device and server reject an update with the same code and words",
+        arguments: RuleCase.all
+    )
+    func update(_ rule: RuleCase) async throws {
+        let server = try await RuleScene.server()
+        let device = try await RuleScene.device(server.transport)
+        let visits = try device.client.syncTable(Visit.self)
+        try await visits.insert(Visit.valid())
+        #expect(try await device.push() == nil)
+        let before = try await device.rows("Visit")
+        let error = try await broken { try await visits.update(id: "a") { rule.change(&$0) } }
+        #expect(error.message == rule.message && error.code == .ruleBroken)
+        #expect(try await device.rows("Visit") == before)
+        #expect(try await device.queue() == [])
+
+        let careless = try await RuleScene.careless(server.transport)
+        let rows = try careless.client.syncTable(named: "Visit")
+        try await rows.pull()
+        let stored = try #require(try await rows.read(id: "a"))
+        var visit = try stored.decode(Visit.self)
+        rule.change(&visit)
+        var changed = stored
+        for (name, value) in try Row(visit) where name != "updatedAt" { changed[name] = value }
+        try await rows.update(changed)
+        #expect(try await careless.push()?.status == .operationErrors)
+        let refusal = try #require(try await careless.context.operationErrors().first)
+        #expect(refusal.brokenRule == error.brokenRule)
+        #expect(refusal.message.hasSuffix(": " + rule.message))
+    }
+
+    @Test("values at the bounds are accepted on both sides", arguments: RuleCase.kept.indices)
+    func bounds(_ index: Int) async throws {
+        let server = try await RuleScene.server()
+        let device = try await RuleScene.device(server.transport)
+        let visits = try device.client.syncTable(Visit.self)
+        var visit = Visit.valid()
+        RuleCase.kept[index](&visit)
+        try await visits.insert(visit)
+        try await visits.insert(Visit.valid("b"))
+        #expect(try await device.push() == nil)
+        try await visits.update(id: "b") { RuleCase.kept[index](&$0) }
+        #expect(try await device.push() == nil)
+    }
+
+    @Test("nothing of a transaction is stored if one of its records breaks a rule")
+    func transactions() async throws {
+        let device = try await RuleScene.device(try await RuleScene.server().transport)
+        let error = try await broken {
+            try await device.context.transaction { transaction in
+                let visits = try transaction.table(Visit.self)
+                try visits.insert(Visit.valid("a"))
+                try visits.insert([Visit.valid("b"), Visit(id: "c", minutes: -1, place: "Kiel")])
+            }
+        }
+        #expect(error.brokenRule?.code == .min)
+        #expect(try await device.queue() == [])
+        #expect(try await device.rows("Visit") == [])
+    }
+
+    @Test("a list of new records is inserted as a whole or not at all, also if the error is caught")
+    func lists() async throws {
+        let device = try await RuleScene.device(try await RuleScene.server().transport)
+        let counts = try await device.context.transaction { transaction -> Int in
+            let visits = try transaction.table(Visit.self)
+            let wrong = Visit(minutes: -1, place: "Kiel")
+            do {
+                try visits.insert([Visit.valid(""), wrong])
+            } catch let error as SyncError where error.code == .ruleBroken {
+                return try visits.count()
+            }
+            return -1
+        }
+        #expect(counts == 0)
+        #expect(try await device.queue() == [])
+    }
+
+    @Test("upserts and bulk updates are checked")
+    func bulk() async throws {
+        let device = try await RuleScene.device(try await RuleScene.server().transport)
+        let visits = try device.client.syncTable(Visit.self)
+        try await visits.insert([Visit.valid("a"), Visit.valid("b")])
+        let queued = try await device.queue()
+        let first = try await broken {
+            try await device.context.transaction { transaction in
+                try transaction.table(Visit.self).update(Query()) { $0.minutes += 1435 }
+            }
+        }
+        let second = try await broken {
+            try await device.context.transaction { transaction in
+                try transaction.table(Visit.self).upsert(Visit(id: "a", title: "", place: "Kiel"))
+            }
+        }
+        #expect(first.brokenRule?.code == .max && second.brokenRule?.code == .required)
+        #expect(try await device.queue() == queued)
+        #expect(try await visits.read().map(\.minutes) == [10, 10])
+    }
+
+    @Test("a stored value that breaks a later rule does not prevent other changes")
+    func stricter() async throws {
+        let server = try await InProcessServer(tables: [
+            TableDefinition(
+                "Visit",
+                columns: try RecordSchema.of(Visit.self).table.columns.map {
+                    var column = $0
+                    column.rules = ColumnRules()
+                    return column
+                }
+            )
+        ])
+        let careless = try await RuleScene.careless(server.transport)
+        let row = try Row(Visit(id: "a", title: "much too long", place: "Kiel"))
+        try await careless.client.syncTable(named: "Visit").insert(row)
+        #expect(try await careless.push() == nil)
+        let device = try await RuleScene.device(server.transport)
+        let visits = try device.client.syncTable(Visit.self)
+        try await visits.pull()
+        try await visits.update(id: "a") { $0.minutes = 20 }
+        #expect(try await device.push() == nil)
+        let error = try await broken { try await visits.update(id: "a") { $0.title += "!" } }
+        #expect(error.brokenRule?.code == .maxLength)
+    }
+
+    @Test(
+        "unique is checked by the server; the error has code and columns, and the values are kept"
+    )
+    func unique() async throws {
+        let server = try await RuleScene.server()
+        let device = try await RuleScene.device(server.transport)
+        let visits = try device.client.syncTable(Visit.self)
+        var second = Visit.valid("b")
+        second.number = "a"
+        try await visits.insert([Visit.valid("a"), second])
+        #expect(try await device.push()?.status == .operationErrors)
+        let error = try #require(try await device.context.operationErrors().first)
+        #expect(error.statusCode == 409 && error.code == .conflict)
+        #expect(
+            error.brokenRule == BrokenRule(table: "Visit", columns: ["number"], code: .notUnique)
+        )
+        #expect(error.message.hasSuffix(": Member 'number': another row has the same value."))
+        #expect(try await visits.read(id: "b")?.number == "a")
+        let item = try #require(error.item)
+        var record = try item.decode(Visit.self)
+        record.number = "b"
+        record.minutes = -1
+        let refused = record
+        let again = try await broken { try await error.updateOperationAndRetry(with: refused) }
+        #expect(again.brokenRule?.code == .min)
+        #expect(try await device.context.operationErrors().count == 1)
+        record.minutes = 1
+        try await error.updateOperationAndRetry(with: record)
+        #expect(try await device.push() == nil)
+    }
+
+    @Test("a merge that breaks a comparison is a conflict, and is not sent")
+    func merges() async throws {
+        let server = try await RuleScene.server()
+        let one = try await RuleScene.device(server.transport)
+        let two = try await Device(server.transport, conflicts: .merge, tables: [Visit.self])
+        let (ones, twos) = (
+            try one.client.syncTable(Visit.self), try two.client.syncTable(Visit.self)
+        )
+        var visit = Visit.valid()
+        visit.start = Date(timeIntervalSince1970: 1000)
+        visit.end = Date(timeIntervalSince1970: 2000)
+        try await ones.insert(visit)
+        #expect(try await one.push() == nil)
+        try await twos.pull()
+        try await ones.update(id: "a") { $0.start = Date(timeIntervalSince1970: 1900) }
+        #expect(try await one.push() == nil)
+        try await twos.update(id: "a") { $0.end = Date(timeIntervalSince1970: 1500) }
+        #expect(try await two.push()?.status == .operationErrors)
+        let error = try #require(try await two.context.operationErrors().first)
+        #expect(error.statusCode == 412 && error.brokenRule == nil)
+        #expect(error.message.contains("of the same columns: start, end"))
+        #expect(error.serverItem != nil)
+    }
+
+    @Test("a conflict handler cannot resolve with a row that breaks a rule")
+    func handlers() async throws {
+        let server = try await RuleScene.server()
+        let one = try await RuleScene.device(server.transport)
+        let policy = ConflictPolicy.custom { conflict in
+            var row = conflict.local ?? Row()
+            row["minutes"] = -5
+            return .write(row)
+        }
+        let two = try await Device(server.transport, conflicts: policy, tables: [Visit.self])
+        let (ones, twos) = (
+            try one.client.syncTable(Visit.self), try two.client.syncTable(Visit.self)
+        )
+        try await ones.insert(Visit.valid())
+        #expect(try await one.push() == nil)
+        try await twos.pull()
+        try await ones.update(id: "a") { $0.minutes = 20 }
+        #expect(try await one.push() == nil)
+        try await twos.update(id: "a") { $0.minutes = 30 }
+        #expect(try await two.push()?.status == .operationErrors)
+        let error = try #require(try await two.context.operationErrors().first)
+        #expect(error.message.contains("Member 'minutes': at least 0 is expected."))
+        #expect(try await twos.read(id: "a")?.minutes == 30)
+    }
+}
+
+extension RuleTests {
+    private struct BadLength: SyncRecord {
+        var id = ""
+        var count = 0
+        static let rules: [Rule<BadLength>] = [.maxLength(\.count, 3)]
+    }
+    private struct BadPattern: SyncRecord {
+        var id = ""
+        var text = ""
+        static let rules: [Rule<BadPattern>] = [.pattern(\.text, "(")]
+    }
+    private struct BadRange: SyncRecord {
+        var id = ""
+        var count = 0
+        static let rules: [Rule<BadRange>] = [.min(\.count, 3), .max(\.count, 2)]
+    }
+    private struct BadComparison: SyncRecord {
+        var id = ""
+        var count = 0
+        var text = ""
+        static let rules: [Rule<BadComparison>] = [.compare(\.count, .less, \.text)]
+    }
+    private struct BadUnique: SyncRecord {
+        var id = ""
+        var tags: [String] = []
+        static let rules: [Rule<BadUnique>] = [.unique(\.tags)]
+    }
+
+    @Test(
+        "a rule that no server would have is an invalid model",
+        arguments: [
+            (BadLength.self as any SyncRecord.Type, "the rule '.maxLength' names 'count'"),
+            (BadPattern.self, "the rule '.pattern' has an invalid pattern"),
+            (BadRange.self, "the rule '.max' for 'count' is less than the minimum"),
+            (BadComparison.self, "the rule '.compare' names 'count' and 'text'"),
+            (BadUnique.self, "the rule '.unique' for 'tags'"),
+        ]
+    )
+    func invalid(_ type: any SyncRecord.Type, _ message: String) throws {
+        let error = #expect(throws: SyncError.self) { try RecordSchema.of(type) }
+        #expect(error?.code == .invalidModel)
+        #expect(error?.message.contains(message) == true, "\(error?.message ?? "")")
+    }
+}

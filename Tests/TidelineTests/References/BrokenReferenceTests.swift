@@ -1,0 +1,180 @@
+// Operations that the server rejects because of a reference: what the app learns, and what it can do.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestKit
+import TidelineTestSupport
+
+@Suite struct BrokenReferenceTests {
+    /// A device inserts job `x` of customer `c`, which another device has deleted.
+    private func orphaned(pulls: Bool = false) async throws -> (FieldScene, TableOperationError) {
+        let scene = try await FieldScene()
+        try await scene.fill()
+        try await scene.other.client.syncTable(Field.Customer.self).delete(id: "c")
+        try await scene.other.client.syncTable(Field.Customer.self)
+            .insert(Field.Customer(id: "d", name: "Lübeck"))
+        #expect(try await scene.other.push() == nil)
+        try await scene.device.client.syncTable(Field.Job.self)
+            .insert(Field.Job(id: "x", title: "Pump", customerID: "c"))
+        if pulls { try await scene.pull(scene.device) }
+        _ = try await scene.device.push()
+        let errors = try await scene.device.context.operationErrors()
+        #expect(errors.count == 1)
+        return (scene, try #require(errors.first))
+    }
+
+    @Test("a child of a deleted parent is parked with its values, and stays so after a restart")
+    func parked() async throws {
+        let (scene, error) = try await orphaned()
+        let expected = BrokenReference(
+            reason: .parentNotFound,
+            column: "customerID",
+            table: "Customer"
+        )
+        #expect(error.brokenReference == expected)
+        #expect(error.statusCode == 409)
+        #expect(try error.item?.decode(Field.Job.self).title == "Pump")
+        #expect(error.message.contains("'customerID' names a row of table 'Customer'"))
+        #expect(error.canRetry)
+        try await scene.pull(scene.device)
+        #expect(try await scene.contents(scene.device) == ["Customer d", "Job x", "Note n"])
+        #expect(try await scene.device.context.missingParents().map(\.ids) == [["x"]])
+        let again = try await Device(scene.tap, store: scene.device.store, tables: Field.models)
+        let stored = try await again.context.operationErrors()
+        #expect(stored.map(\.brokenReference) == [expected])
+        // It is not sent again without an action of the app.
+        let sent = scene.tap.bodies.count + scene.tap.singles.count
+        _ = try await again.push()
+        #expect(scene.tap.bodies.count + scene.tap.singles.count == sent)
+    }
+
+    @Test("the parent is restored from this device or from the server", arguments: [false, true])
+    func restored(afterPull: Bool) async throws {
+        let (scene, error) = try await orphaned(pulls: afterPull)
+        if afterPull { try await scene.pull(scene.device) }
+        try await error.restoreParent()
+        #expect(try await scene.device.push() == nil)
+        #expect(try await scene.serverContents() == ["Customer c d", "Job x", "Note n"])
+        let customer = try await scene.other.client.table(Field.Customer.self).read(id: "c")
+        #expect(customer?.name == "Kiel")
+        try await scene.pull(scene.device)
+        #expect(try await scene.device.context.missingParents().isEmpty)
+        #expect(await code { try await error.restoreParent() } == .notFound)
+    }
+
+    @Test("the parent is inserted with the values of the app")
+    func restoredWith() async throws {
+        let (scene, error) = try await orphaned()
+        try await error.restoreParent(with: Field.Customer(id: "other", name: "New"))
+        #expect(try await scene.device.push() == nil)
+        let customer = try await scene.other.client.table(Field.Customer.self).read(id: "c")
+        #expect(customer?.name == "New")
+    }
+
+    @Test("the row is moved to another parent, or to none", arguments: ["d", nil])
+    func moved(parent: String?) async throws {
+        let (scene, error) = try await orphaned()
+        try await error.moveToParent(parent)
+        #expect(try await scene.device.push() == nil)
+        #expect(try await scene.serverContents() == ["Customer d", "Job x", "Note n"])
+        let job = try await scene.other.client.table(Field.Job.self).read(id: "x")
+        #expect(job?.customerID == parent)
+        #expect(job?.title == "Pump")
+    }
+
+    @Test("the row is discarded")
+    func discarded() async throws {
+        let (scene, error) = try await orphaned()
+        try await error.cancelOperationAndDiscardItem()
+        #expect(try await scene.device.push() == nil)
+        try await scene.pull(scene.device)
+        #expect(try await scene.contents(scene.device) == ["Customer d", "Note n"])
+    }
+
+    @Test("a row that moves to a deleted parent is parked, and moved elsewhere")
+    func movedToMissing() async throws {
+        let (scene, first) = try await orphaned()
+        try await first.moveToParent("d")
+        #expect(try await scene.device.push() == nil)
+        try await scene.device.client.syncTable(Field.Job.self).update(id: "x") {
+            $0.customerID = "none"
+        }
+        _ = try await scene.device.push()
+        let error = try #require(try await scene.device.context.operationErrors().first)
+        #expect(error.kind == .update)
+        #expect(error.brokenReference?.reason == .parentNotFound)
+        #expect(await code { try await error.restoreParent() } == .notFound)
+        try await error.cancelOperationAndDiscardItem()
+        let job = try await scene.device.client.syncTable(Field.Job.self).read(id: "x")
+        #expect(job?.customerID == "d")
+    }
+
+    /// The device deletes customer `c` with all its rows; another device has written an invoice for one of its jobs.
+    private func referenced() async throws -> FieldScene {
+        let scene = try await FieldScene()
+        try await scene.fill()
+        try await scene.other.client.syncTable(Field.Invoice.self)
+            .insert(Field.Invoice(id: "i", jobID: "j"))
+        #expect(try await scene.other.push() == nil)
+        try await scene.device.client.syncTable(Field.Customer.self).delete(id: "c")
+        _ = try await scene.device.push()
+        return scene
+    }
+
+    private static let all = [
+        "Customer c", "Job j k", "Visit v1 v2 v3", "Invoice i", "Note n",
+    ]
+
+    @Test("a rejected delete of a parent is parked with its children, and all come back together")
+    func discardedDelete() async throws {
+        let scene = try await referenced()
+        let errors = try await scene.device.context.operationErrors()
+        #expect(errors.count == 7)
+        let error = try #require(errors.first { $0.brokenReference != nil })
+        #expect(error.brokenReference?.reason == .rowIsReferenced)
+        #expect(error.brokenReference?.table == "Invoice")
+        #expect(error.brokenReference?.column == "jobID")
+        #expect(try await scene.serverContents() == Self.all)
+        try await error.cancelOperationAndDiscardItem()
+        #expect(try await scene.device.push() == nil)
+        #expect(try await scene.serverContents() == Self.all)
+        try await scene.pull(scene.device)
+        #expect(try await scene.contents(scene.device) == Self.all)
+        let note = try await scene.device.client.syncTable(Field.Note.self).read(id: "n")
+        #expect(note?.customerID == "c")
+    }
+
+    @Test("a rejected delete of a parent is sent again after the cause is gone")
+    func retriedDelete() async throws {
+        let scene = try await referenced()
+        let errors = try await scene.device.context.operationErrors()
+        let error = try #require(errors.first { $0.brokenReference != nil })
+        try await scene.other.client.syncTable(Field.Invoice.self).delete(id: "i")
+        #expect(try await scene.other.push() == nil)
+        try await error.retry()
+        #expect(try await scene.device.push() == nil)
+        #expect(try await scene.serverContents() == ["Note n"])
+    }
+
+    @Test(
+        "a pending change of a row that the server deleted with its parent is a conflict, not lost"
+    )
+    func changedAndDeleted() async throws {
+        let scene = try await FieldScene()
+        try await scene.fill()
+        try await scene.device.client.syncTable(Field.Job.self).update(id: "j") {
+            $0.title = "Boiler, urgent"
+        }
+        try await scene.other.client.syncTable(Field.Customer.self).delete(id: "c")
+        #expect(try await scene.other.push() == nil)
+        _ = try await scene.device.push()
+        try await scene.pull(scene.device)
+        let error = try #require(try await scene.device.context.operationErrors().first)
+        #expect(error.itemID == "j")
+        #expect(error.serverCopy == .deleted)
+        #expect(try error.item?.decode(Field.Job.self).title == "Boiler, urgent")
+        #expect(try await scene.contents(scene.device) == ["Job j", "Note n"])
+    }
+}

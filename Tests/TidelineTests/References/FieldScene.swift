@@ -1,0 +1,147 @@
+// FieldScene: the models of a field service, which refer to each other, and devices with a server of these tables.
+
+import Foundation
+import Tideline
+import TidelineCore
+import TidelineServerCore
+import TidelineTestKit
+import TidelineTestSupport
+
+/// The models of `FieldService`.
+enum Field {
+    struct Customer: SyncRecord, Hashable {
+        var id = ""
+        var name = ""
+    }
+
+    struct Job: SyncRecord, Hashable {
+        static let references = [
+            Reference(\Job.customerID, to: Customer.self, onDelete: .cascade)
+        ]
+        var id = ""
+        var title = ""
+        var customerID: Customer.ID?
+    }
+
+    struct Visit: SyncRecord, Hashable {
+        static let references = [
+            Reference(\Visit.jobID, to: Job.self, onDelete: .cascade),
+            Reference(\Visit.nextID, to: Visit.self, onDelete: .setNull),
+        ]
+        var id = ""
+        var jobID: Job.ID?
+        var nextID: Visit.ID?
+    }
+
+    struct Invoice: SyncRecord, Hashable {
+        static let references = [Reference(\Invoice.jobID, to: Job.self)]
+        var id = ""
+        var jobID: Job.ID?
+    }
+
+    struct Note: SyncRecord, Hashable {
+        static let references = [
+            Reference(\Note.customerID, to: Customer.self, onDelete: .setNull)
+        ]
+        var id = ""
+        var text = ""
+        var customerID: Customer.ID?
+    }
+
+    static let models: [any SyncRecord.Type] = [
+        Customer.self, Job.self, Visit.self, Invoice.self, Note.self,
+    ]
+
+    /// The server's tables, with the references of the models.
+    static func tables() throws -> [TableDefinition] {
+        try models.map { type in
+            let table = try RecordSchema.of(type).table
+            return TableDefinition(
+                table.name,
+                columns: table.columns,
+                references: table.references
+            )
+        }
+    }
+}
+
+/// A server, and devices that have the same rows at first.
+struct FieldScene {
+    let server: InProcessServer
+    let tap: BatchTap
+    let device: Device
+    let other: Device
+
+    init(
+        _ fates: [BatchTap.Fate] = [],
+        store: any LocalStore = MemoryStore(),
+        conflicts: ConflictPolicy = .fail,
+        limits: SyncLimits = SyncLimits()
+    ) async throws {
+        server = try await InProcessServer(
+            tables: Field.tables(),
+            environment: ServerEnvironment(
+                now: { 1_800_000_000_000_000 },
+                makeID: ServerEnvironment.live.makeID
+            )
+        )
+        tap = BatchTap(server.transport, fates)
+        device = try await Device(
+            tap,
+            store: store,
+            conflicts: conflicts,
+            limits: limits,
+            tables: Field.models
+        )
+        other = try await Device(server.transport, tables: Field.models)
+    }
+
+    /// Stores customer `c` with the jobs `j` and `k`, three visits of `j` in a cycle, and a note on both devices.
+    func fill() async throws {
+        try await device.context.transaction { transaction in
+            try transaction.table(Field.Customer.self).insert(Field.Customer(id: "c", name: "Kiel"))
+            try transaction.table(Field.Job.self).insert([
+                Field.Job(id: "j", title: "Boiler", customerID: "c"),
+                Field.Job(id: "k", title: "Valve", customerID: "c"),
+            ])
+            try transaction.table(Field.Visit.self).insert([
+                Field.Visit(id: "v3", jobID: "j"),
+                Field.Visit(id: "v2", jobID: "j", nextID: "v3"),
+                Field.Visit(id: "v1", jobID: "j", nextID: "v2"),
+            ])
+            try transaction.table(Field.Note.self).insert(
+                Field.Note(id: "n", text: "Key at the neighbors", customerID: "c")
+            )
+        }
+        try await device.context.push()
+        try await pull(device)
+        try await pull(other)
+    }
+
+    func pull(_ device: Device) async throws {
+        for type in Field.models {
+            try await device.client.syncTable(named: "\(type)").pull(queryID: "all")
+        }
+    }
+
+    /// Returns the ids of all rows of a device, as `Job j k`.
+    func contents(_ device: Device) async throws -> [String] {
+        var result: [String] = []
+        for type in Field.models {
+            let ids = try await device.rows("\(type)").map(\.id).sorted()
+            if !ids.isEmpty { result.append((["\(type)"] + ids).joined(separator: " ")) }
+        }
+        return result
+    }
+
+    /// Returns the ids of all rows of the server, in the same form.
+    func serverContents() async throws -> [String] {
+        var result: [String] = []
+        for type in Field.models {
+            let rows = try await other.client.table(named: "\(type)").read()
+            let ids = rows.map(\.id).sorted()
+            if !ids.isEmpty { result.append((["\(type)"] + ids).joined(separator: " ")) }
+        }
+        return result
+    }
+}

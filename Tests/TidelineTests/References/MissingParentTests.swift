@@ -1,0 +1,71 @@
+// Records whose parents are not on the device: stored, returned by queries, and found.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestKit
+import TidelineTestSupport
+
+@Suite struct MissingParentTests {
+    @Test("a child that is pulled or inserted before its parent is stored, and found as such")
+    func orphans() async throws {
+        let scene = try await FieldScene()
+        try await scene.fill()
+        let late = try await Device(scene.server.transport, tables: Field.models)
+        try await late.client.syncTable(Field.Job.self).pull(queryID: "all")
+        let jobs = try late.client.syncTable(Field.Job.self)
+        try await jobs.insert(Field.Job(id: "own", customerID: "c"))
+        try await jobs.insert(Field.Job(id: "free"))
+        #expect(try await jobs.read(where: { $0.customerID == "c" }).count == 3)
+        let missing = try await late.context.missingParents()
+        #expect(missing.map(\.table) == ["Job"])
+        #expect(missing.first?.column == "customerID")
+        #expect(missing.first?.parentTable == "Customer")
+        #expect(missing.first?.count == 3)
+        #expect(missing.first?.ids == ["j", "k", "own"])
+        try await late.client.syncTable(Field.Customer.self).pull(queryID: "all")
+        #expect(try await late.context.missingParents().isEmpty)
+        #expect(try await late.push() == nil)
+    }
+
+    @Test("all of many orphans are counted, and the first thousand are named")
+    func many() async throws {
+        try await withTemporaryFile { path in
+            let scene = try await FieldScene(store: try SQLiteStore(path: path))
+            let jobs = try scene.device.client.syncTable(Field.Job.self)
+            try await scene.device.client.syncTable(Field.Customer.self)
+                .insert(Field.Customer(id: "c1"))
+            let rows = (0..<1600).map { Field.Job(id: "j\(10_000 + $0)", customerID: "c\($0 % 4)") }
+            try await jobs.insert(rows)
+            let missing = try #require(try await scene.device.context.missingParents().first)
+            #expect(missing.count == 1200)
+            #expect(missing.ids.count == 1000)
+            #expect(missing.ids.prefix(3) == ["j10000", "j10002", "j10003"])
+        }
+    }
+
+    @Test("tables are pulled with parents before their children")
+    func pullOrder() async throws {
+        let transport = ScriptedTransport(otherwise: page([]))
+        var limits = SyncLimits()
+        limits.parallelPulls = 1
+        // The deadline of the sync never comes.
+        var environment = Waits().environment
+        environment.sleep = { _ in try await Task.sleep(for: .seconds(86_400)) }
+        let device = try await Device(
+            transport,
+            limits: limits,
+            tables: Field.models.reversed(),
+            environment: environment
+        )
+        try await device.client.syncOnce(deadline: .seconds(600))
+        var tables: [String] = []
+        for request in transport.sent {
+            let path = request.target.split(separator: "?")[0]
+            let table = String(path.split(separator: "/").last ?? "")
+            if tables.last != table { tables.append(table) }
+        }
+        #expect(tables == ["Customer", "Job", "Invoice", "Note", "Visit"])
+    }
+}

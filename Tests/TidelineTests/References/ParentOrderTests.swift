@@ -1,0 +1,104 @@
+// The order of a push: operations on a row after the insert of its parent, wherever the two are in the queue.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestKit
+import TidelineTestSupport
+
+@Suite struct ParentOrderTests {
+    @Test("a row in the queue that gets a new parent is sent after it")
+    func movedInQueue() async throws {
+        let scene = try await FieldScene()
+        try await scene.fill()
+        let jobs = try scene.device.client.syncTable(Field.Job.self)
+        try await jobs.insert(Field.Job(id: "x", title: "Pump", customerID: "c"))
+        try await scene.device.client.syncTable(Field.Visit.self)
+            .insert(Field.Visit(id: "w", jobID: "x"))
+        try await scene.device.client.syncTable(Field.Customer.self)
+            .insert(Field.Customer(id: "d"))
+        try await jobs.update(id: "x") { $0.customerID = "d" }
+        #expect(try await scene.device.queue() == ["insert x", "insert w", "insert d"])
+        #expect(try await scene.device.push() == nil)
+        let contents = try await scene.serverContents()
+        #expect(contents.prefix(3) == ["Customer c d", "Job j k x", "Visit v1 v2 v3 w"])
+    }
+
+    @Test("a row that leaves its parent for a new one is not deleted with the old one")
+    func leavesDeleted() async throws {
+        let scene = try await FieldScene()
+        try await scene.fill()
+        let jobs = try scene.device.client.syncTable(Field.Job.self)
+        let customers = try scene.device.client.syncTable(Field.Customer.self)
+        try await jobs.update(id: "k") { $0.title = "Valve, leaking" }
+        try await customers.insert(Field.Customer(id: "d"))
+        try await jobs.update(id: "k") { $0.customerID = "d" }
+        try await customers.delete(id: "c")
+        #expect(try await scene.device.push() == nil)
+        #expect(try await scene.serverContents() == ["Customer d", "Job k", "Note n"])
+        try await scene.pull(scene.other)
+        #expect(try await scene.other.context.missingParents().isEmpty)
+    }
+
+    @Test("a transaction that inserts a child before its parent is accepted")
+    func withinTransaction() async throws {
+        let scene = try await FieldScene()
+        try await scene.device.context.transaction { transaction in
+            try transaction.table(Field.Visit.self).insert(Field.Visit(id: "v", jobID: "j"))
+            try transaction.table(Field.Job.self).insert(Field.Job(id: "j", customerID: "c"))
+            try transaction.table(Field.Customer.self).insert(Field.Customer(id: "c"))
+        }
+        #expect(try await scene.device.push() == nil)
+        #expect(try await scene.serverContents() == ["Customer c", "Job j", "Visit v"])
+    }
+
+    @Test(
+        "a child of a rejected parent waits with it, and follows it when the app resolves the error"
+    )
+    func waitsForRejected() async throws {
+        let scene = try await FieldScene()
+        try await scene.device.client.syncTable(Field.Job.self)
+            .insert(Field.Job(id: "j", customerID: "gone"))
+        try await scene.device.client.syncTable(Field.Visit.self)
+            .insert(Field.Visit(id: "v", jobID: "j"))
+        try await scene.device.context.transaction { transaction in
+            try transaction.table(Field.Invoice.self).insert(Field.Invoice(id: "i", jobID: "j"))
+            try transaction.table(Field.Note.self).insert(Field.Note(id: "n"))
+        }
+        try await scene.device.client.syncTable(Field.Customer.self)
+            .insert(Field.Customer(id: "c"))
+        let error = try #require(try await scene.device.push()?.errors.first)
+        #expect(try await scene.device.context.operationErrors().map(\.itemID) == ["j"])
+        #expect(try await scene.serverContents() == ["Customer c"])
+        let sent = scene.tap.bodies.count + scene.tap.singles.count
+        #expect(try await scene.device.push()?.errors.count == 1)
+        #expect(scene.tap.bodies.count + scene.tap.singles.count == sent)
+        try await error.moveToParent("c")
+        #expect(try await scene.device.push() == nil)
+        #expect(
+            try await scene.serverContents() == [
+                "Customer c", "Job j", "Visit v", "Invoice i", "Note n",
+            ]
+        )
+    }
+
+    @Test("inserts that refer to each other do not wait for each other forever")
+    func cycle() async throws {
+        let scene = try await FieldScene()
+        let visits = try scene.device.client.syncTable(Field.Visit.self)
+        try await visits.insert(Field.Visit(id: "a", nextID: "b"))
+        try await visits.insert(Field.Visit(id: "b", nextID: "a"))
+        try await visits.insert(Field.Visit(id: "own", nextID: "own"))
+        _ = try await scene.device.push()
+        let errors = try await scene.device.context.operationErrors()
+        #expect(errors.map(\.itemID) == ["a", "b"])
+        #expect(errors.allSatisfy { $0.brokenReference?.reason == .parentNotFound })
+        try await errors[0].moveToParent(nil)
+        try await errors[1].retry()
+        #expect(try await scene.device.push() == nil)
+        try await visits.update(id: "a") { $0.nextID = "b" }
+        #expect(try await scene.device.push() == nil)
+        #expect(try await scene.serverContents() == ["Visit a b own"])
+    }
+}

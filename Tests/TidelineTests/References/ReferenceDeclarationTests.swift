@@ -1,0 +1,93 @@
+// References that models declare: what the store and the schema document know of them.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+import TidelineTestSupport
+
+@Suite struct ReferenceDeclarationTests {
+    @Test("the references of a model are those of its table")
+    func declared() throws {
+        let visits = try RecordSchema.of(Field.Visit.self).table
+        #expect(
+            visits.references == [
+                TableReference("jobID", to: "Job", onDelete: .cascade),
+                TableReference("nextID", to: "Visit", onDelete: .setNull),
+            ]
+        )
+        let invoices = try RecordSchema.of(Field.Invoice.self).table
+        #expect(invoices.references == [TableReference("jobID", to: "Job", onDelete: .restrict)])
+        #expect(try RecordSchema.of(Field.Customer.self).table.references.isEmpty)
+    }
+
+    @Test("a reference that the server declares differently is a difference of the documents")
+    func document() throws {
+        let app = try SchemaDocument(of: Field.models)
+        #expect(
+            app.json.contains(#""customerID": {"table":"Customer","onDelete":"cascade"}"#)
+        )
+        var tables = try Field.tables()
+        func differences() -> [String] {
+            let server = SchemaDocument(tables.map { SchemaDocument.Table($0) })
+            return app.differences(from: server).map { "\($0.table) \($0.column ?? "")" }
+        }
+        #expect(differences().isEmpty)
+        tables[1].references = []
+        #expect(differences() == ["Job customerID"])
+    }
+
+    private struct Counted: SyncRecord {
+        static let references = [Reference(\Counted.count, to: Todo.self)]
+        var id = ""
+        var count = 0
+    }
+
+    private struct Required: SyncRecord {
+        static let references = [Reference(\Required.todo, to: Todo.self, onDelete: .setNull)]
+        var id = ""
+        var todo = ""
+    }
+
+    private struct Twice: SyncRecord {
+        static let references = [
+            Reference(\Twice.todo, to: Todo.self), Reference(\Twice.todo, to: Field.Job.self),
+        ]
+        var id = ""
+        var todo = ""
+    }
+
+    @Test("a reference that no value can satisfy is rejected with the remedy")
+    func wrongModels() throws {
+        let remedies: [(any SyncRecord.Type, String)] = [
+            (Counted.self, "Name a property of type String."),
+            (Required.self, "Make the property optional"),
+            (Twice.self, "Remove one from 'references'."),
+        ]
+        for (type, remedy) in remedies {
+            let error = #expect(throws: SyncError.self) { try RecordSchema.of(type) }
+            #expect(error?.code == .invalidModel)
+            #expect(error?.message.contains(remedy) == true)
+        }
+    }
+
+    @Test("the rows of a parent are found by an index of the store")
+    func indexes() async throws {
+        try await withTemporaryFile { path in
+            let store = try SQLiteStore(path: path)
+            _ = try await Device(ScriptedTransport(), store: store, tables: Field.models)
+            let database = try Database(path: path)
+            let columns = [("Visit", "jobID"), ("Visit", "nextID"), ("Job", "customerID")]
+            for (table, column) in columns {
+                let plan = try database.prepare(
+                    "EXPLAIN QUERY PLAN SELECT id FROM \(table) WHERE \(column) = 'a'"
+                )
+                #expect(try plan.step())
+                #expect(plan.text(3).contains("tideline.\(table).\(column)"))
+                plan.reset()
+            }
+        }
+    }
+}
