@@ -52,7 +52,10 @@ import TidelineTestSupport
         limits.parallelPulls = 1
         // The deadline of the sync never comes.
         var environment = Waits().environment
-        environment.sleep = { _ in try await Task.sleep(for: .seconds(86_400)) }
+        environment.sleep = { _ in
+            for await _ in AsyncStream<Never>.makeStream().stream {}
+            throw CancellationError()
+        }
         let device = try await Device(
             transport,
             limits: limits,

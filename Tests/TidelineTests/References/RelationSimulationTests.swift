@@ -240,7 +240,7 @@ private struct RelationWorld {
         var query = Query<Row>()
         query.includesDeleted = true
         let all = try await scene.other.client.table(named: "Visit").read(query)
-        let deleted = Set(all.filter { $0[SystemColumn.deleted] == true }.map(\.id))
+        let deleted = Set(all.items.filter { $0[SystemColumn.deleted] == true }.map(\.id))
         guard lost.isSubset(of: deleted) else {
             throw Violation(text: "lost: \(lost.subtracting(deleted).sorted())")
         }
