@@ -83,7 +83,9 @@ private struct RowGroups: Sequence, IteratorProtocol {
         while position < rows.count {
             let start = position
             let key = key(of: start)
-            repeat { position += 1 } while position < rows.count && isSame(key, self.key(of: position))
+            repeat {
+                position += 1
+            } while position < rows.count && isSame(key, self.key(of: position))
             if let key, let place = places[ItemKey(key)] { return (place, start..<position) }
         }
         return nil

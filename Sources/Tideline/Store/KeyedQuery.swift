@@ -19,7 +19,9 @@ public struct KeyedQuery: Sendable {
     /// Creates a query.
     public init(_ query: TableQuery, column: String, keys: [String]) {
         (self.query, self.column, self.keys) = (query, column, keys)
-        if let names = query.select, !names.contains(column) { self.query.select = names + [column] }
+        if let names = query.select, !names.contains(column) {
+            self.query.select = names + [column]
+        }
     }
 
     /// Returns the rows of the result, from the matching rows of all keys in the order of the query.

@@ -114,7 +114,9 @@ import TidelineTestSupport
             // The push meets what the dry run said.
             #expect(try await device.push()?.status == .operationErrors)
             #expect(
-                try await device.context.operationErrors().map(\.itemID).sorted() == ["b", "c", "e"]
+                try await device.context.operationErrors().map(\.itemID).sorted() == [
+                    "b", "c", "e",
+                ]
             )
             // The first event is that of the push.
             var iterator = events.makeAsyncIterator()
