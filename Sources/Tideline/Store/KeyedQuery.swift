@@ -43,21 +43,3 @@ public struct KeyedQuery: Sendable {
         }
     }
 }
-
-extension LocalStoreReader {
-    /// Reads the matching rows of all keys, and divides them in memory.
-    ///
-    /// - Throws: As ``LocalStoreReader/rows(_:in:)``.
-    public func recordRows(
-        _ query: KeyedQuery,
-        in table: String,
-        omitting column: String
-    ) throws -> [Row] {
-        var all = query.query
-        (all.limit, all.offset) = (nil, 0)
-        return query.divided(try recordRows(all, in: table, omitting: column))
-    }
-
-    /// False.
-    public var evaluatesRelatedRows: Bool { false }
-}
