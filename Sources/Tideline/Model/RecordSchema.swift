@@ -110,6 +110,11 @@ package final class RecordSchema: Sendable {
         table.search = try Record.search.table(model: name, table) { try places.column(for: $0) }
         try DeclaredRules(rules: Record.rules, model: name) { try places.column(for: $0) }
             .apply(to: &table)
+        try table.keep(
+            Record.localColumns.map { try places.column(for: $0) },
+            isLocalOnly: Record.isLocalOnly,
+            model: name
+        )
         self.table = table
     }
 

@@ -19,6 +19,7 @@ struct WorldItem: WorldRecord, Equatable {
     var rank: Int?
     var nested: WorldNest?
 
+    static let rules = WorldRules.of(WorldItem.self)
     static let tableName = "WorldItem"
     var state: String? { nil }
 }
@@ -32,6 +33,7 @@ struct WorldTimedItem: WorldRecord {
     var nested: WorldNest?
     var updatedAt: Date?
 
+    static let rules = WorldRules.of(WorldTimedItem.self)
     static let tableName = WorldItem.tableName
     var state: String? {
         updatedAt.map { "\(Int64(($0.timeIntervalSince1970 * 1000).rounded()))" }
@@ -47,6 +49,7 @@ struct WorldVersionedItem: WorldRecord {
     var nested: WorldNest?
     var version: String?
 
+    static let rules = WorldRules.of(WorldVersionedItem.self)
     static let tableName = WorldItem.tableName
     var state: String? { version }
 }

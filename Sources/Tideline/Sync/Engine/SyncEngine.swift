@@ -28,6 +28,8 @@ final class SyncEngine: Sendable {
     /// store.
     let lastPulls = Mutex<[String: Date]>([:])
     let pushMemory = PushMemory()
+    /// The last comparison of the app's tables with those of the server.
+    let schemaMemory = Mutex<SchemaMemory?>(nil)
     /// Notifies views that the account changed.
     let accountHub = ChangeHub<Set<String>>()
 
@@ -73,9 +75,11 @@ final class SyncEngine: Sendable {
     ) async throws -> Result {
         let (catalog, account, makeID) = (catalog, await account(), environment.makeID)
         let turn = HeldTurn.current
+        let local = catalog.localColumns
         let run: @Sendable (any LocalStoreWriter) throws -> Result = {
             try turn?.check()
-            let held = HeldRows($0, account: account)
+            let local = local.isEmpty ? nil : LocalColumnWriter($0, local)
+            let held = HeldRows(local ?? $0, account: account, local: local)
             let queue = QueueTransaction(
                 held: held,
                 catalog: catalog,
@@ -135,6 +139,9 @@ final class SyncEngine: Sendable {
         }
         return schema
     }
+
+    /// The tables of the app that are pulled and pushed, by name.
+    var syncedTableNames: [String] { catalog.syncedNames }
 
     /// The tables of the app, by name.
     var tableNames: [String] { catalog.schemas.keys.sorted() }

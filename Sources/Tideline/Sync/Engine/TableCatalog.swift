@@ -78,6 +78,8 @@ struct TableCatalog: Sendable {
             schema.indexes += model.indexes.filter { !schema.indexes.contains($0) }
             schema.search = model.search ?? schema.search
             if !model.rules.isEmpty { schema.rules = model.rules }
+            schema.isLocalOnly = schema.isLocalOnly || model.isLocalOnly
+            schema.localColumns.formUnion(model.localColumns)
             schemas[name] = schema
         }
         self.schemas = schemas

@@ -366,6 +366,7 @@ extension TableOperationError {
         serverItem = stored.serverItem
         message = stored.message
         brokenRule = stored.brokenRule
+        localColumns = engine.catalog.schema(stored.table)?.localColumns ?? []
         operationID = stored.operationID
         groupID = operation.group
         canRetry = operation.damage == nil && engine.catalog.names(tableOf: operation)
