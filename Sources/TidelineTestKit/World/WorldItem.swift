@@ -19,7 +19,6 @@ struct WorldItem: WorldRecord, Equatable {
     var rank: Int?
     var nested: WorldNest?
 
-    static let rules = WorldRules.of(WorldItem.self)
     static let tableName = "WorldItem"
     var state: String? { nil }
 }
@@ -33,7 +32,6 @@ struct WorldTimedItem: WorldRecord {
     var nested: WorldNest?
     var updatedAt: Date?
 
-    static let rules = WorldRules.of(WorldTimedItem.self)
     static let tableName = WorldItem.tableName
     var state: String? {
         updatedAt.map { "\(Int64(($0.timeIntervalSince1970 * 1000).rounded()))" }
@@ -49,7 +47,6 @@ struct WorldVersionedItem: WorldRecord {
     var nested: WorldNest?
     var version: String?
 
-    static let rules = WorldRules.of(WorldVersionedItem.self)
     static let tableName = WorldItem.tableName
     var state: String? { version }
 }
