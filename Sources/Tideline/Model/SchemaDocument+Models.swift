@@ -16,7 +16,8 @@ extension SchemaDocument {
     /// tideline schema --check schema.json --server https://jobs.example
     /// ```
     ///
-    /// What stays on the device, by ``SyncRecord/isLocalOnly`` and ``SyncRecord/localColumns``, is not part of it.
+    /// Tables and columns that stay on the device are left out; see ``SyncRecord/isLocalOnly`` and
+    /// ``SyncRecord/localColumns``.
     ///
     /// - Parameter models: The models of the tables.
     /// - Throws: ``SyncError`` with code `invalidModel`, whose message says what to change in the model.

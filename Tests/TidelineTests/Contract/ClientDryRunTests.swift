@@ -141,7 +141,7 @@ import TidelineTestSupport
         #expect(try await contents(server) == rows)
     }
 
-    @Test("a transaction stops as a whole, and operations behind it wait")
+    @Test("a transaction stops as a whole, and operations that follow it wait")
     func transactions() async throws {
         let server = try await RuleScene.server()
         let device = try await scene(server)
