@@ -77,7 +77,7 @@ package struct RecordCoder<Record: Sendable>: Sendable {
     /// - Throws: ``SyncError`` with code `versionRequired` if the record type has no property that identifies
     ///   the state.
     func checkIdentity() throws {
-        guard identity == .nothing else { return }
+        guard identity == .nothing, !table.isLocalOnly else { return }
         throw SyncError.versionRequired(table: table.name, type: "\(Record.self)")
     }
 

@@ -113,6 +113,11 @@ package final class RecordSchema: Sendable {
         }
         try DeclaredRules(rules: Record.rules, model: name) { try places.column(for: $0) }
             .apply(to: &table)
+        try table.keep(
+            Record.localColumns.map { try places.column(for: $0) },
+            isLocalOnly: Record.isLocalOnly,
+            model: name
+        )
         self.table = table
     }
 

@@ -16,11 +16,14 @@ extension SchemaDocument {
     /// tideline schema --check schema.json --server https://jobs.example
     /// ```
     ///
-    /// - Parameter models: The models of the synced tables.
+    /// Tables and columns that stay on the device are left out; see ``SyncRecord/isLocalOnly`` and
+    /// ``SyncRecord/localColumns``.
+    ///
+    /// - Parameter models: The models of the tables.
     /// - Throws: ``SyncError`` with code `invalidModel`, whose message says what to change in the model.
     public init(of models: [any SyncRecord.Type]) throws {
         var names: Set<String> = []
-        let tables = try models.map { type in
+        let tables = try models.compactMap { type -> Table? in
             let found = try RecordSchema.of(type)
             guard names.insert(found.table.name.lowercased()).inserted else {
                 throw SyncError.invalidModel(
@@ -28,8 +31,8 @@ extension SchemaDocument {
                     "another model has the table '\(found.table.name)'. Give one of them another name."
                 )
             }
-            var schema = TableSchema(name: found.table.name, columns: found.table.columns)
-            schema.rules = found.table.rules
+            guard !found.table.isLocalOnly else { return nil }
+            var schema = found.table.synced
             for place in schema.columns.indices where schema.columns[place].defaultValue == nil {
                 schema.columns[place].defaultValue = found.ownDefaults[schema.columns[place].name]
             }

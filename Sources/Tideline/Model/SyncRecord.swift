@@ -95,6 +95,26 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
     ///
     /// See <doc:Rules>.
     static var rules: [Rule<Self>] { get }
+
+    /// Whether the table stays on the device. By default, it is synchronized.
+    ///
+    /// Its records are queried, observed and changed in transactions like all others, and are never sent.
+    ///
+    /// ```swift
+    /// static let isLocalOnly = true
+    /// ```
+    static var isLocalOnly: Bool { get }
+
+    /// The properties of a synchronized table that stay on the device. By default, there are none.
+    ///
+    /// They are never sent, and keep their values when the server's row replaces the local one.
+    ///
+    /// ```swift
+    /// static let localColumns: [any PartialKeyPath<TodoItem> & Sendable] = [\.isExpanded]
+    /// ```
+    ///
+    /// See <doc:KeepingAppAndServerInStep>.
+    static var localColumns: [any PartialKeyPath<Self> & Sendable] { get }
 }
 
 extension SyncRecord {
@@ -134,6 +154,12 @@ extension SyncRecord {
 
     /// No rules.
     public static var rules: [Rule<Self>] { [] }
+
+    /// The table is synchronized.
+    public static var isLocalOnly: Bool { false }
+
+    /// No local columns.
+    public static var localColumns: [any PartialKeyPath<Self> & Sendable] { [] }
 }
 
 /// An error for a record type that has no `init()` and declares no `defaults`.

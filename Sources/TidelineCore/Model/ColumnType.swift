@@ -145,6 +145,10 @@ public struct TableSchema: Hashable, Sendable {
     public var references: [TableReference] = []
     /// The type of the key column `id`; only a local store's own tables have keys that are not strings.
     public var key = ColumnType.string
+    /// Whether all rows of the table stay on the device; only a client has such tables.
+    public var isLocalOnly = false
+    /// The columns whose values stay on the device; only a client has such columns.
+    public var localColumns: Set<String> = []
     /// Whether the table has the system columns in addition to `id`.
     public var hasSystemColumns = true
 

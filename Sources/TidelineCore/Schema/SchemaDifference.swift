@@ -1,15 +1,16 @@
 // SchemaDifference: where an app and a server do not fit each other, for people.
 
 /// A difference between the tables of an app and those of a server.
-package struct SchemaDifference: Hashable, Sendable, CustomStringConvertible {
+public struct SchemaDifference: Hashable, Sendable, CustomStringConvertible {
     /// The table.
-    package let table: String
+    public let table: String
     /// The column; nil for a difference of the whole table.
-    package let column: String?
+    public let column: String?
     /// The difference, and the remedy.
-    package let reason: String
+    public let reason: String
 
-    package var description: String {
+    /// The place and the difference.
+    public var description: String {
         let place = column.map { "\(table).\($0)" } ?? table
         return "\(place): \(reason)"
     }

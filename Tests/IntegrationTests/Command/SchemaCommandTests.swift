@@ -105,19 +105,19 @@ extension ProcessTests {
             }
         }
 
-        @Test("references and rules are printed on demand")
+        @Test("rules are printed as the models declare them")
         func rules() async throws {
             try await withWorkspace { workspace in
                 let file = try workspace.file("tideline.json", Self.configuration)
                 let printed = try await workspace.run(
                     .tideline,
-                    ["models", "--swift", "--rules", "--config", file]
+                    ["models", "--swift", "--config", file]
                 )
                 for line in [
                     "    static let rules: [Rule<Job>] = [", #"        .required(\.title),"#,
                     #"        .maxLength(\.title, 80),"#, #"        .max(\.minutes, 1440),"#,
                     #"        .unique(\.title, \.day),"#,
-                    #"        .compare(\.start, "<=", \.end),"#,
+                    #"        .compare(\.start, .lessOrEqual, \.end),"#,
                 ] {
                     #expect(printed.output.contains(line + "\n"), "\(line)")
                 }
@@ -153,7 +153,16 @@ extension ProcessTests {
                     ["schema", "--check", app, "--config", other]
                 )
                 #expect(differs.code == 1)
-                #expect(differs.output == "Job.note: the server's table has no such column\n")
+                let lines = differs.output.split(separator: "\n").map(String.init)
+                #expect(
+                    lines == [
+                        "Job.note: the server's table has no such column",
+                        "Job.title: app and server have different rules",
+                        "Job.minutes: app and server have different rules",
+                        "Job: only one side has the rule unique (day, title)",
+                        "Job: only one side has the rule start <= end",
+                    ]
+                )
                 let report = try await workspace.run(
                     .tideline,
                     ["schema", "--check", app, "--config", other, "--json"]

@@ -13,7 +13,7 @@ import TidelineTestSupport
     private func contents(_ device: Device) async throws -> [String] {
         try await device.store.read { reader in
             let tables = [
-                "Visit", "MS_TableOperations", "MS_TableOperationErrors", "MS_TableConfig",
+                "Inspection", "MS_TableOperations", "MS_TableOperationErrors", "MS_TableConfig",
                 "MS_TableLostRows", "MS_TableOwnStates",
             ]
             return try tables.flatMap { table in
@@ -31,7 +31,7 @@ import TidelineTestSupport
         let response = try await server.transport.send(
             TransportRequest(
                 method: "GET",
-                url: Device.endpoint.appending(path: "tables/Visit")
+                url: Device.endpoint.appending(path: "tables/Inspection")
                     .appending(queryItems: [
                         URLQueryItem(name: "__includedeleted", value: "true"),
                         URLQueryItem(name: "$orderby", value: "id"),
@@ -53,12 +53,12 @@ import TidelineTestSupport
             server.transport,
             store: store,
             limits: limits,
-            tables: [Visit.self]
+            tables: [Inspection.self]
         )
-        let theirs = try other.client.syncTable(Visit.self)
-        try await theirs.insert(["a", "b", "c", "d"].map { Visit.valid($0) })
+        let theirs = try other.client.syncTable(Inspection.self)
+        try await theirs.insert(["a", "b", "c", "d"].map { Inspection.valid($0) })
         #expect(try await other.push() == nil)
-        try await device.client.syncTable(Visit.self).pull(queryID: "all")
+        try await device.client.syncTable(Inspection.self).pull(queryID: "all")
         try await theirs.update(id: "b") { $0.minutes = 11 }
         try await theirs.delete(id: "c")
         #expect(try await other.push() == nil)
@@ -66,15 +66,15 @@ import TidelineTestSupport
     }
 
     private func change(_ device: Device) async throws {
-        let visits = try device.client.syncTable(Visit.self)
+        let visits = try device.client.syncTable(Inspection.self)
         try await visits.update(id: "a") { $0.minutes = 20 }
         try await visits.update(id: "b") { $0.minutes = 21 }
         try await visits.update(id: "c") { $0.minutes = 22 }
         try await visits.delete(id: "d")
-        var same = Visit.valid("e")
+        var same = Inspection.valid("e")
         same.number = "a"
         try await visits.insert(same)
-        try await visits.insert(Visit.valid("f"))
+        try await visits.insert(Inspection.valid("f"))
     }
 
     private func check(_ run: DryRun) throws {
@@ -119,8 +119,10 @@ import TidelineTestSupport
                 ]
             )
             // The first event is that of the push.
-            var iterator = events.makeAsyncIterator()
-            #expect(await iterator.next()?.kind == .pushStarted)
+            for await event in events {
+                #expect(event.kind == .pushStarted)
+                break
+            }
         }
     }
 
@@ -139,18 +141,18 @@ import TidelineTestSupport
         #expect(try await contents(server) == rows)
     }
 
-    @Test("a transaction stops as a whole, and operations behind it wait")
+    @Test("a transaction stops as a whole, and operations that follow it wait")
     func transactions() async throws {
         let server = try await RuleScene.server()
         let device = try await scene(server)
         try await device.context.transaction { transaction in
-            let visits = try transaction.table(Visit.self)
+            let visits = try transaction.table(Inspection.self)
             try visits.update(id: "a") { $0.minutes = 20 }
             try visits.update(id: "b") { $0.minutes = 21 }
         }
         try await device.context.transaction { transaction in
-            try transaction.table(Visit.self).update(id: "a") { $0.rank = 2 }
-            try transaction.table(Visit.self).update(id: "d") { $0.rank = 2 }
+            try transaction.table(Inspection.self).update(id: "a") { $0.rank = 2 }
+            try transaction.table(Inspection.self).update(id: "d") { $0.rank = 2 }
         }
         let before = try await contents(device)
         let run = try await device.context.dryRun()
@@ -170,9 +172,9 @@ import TidelineTestSupport
         let server = try await RuleScene.server()
         let device = try await scene(server)
         #expect(try await device.context.dryRun() == DryRun())
-        var same = Visit.valid("e")
+        var same = Inspection.valid("e")
         same.number = "a"
-        try await device.client.syncTable(Visit.self).insert(same)
+        try await device.client.syncTable(Inspection.self).insert(same)
         #expect(try await device.push()?.status == .operationErrors)
         let run = try await device.context.dryRun()
         #expect(run.operations.map(\.outcome) == [.parked] && run.batches == 0)
@@ -182,7 +184,7 @@ import TidelineTestSupport
     func otherServers() async throws {
         let transport = ScriptedTransport(otherwise: .json(404, "{}"), takesBatches: true)
         let device = try await RuleScene.device(transport)
-        try await device.client.syncTable(Visit.self).insert(Visit.valid())
+        try await device.client.syncTable(Inspection.self).insert(Inspection.valid())
         let before = try await contents(device)
         do {
             _ = try await device.context.dryRun()

@@ -9,7 +9,7 @@ import TidelineTestKit
 import TidelineTestSupport
 
 /// A record with every kind of rule.
-struct Visit: SyncRecord, Hashable {
+struct Inspection: SyncRecord, Hashable {
     enum Step: String, Codable, Sendable, CaseIterable {
         case planned, open, done
     }
@@ -31,7 +31,7 @@ struct Visit: SyncRecord, Hashable {
     var place: String?
     var updatedAt: Date?
 
-    static let rules: [Rule<Visit>] = [
+    static let rules: [Rule<Inspection>] = [
         .required(\.title), .maxLength(\.title, 8), .pattern(\.title, "[^<]*"),
         .range(\.minutes, 0...1440), .min(\.rank, 1), .max(\.rank, 5),
         .range(\.price, 0...Decimal(99.5)), .max(\.rate, 0.5),
@@ -41,20 +41,22 @@ struct Visit: SyncRecord, Hashable {
     ]
 
     /// A record that fulfills all rules.
-    static func valid(_ id: String = "a") -> Visit { Visit(id: id, number: id, place: "Kiel") }
+    static func valid(_ id: String = "a") -> Inspection {
+        Inspection(id: id, number: id, place: "Kiel")
+    }
 }
 
 enum RuleScene {
     /// The server's table: the columns and rules of the model, and enums as the server has them.
     static func table() throws -> TableDefinition {
-        var schema = try RecordSchema.of(Visit.self).table
+        var schema = try RecordSchema.of(Inspection.self).table
         schema.rules.members = [:]
         for place in schema.columns.indices
         where ["from", "to"].contains(schema.columns[place].name) {
-            schema.columns[place].type = .enumeration(Visit.Step.allCases.map(\.rawValue))
+            schema.columns[place].type = .enumeration(Inspection.Step.allCases.map(\.rawValue))
             schema.columns[place].isNullable = false
         }
-        return TableDefinition("Visit", columns: schema.columns, rules: schema.rules)
+        return TableDefinition("Inspection", columns: schema.columns, rules: schema.rules)
     }
 
     static func server() async throws -> InProcessServer {
@@ -63,14 +65,14 @@ enum RuleScene {
 
     /// A device that knows the columns and no rules.
     static func careless(_ transport: any Transport) async throws -> Device {
-        var schema = try RecordSchema.of(Visit.self).table
+        var schema = try RecordSchema.of(Inspection.self).table
         schema.rules = TableRules()
         for place in schema.columns.indices { schema.columns[place].rules = ColumnRules() }
         return try await Device(transport, tables: [], schemas: [schema])
     }
 
     static func device(_ transport: any Transport) async throws -> Device {
-        try await Device(transport, tables: [Visit.self])
+        try await Device(transport, tables: [Inspection.self])
     }
 }
 
@@ -79,7 +81,7 @@ struct RuleCase: Sendable, CustomTestStringConvertible {
     let code: RuleViolation.Code
     let columns: [String]
     let message: String
-    let change: @Sendable (inout Visit) -> Void
+    let change: @Sendable (inout Inspection) -> Void
 
     var testDescription: String { message }
 
@@ -87,7 +89,7 @@ struct RuleCase: Sendable, CustomTestStringConvertible {
         _ code: RuleViolation.Code,
         _ columns: [String],
         _ message: String,
-        _ change: @escaping @Sendable (inout Visit) -> Void
+        _ change: @escaping @Sendable (inout Inspection) -> Void
     ) {
         (self.code, self.columns, self.message, self.change) = (code, columns, message, change)
     }
@@ -154,7 +156,7 @@ struct RuleCase: Sendable, CustomTestStringConvertible {
         },
     ]
 
-    static let kept: [@Sendable (inout Visit) -> Void] = [
+    static let kept: [@Sendable (inout Inspection) -> Void] = [
         { $0.title = "12345678" }, { $0.minutes = 0 }, { $0.minutes = 1440 }, { $0.rank = nil },
         { $0.price = Decimal(string: "99.50") ?? 0 }, { $0.rate = 0.5 },
         { $0.end = instant(1) },

@@ -24,22 +24,22 @@ import TidelineTestSupport
         arguments: RuleCase.all
     )
     func insert(_ rule: RuleCase) async throws {
-        var visit = Visit.valid()
+        var visit = Inspection.valid()
         rule.change(&visit)
         let record = visit
         let server = try await RuleScene.server()
         let device = try await RuleScene.device(server.transport)
-        let visits = try device.client.syncTable(Visit.self)
+        let visits = try device.client.syncTable(Inspection.self)
         let error = try await broken { try await visits.insert(record) }
         #expect(error.code == .ruleBroken)
         #expect(error.message == rule.message)
-        let expected = BrokenRule(table: "Visit", columns: rule.columns, code: rule.code)
+        let expected = BrokenRule(table: "Inspection", columns: rule.columns, code: rule.code)
         #expect(error.brokenRule == expected)
         #expect(try await device.queue() == [])
-        #expect(try await device.rows("Visit") == [])
+        #expect(try await device.rows("Inspection") == [])
 
         let careless = try await RuleScene.careless(server.transport)
-        try await careless.client.syncTable(named: "Visit").insert(try Row(record))
+        try await careless.client.syncTable(named: "Inspection").insert(try Row(record))
         #expect(try await careless.push()?.status == .operationErrors)
         let refusal = try #require(try await careless.context.operationErrors().first)
         #expect(refusal.brokenRule == expected)
@@ -54,20 +54,20 @@ import TidelineTestSupport
     func update(_ rule: RuleCase) async throws {
         let server = try await RuleScene.server()
         let device = try await RuleScene.device(server.transport)
-        let visits = try device.client.syncTable(Visit.self)
-        try await visits.insert(Visit.valid())
+        let visits = try device.client.syncTable(Inspection.self)
+        try await visits.insert(Inspection.valid())
         #expect(try await device.push() == nil)
-        let before = try await device.rows("Visit")
+        let before = try await device.rows("Inspection")
         let error = try await broken { try await visits.update(id: "a") { rule.change(&$0) } }
         #expect(error.message == rule.message && error.code == .ruleBroken)
-        #expect(try await device.rows("Visit") == before)
+        #expect(try await device.rows("Inspection") == before)
         #expect(try await device.queue() == [])
 
         let careless = try await RuleScene.careless(server.transport)
-        let rows = try careless.client.syncTable(named: "Visit")
-        try await rows.pull()
+        let rows = try careless.client.syncTable(named: "Inspection")
+        try await rows.pull(queryID: nil)
         let stored = try #require(try await rows.read(id: "a"))
-        var visit = try stored.decode(Visit.self)
+        var visit = try stored.decode(Inspection.self)
         rule.change(&visit)
         var changed = stored
         for (name, value) in try Row(visit) where name != "updatedAt" { changed[name] = value }
@@ -82,11 +82,11 @@ import TidelineTestSupport
     func bounds(_ index: Int) async throws {
         let server = try await RuleScene.server()
         let device = try await RuleScene.device(server.transport)
-        let visits = try device.client.syncTable(Visit.self)
-        var visit = Visit.valid()
+        let visits = try device.client.syncTable(Inspection.self)
+        var visit = Inspection.valid()
         RuleCase.kept[index](&visit)
         try await visits.insert(visit)
-        try await visits.insert(Visit.valid("b"))
+        try await visits.insert(Inspection.valid("b"))
         #expect(try await device.push() == nil)
         try await visits.update(id: "b") { RuleCase.kept[index](&$0) }
         #expect(try await device.push() == nil)
@@ -97,24 +97,26 @@ import TidelineTestSupport
         let device = try await RuleScene.device(try await RuleScene.server().transport)
         let error = try await broken {
             try await device.context.transaction { transaction in
-                let visits = try transaction.table(Visit.self)
-                try visits.insert(Visit.valid("a"))
-                try visits.insert([Visit.valid("b"), Visit(id: "c", minutes: -1, place: "Kiel")])
+                let visits = try transaction.table(Inspection.self)
+                try visits.insert(Inspection.valid("a"))
+                try visits.insert([
+                    Inspection.valid("b"), Inspection(id: "c", minutes: -1, place: "Kiel"),
+                ])
             }
         }
         #expect(error.brokenRule?.code == .min)
         #expect(try await device.queue() == [])
-        #expect(try await device.rows("Visit") == [])
+        #expect(try await device.rows("Inspection") == [])
     }
 
     @Test("a list of new records is inserted as a whole or not at all, also if the error is caught")
     func lists() async throws {
         let device = try await RuleScene.device(try await RuleScene.server().transport)
         let counts = try await device.context.transaction { transaction -> Int in
-            let visits = try transaction.table(Visit.self)
-            let wrong = Visit(minutes: -1, place: "Kiel")
+            let visits = try transaction.table(Inspection.self)
+            let wrong = Inspection(minutes: -1, place: "Kiel")
             do {
-                try visits.insert([Visit.valid(""), wrong])
+                try visits.insert([Inspection.valid(""), wrong])
             } catch let error as SyncError where error.code == .ruleBroken {
                 return try visits.count()
             }
@@ -127,17 +129,19 @@ import TidelineTestSupport
     @Test("upserts and bulk updates are checked")
     func bulk() async throws {
         let device = try await RuleScene.device(try await RuleScene.server().transport)
-        let visits = try device.client.syncTable(Visit.self)
-        try await visits.insert([Visit.valid("a"), Visit.valid("b")])
+        let visits = try device.client.syncTable(Inspection.self)
+        try await visits.insert([Inspection.valid("a"), Inspection.valid("b")])
         let queued = try await device.queue()
         let first = try await broken {
             try await device.context.transaction { transaction in
-                try transaction.table(Visit.self).update(Query()) { $0.minutes += 1435 }
+                _ = try transaction.table(Inspection.self).update(Query()) { $0.minutes += 1435 }
             }
         }
         let second = try await broken {
             try await device.context.transaction { transaction in
-                try transaction.table(Visit.self).upsert(Visit(id: "a", title: "", place: "Kiel"))
+                _ = try transaction.table(Inspection.self).upsert(
+                    Inspection(id: "a", title: "", place: "Kiel")
+                )
             }
         }
         #expect(first.brokenRule?.code == .max && second.brokenRule?.code == .required)
@@ -149,8 +153,8 @@ import TidelineTestSupport
     func stricter() async throws {
         let server = try await InProcessServer(tables: [
             TableDefinition(
-                "Visit",
-                columns: try RecordSchema.of(Visit.self).table.columns.map {
+                "Inspection",
+                columns: try RecordSchema.of(Inspection.self).table.columns.map {
                     var column = $0
                     column.rules = ColumnRules()
                     return column
@@ -158,12 +162,12 @@ import TidelineTestSupport
             )
         ])
         let careless = try await RuleScene.careless(server.transport)
-        let row = try Row(Visit(id: "a", title: "much too long", place: "Kiel"))
-        try await careless.client.syncTable(named: "Visit").insert(row)
+        let row = try Row(Inspection(id: "a", title: "much too long", place: "Kiel"))
+        try await careless.client.syncTable(named: "Inspection").insert(row)
         #expect(try await careless.push() == nil)
         let device = try await RuleScene.device(server.transport)
-        let visits = try device.client.syncTable(Visit.self)
-        try await visits.pull()
+        let visits = try device.client.syncTable(Inspection.self)
+        try await visits.pull(queryID: nil)
         try await visits.update(id: "a") { $0.minutes = 20 }
         #expect(try await device.push() == nil)
         let error = try await broken { try await visits.update(id: "a") { $0.title += "!" } }
@@ -176,20 +180,21 @@ import TidelineTestSupport
     func unique() async throws {
         let server = try await RuleScene.server()
         let device = try await RuleScene.device(server.transport)
-        let visits = try device.client.syncTable(Visit.self)
-        var second = Visit.valid("b")
+        let visits = try device.client.syncTable(Inspection.self)
+        var second = Inspection.valid("b")
         second.number = "a"
-        try await visits.insert([Visit.valid("a"), second])
+        try await visits.insert([Inspection.valid("a"), second])
         #expect(try await device.push()?.status == .operationErrors)
         let error = try #require(try await device.context.operationErrors().first)
         #expect(error.statusCode == 409 && error.code == .conflict)
         #expect(
-            error.brokenRule == BrokenRule(table: "Visit", columns: ["number"], code: .notUnique)
+            error.brokenRule
+                == BrokenRule(table: "Inspection", columns: ["number"], code: .notUnique)
         )
         #expect(error.message.hasSuffix(": Member 'number': another row has the same value."))
         #expect(try await visits.read(id: "b")?.number == "a")
         let item = try #require(error.item)
-        var record = try item.decode(Visit.self)
+        var record = try item.decode(Inspection.self)
         record.number = "b"
         record.minutes = -1
         let refused = record
@@ -205,16 +210,16 @@ import TidelineTestSupport
     func merges() async throws {
         let server = try await RuleScene.server()
         let one = try await RuleScene.device(server.transport)
-        let two = try await Device(server.transport, conflicts: .merge, tables: [Visit.self])
+        let two = try await Device(server.transport, conflicts: .merge, tables: [Inspection.self])
         let (ones, twos) = (
-            try one.client.syncTable(Visit.self), try two.client.syncTable(Visit.self)
+            try one.client.syncTable(Inspection.self), try two.client.syncTable(Inspection.self)
         )
-        var visit = Visit.valid()
+        var visit = Inspection.valid()
         visit.start = Date(timeIntervalSince1970: 1000)
         visit.end = Date(timeIntervalSince1970: 2000)
         try await ones.insert(visit)
         #expect(try await one.push() == nil)
-        try await twos.pull()
+        try await twos.pull(queryID: nil)
         try await ones.update(id: "a") { $0.start = Date(timeIntervalSince1970: 1900) }
         #expect(try await one.push() == nil)
         try await twos.update(id: "a") { $0.end = Date(timeIntervalSince1970: 1500) }
@@ -234,13 +239,13 @@ import TidelineTestSupport
             row["minutes"] = -5
             return .write(row)
         }
-        let two = try await Device(server.transport, conflicts: policy, tables: [Visit.self])
+        let two = try await Device(server.transport, conflicts: policy, tables: [Inspection.self])
         let (ones, twos) = (
-            try one.client.syncTable(Visit.self), try two.client.syncTable(Visit.self)
+            try one.client.syncTable(Inspection.self), try two.client.syncTable(Inspection.self)
         )
-        try await ones.insert(Visit.valid())
+        try await ones.insert(Inspection.valid())
         #expect(try await one.push() == nil)
-        try await twos.pull()
+        try await twos.pull(queryID: nil)
         try await ones.update(id: "a") { $0.minutes = 20 }
         #expect(try await one.push() == nil)
         try await twos.update(id: "a") { $0.minutes = 30 }

@@ -7,7 +7,7 @@ struct PolicyRunner {
     /// - Returns: The operations that wait for the app.
     func sync(_ policy: SyncPolicy) async throws -> UnacceptedRows {
         _ = try await engine.pushRunner.pushBeforePull()
-        try await forEach(policy.pulls(of: engine.tableNames)) { pull in
+        try await forEach(policy.pulls(of: engine.syncedTableNames)) { pull in
             _ = try await engine.pullRunner.pull(
                 pull.query,
                 queryID: pull.queryID,

@@ -121,7 +121,7 @@ struct SyncRunner: Sendable {
 
     private func listenToEvents() async {
         // One table that the caller may not read would end the stream for all tables.
-        let (tables, readable) = pulled.unrefused(of: policy.pulls(of: engine.tableNames))
+        let (tables, readable) = pulled.unrefused(of: policy.pulls(of: engine.syncedTableNames))
         do {
             guard !tables.isEmpty else { return send(.listenEnded(isSupported: true)) }
             let events = LiveEvents(
@@ -160,7 +160,7 @@ struct SyncRunner: Sendable {
         do {
             try engine.serverWait.check()
             let wanted = Set(work.tables.map { $0.lowercased() })
-            let pulls = policy.pulls(of: engine.tableNames).filter {
+            let pulls = policy.pulls(of: engine.syncedTableNames).filter {
                 work.pullsAll || wanted.contains($0.table.lowercased())
             }
             // The server may have asked for the wait because of one row; a pull then succeeds.

@@ -25,13 +25,15 @@ struct ConflictView: Sendable, Hashable {
         local = try reader.store.row(id: .string(sent.itemID), in: sent.table)
     }
 
-    var conflict: Conflict {
-        Conflict(
+    /// The conflict as the handler sees it, without the columns that stay on the device.
+    func conflict(_ schema: TableSchema?) -> Conflict {
+        func synced(_ row: Row?) -> Row? { row.map { schema?.synced($0) ?? $0 } }
+        return Conflict(
             table: operation.table,
             itemID: operation.itemID,
             kind: operation.kind,
-            base: operation.knownBase,
-            local: local,
+            base: synced(operation.knownBase),
+            local: synced(local),
             server: server.row.map(JSONRowReader.withoutDeleted)
         )
     }
@@ -49,18 +51,19 @@ struct CustomPolicyRunner {
             guard let view = try await engine.read({ try ConflictView($0, of: sent) }) else {
                 return .gone
             }
+            let conflict = view.conflict(engine.catalog.schema(sent.table))
             var resolution = Resolution.fail
             var failure: String?
             do {
                 let gate = engine.gate
                 resolution = try await engine.calls.run {
-                    try await handler.decide(view.conflict, at: gate)
+                    try await handler.decide(conflict, at: gate)
                 }
                 if case .write(let row) = resolution {
                     try checkRules(row, view)
                     try RowCheck.check(
                         row,
-                        changing: [view.conflict.local, view.conflict.server],
+                        changing: [conflict.local, conflict.server],
                         table: sent.table,
                         id: sent.itemID,
                         schema: engine.catalog.schema(sent.table)

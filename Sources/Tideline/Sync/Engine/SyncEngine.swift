@@ -28,6 +28,8 @@ final class SyncEngine: Sendable {
     /// store.
     let lastPulls = Mutex<[String: Date]>([:])
     let pushMemory = PushMemory()
+    /// The last comparison of the app's tables with those of the server.
+    let schemaMemory = Mutex<SchemaMemory?>(nil)
     /// Notifies views that the account changed.
     let accountHub = ChangeHub<Set<String>>()
 
@@ -74,9 +76,11 @@ final class SyncEngine: Sendable {
         let (catalog, account, makeID) = (catalog, await account(), environment.makeID)
         let limits = limits
         let turn = HeldTurn.current
+        let local = catalog.localColumns
         let run: @Sendable (any LocalStoreWriter) throws -> Result = {
             try turn?.check()
-            let held = HeldRows($0, account: account, catalog: catalog)
+            let local = local.isEmpty ? nil : LocalColumnWriter($0, local)
+            let held = HeldRows(local ?? $0, account: account, catalog: catalog, local: local)
             let queue = QueueTransaction(
                 held: held,
                 catalog: catalog,
@@ -137,6 +141,9 @@ final class SyncEngine: Sendable {
         }
         return schema
     }
+
+    /// The tables of the app that are pulled and pushed, parents before children, and otherwise by name.
+    var syncedTableNames: [String] { catalog.references.parentsFirst(catalog.syncedNames) }
 
     /// The tables of the app, parents before children, and otherwise by name.
     var tableNames: [String] { catalog.references.parentsFirst(catalog.schemas.keys.sorted()) }

@@ -107,6 +107,8 @@ struct TableCatalog: Sendable {
                 !schema.references.contains { $0.column == reference.column }
             }
             if !model.rules.isEmpty { schema.rules = model.rules }
+            schema.isLocalOnly = schema.isLocalOnly || model.isLocalOnly
+            schema.localColumns.formUnion(model.localColumns)
             schemas[name] = schema
         }
         for name in schemas.keys { schemas[name]?.prepareReferences(names) }

@@ -62,6 +62,12 @@ struct TableEndpoint: Sendable {
         return url
     }
 
+    /// The URL of the schema document.
+    func schemaURL() throws -> URL {
+        guard let url = URL(string: root + "/$schema") else { throw SyncError.badLink() }
+        return url
+    }
+
     /// Returns the URL of a digest; `query` is encoded and has no question mark.
     func url(digestOf table: String, query: String) throws -> URL {
         let text = root + "/tables/" + Self.encoded(table) + "/$digest"

@@ -131,13 +131,17 @@ final class HeldRows: LocalStoreWriter {
     private var takenBits: [String: Int64] = [:]
     private var queries: [String: [HoldingQuery]] = [:]
     private let account: AccountView
+    /// The writer that keeps local columns; nil if no table has some.
+    private let local: LocalColumnWriter?
     private var foreign: [String: Int64] = [:]
 
     init(
         _ inner: any LocalStoreWriter,
         account: AccountView = .unused,
-        catalog: TableCatalog = .empty
+        catalog: TableCatalog = .empty,
+        local: LocalColumnWriter? = nil
     ) {
+        self.local = local
         self.inner = inner
         self.account = account
         reader = HeldRowsReader(inner: inner, catalog: catalog)
@@ -210,6 +214,14 @@ final class HeldRows: LocalStoreWriter {
         let bits = try newBits(table)
         var masks = MaskWriter()
         try inner.put(rows.map { masks.row($0, bits: bits == 0 ? nil : bits) }, in: table)
+    }
+
+    /// Runs `body`, whose rows have new values of local columns.
+    func settingLocalColumns<Result>(_ body: () throws -> Result) rethrows -> Result {
+        guard let local else { return try body() }
+        local.setsColumns = true
+        defer { local.setsColumns = false }
+        return try body()
     }
 
     /// Appends a row.

@@ -47,6 +47,7 @@ struct PullRunner {
         pushesFirst: Bool = true,
         isPatient: Bool = false
     ) async throws -> PullResult {
+        try engine.catalog.checkSynced(table)
         if let queryID {
             try QueryID.check(queryID)
             guard query.order.isEmpty, query.limit == nil, query.offset == 0 else {

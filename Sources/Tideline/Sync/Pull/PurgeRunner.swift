@@ -63,7 +63,7 @@ struct PurgeRunner {
                     for record in lost { try queue.removeLost(record.table, record.itemID) }
                     try queue.drop(operations)
                     var removed = 0
-                    for table in queue.catalog.schemas.keys.sorted() {
+                    for table in queue.catalog.syncedNames {
                         let released = try queue.release(
                             .signedIn(account),
                             table,

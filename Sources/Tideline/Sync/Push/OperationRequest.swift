@@ -44,6 +44,11 @@ package enum OperationRequest {
         now: Date
     ) -> QueuedOperation.Frozen? {
         let version = operation.basisVersion ?? basis?.base?.version
+        let local = local.map { schema?.synced($0) ?? $0 }
+        let basis = basis.map { basis in
+            guard let schema else { return basis }
+            return RowBasis(base: basis.base.map(schema.synced), latest: basis.latest)
+        }
         var frozen = QueuedOperation.Frozen(
             method: "DELETE",
             query: "",

@@ -13,6 +13,15 @@ struct LocalChanges {
     /// The rules that the device checks before it queues an operation.
     private var rules: RowRules? { queue.catalog.rules(of: table) }
 
+    /// Whether the table stays on the device, so that nothing is queued.
+    private var isLocalOnly: Bool { queue.catalog.isLocalOnly(table) }
+
+    /// Stores a row with the values that the app has given local columns.
+    private func putChanged(_ row: Row) throws {
+        try queue.held.settingLocalColumns { try store.put([row], in: table) }
+        queue.watch?.changed(1, in: table)
+    }
+
     /// Returns the operations of a row, all of which belong to the account that changes it.
     private func operations(_ id: String) throws -> [QueuedOperation] {
         let operations = try queue.reader.operations(table, id)
@@ -55,6 +64,10 @@ struct LocalChanges {
         let row = new.row
         let id = row.id
         let stored = try store.row(id: .string(id), in: table)
+        if isLocalOnly {
+            guard stored == nil else { throw SyncError.alreadyExists(table: table, id: id) }
+            return try insertUnknown([row])[0]
+        }
         let operations = try operations(id)
         var new = RowMerge.payload(row)
         new["id"] = .string(id)
@@ -76,8 +89,7 @@ struct LocalChanges {
         case .alreadyExists, .collapse, .remove, .nothing, .notFound:
             throw SyncError.alreadyExists(table: table, id: id)
         }
-        try store.put([new], in: table)
-        queue.watch?.changed(1, in: table)
+        try putChanged(new)
         return new
     }
 
@@ -118,7 +130,7 @@ struct LocalChanges {
     private func insertUnknown(_ rows: [Row], knownUntil: Int64? = nil) throws -> [Row] {
         var payloads = PayloadWriter()
         let new = rows.map { payloads.row($0) }
-        for row in new {
+        for row in isLocalOnly ? [] : new {
             try queue.watch?.check()
             var operation = QueuedOperation(table: table, itemID: row.id, kind: .insert)
             operation.knownUntil = knownUntil
@@ -127,7 +139,9 @@ struct LocalChanges {
         for start in stride(from: 0, to: new.count, by: Self.idsAtOnce) {
             try queue.watch?.check()
             let part = new[start..<min(new.count, start + Self.idsAtOnce)]
-            try queue.held.putNew(Array(part), in: table)
+            try queue.held.settingLocalColumns {
+                try queue.held.putNew(Array(part), in: table)
+            }
             queue.watch?.changed(part.count, in: table)
         }
         return new
@@ -149,6 +163,12 @@ struct LocalChanges {
             throw SyncError.notFound(table: table, id: id)
         }
         try projection?.check(update: edited, of: normalized(stored) ?? stored)
+        if isLocalOnly {
+            let plan = UpdateRules.plan(edited, stored: stored, age: .current) {
+                normalized($0) ?? $0
+            }
+            return try change(stored, to: plan.row)
+        }
         let state = RowState(edited, identity)
         let own = try queue.reader.ownStates(of: RowKey(table, id))
         let first = try queue.reader.operations(table, id).first
@@ -165,8 +185,10 @@ struct LocalChanges {
         // row.
         let namesOlder = first?.basis.base.map { $0.version != stored.version } ?? false
         let isOfState = stored.isFromServer && !(age == .current && namesOlder)
-        if !plan.columnsSet.isEmpty, isOfState || mayHaveArrived {
-            try queue.note(plan.columnsSet, setBy: age, of: stored, own, RowKey(table, id))
+        let local = queue.catalog.schema(table)?.localColumns ?? []
+        let columnsSet = plan.columnsSet.subtracting(local)
+        if !columnsSet.isEmpty, isOfState || mayHaveArrived {
+            try queue.note(columnsSet, setBy: age, of: stored, own, RowKey(table, id))
         }
         return changed
     }
@@ -189,6 +211,13 @@ struct LocalChanges {
         var row = row
         let changes = RowMerge.changes(from: stored, to: row)
         try rules?.check(changes, in: row, table: table)
+        if isLocalOnly || !changes.isEmptyRow && isLocal(changes) {
+            try RowCheck.check(changes, table: table, id: id, schema: declared)
+            guard !changes.isEmptyRow else { return stored }
+            row.takeState(of: stored)
+            try putChanged(row)
+            return row
+        }
         let operations = try operations(id)
         let last = operations.last
         try RowCheck.check(changes, table: table, id: id, schema: declared)
@@ -217,9 +246,14 @@ struct LocalChanges {
         case .notFound, .nothing, .remove, .replaceDeleted, .alreadyExists:
             throw SyncError.notFound(table: table, id: id)
         }
-        try store.put([row], in: table)
-        queue.watch?.changed(1, in: table)
+        try putChanged(row)
         return row
+    }
+
+    /// Returns whether changes are only of columns that stay on the device.
+    private func isLocal(_ changes: Row) -> Bool {
+        let local = queue.catalog.schema(table)?.localColumns ?? []
+        return changes.names.allSatisfy(local.contains)
     }
 
     /// Removes a row and queues its delete, without regard to rows that refer to it; does nothing if the row does
@@ -236,6 +270,11 @@ struct LocalChanges {
         isLast: Bool = false,
         basisVersion: (_ stored: Row) -> String? = { _ in nil }
     ) throws {
+        if isLocalOnly {
+            let removed = try store.delete(ids: [.string(id)], in: table)
+            queue.watch?.changed(removed, in: table)
+            return
+        }
         let stored = try store.row(id: .string(id), in: table)
         let operations = try operations(id)
         let older = stored.flatMap(basisVersion)

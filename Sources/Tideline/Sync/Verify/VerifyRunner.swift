@@ -47,6 +47,7 @@ struct VerifyRunner {
     let engine: SyncEngine
 
     func verify(queryID: String?, repair: Bool, in table: String) async throws -> VerifyResult {
+        try engine.catalog.checkSynced(table)
         if let queryID { try QueryID.check(queryID) }
         return try await engine.inTurn(.purge, "verification") {
             engine.events.send(.verifyStarted(table: table))

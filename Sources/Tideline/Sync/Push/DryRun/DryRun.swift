@@ -41,7 +41,7 @@ extension DryRun {
         public var pending: PendingOperation
         /// The values that would be sent; nil for a delete, and for an operation that would not be sent.
         public var values: Row?
-        /// What the operation would meet.
+        /// The outcome that the operation would have.
         public var outcome: Outcome
 
         /// The table's name.
@@ -59,7 +59,7 @@ extension DryRun {
         }
     }
 
-    /// What an operation would meet.
+    /// An outcome that an operation would have.
     public enum Outcome: Sendable, Hashable {
         /// The server would accept the operation.
         case accepted

@@ -370,6 +370,7 @@ extension TableOperationError {
         serverItem = stored.serverItem
         message = stored.message
         brokenRule = stored.brokenRule
+        localColumns = engine.catalog.schema(stored.table)?.localColumns ?? []
         operationID = stored.operationID
         groupID = operation.group
         brokenReference = stored.reference

@@ -41,7 +41,7 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// The columns in which ``item`` and ``serverItem`` differ; none if either is missing.
     public var differingColumns: [String] {
         guard let item, let serverItem else { return [] }
-        return RowMerge.differing(item, serverItem)
+        return RowMerge.differing(item, serverItem).filter { !localColumns.contains($0) }
     }
     /// The cause and the possible remedies; never the contents of a row.
     public var message: String
@@ -83,6 +83,8 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
         case neverSeen
     }
 
+    /// The columns that stay on the device.
+    var localColumns: Set<String> = []
     var operationID: Int64
     /// The engine; nil for an error that a test created.
     let engine: SyncEngine?

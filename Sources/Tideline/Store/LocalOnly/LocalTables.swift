@@ -1,0 +1,82 @@
+// LocalTables: tables and columns that stay on the device.
+
+import TidelineCore
+
+extension TableSchema {
+    /// Adds a model's declarations of what stays on the device.
+    ///
+    /// - Throws: ``SyncError`` with code `invalidModel`.
+    mutating func keep(
+        _ columns: [String],
+        isLocalOnly: Bool,
+        model: String
+    ) throws {
+        self.isLocalOnly = isLocalOnly
+        localColumns = Set(columns)
+        if let name = columns.first(where: SystemColumn.names.contains) {
+            throw SyncError.invalidModel(
+                model,
+                "'\(name)' is a system column, which cannot stay on the device. Remove it from 'localColumns'."
+            )
+        }
+        let unchecked = rules.unique.first { rule in
+            isLocalOnly || rule.contains(where: localColumns.contains)
+        }
+        if let unchecked {
+            let names = unchecked.map { "'\($0)'" }.joined(separator: ", ")
+            throw SyncError.invalidModel(
+                model,
+                """
+                the rule '.unique' for \(names) is about values that stay on the device, and only a server checks it. \
+                Remove it from 'rules'.
+                """
+            )
+        }
+    }
+
+    /// Returns a row without the columns that stay on the device.
+    func synced(_ row: Row) -> Row {
+        guard !localColumns.isEmpty else { return row }
+        var result = row
+        for name in localColumns where result[name] != nil { result[name] = nil }
+        return result
+    }
+
+    /// The columns and rules that a server has, too.
+    var synced: TableSchema {
+        var schema = TableSchema(
+            name: name,
+            columns: columns.filter { !localColumns.contains($0.name) }
+        )
+        schema.rules.unique = rules.unique
+        schema.rules.comparisons = rules.comparisons.filter {
+            !localColumns.contains($0.left) && !localColumns.contains($0.right)
+        }
+        return schema
+    }
+}
+
+extension TableCatalog {
+    /// The columns that stay on the device, of the synced tables that have some.
+    var localColumns: [String: Set<String>] {
+        schemas.mapValues(\.localColumns).filter { !$0.value.isEmpty }
+    }
+
+    /// The tables that are pulled and pushed.
+    var syncedNames: [String] {
+        schemas.values.filter { !$0.isLocalOnly }.map(\.name).sorted()
+    }
+
+    /// Returns whether all rows of a table stay on the device.
+    func isLocalOnly(_ table: String) -> Bool { schema(table)?.isLocalOnly ?? false }
+
+    /// Rejects a call that needs a server.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a table that stays on the device.
+    func checkSynced(_ table: String) throws {
+        guard isLocalOnly(table) else { return }
+        throw SyncError.unsupportedQuery(
+            "a pull or a verification of table '\(table)', which stays on the device ('isLocalOnly'). Remove the call."
+        )
+    }
+}

@@ -1,0 +1,280 @@
+// LocalOnlyTests: tables and columns that stay on the device are used like others, and are never sent.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineServerCore
+import TidelineTestKit
+import TidelineTestSupport
+
+@Suite struct LocalOnlyTests {
+    /// A table that stays on the device.
+    struct Draft: SyncRecord, Hashable {
+        var id = UUID().uuidString.lowercased()
+        var text = ""
+        var todo: String?
+        static let isLocalOnly = true
+        static let rules: [Rule<Draft>] = [.maxLength(\.text, 10)]
+    }
+
+    /// A synchronized table with columns that stay on the device.
+    struct Task: SyncRecord, Hashable {
+        var id = ""
+        var text = ""
+        var rank: Int?
+        var isOpen = false
+        var note: String?
+        var updatedAt: Date?
+        static let tableName = "Todo"
+        static let localColumns: [any PartialKeyPath<Task> & Sendable] = [\.isOpen, \.note]
+        static let rules: [Rule<Task>] = [.maxLength(\.note, 10)]
+    }
+
+    private func scene(
+        _ server: InProcessServer,
+        _ conflicts: ConflictPolicy = .fail,
+        store: any LocalStore = MemoryStore()
+    ) async throws -> (Device, SyncTable<Task>) {
+        let device = try await Device(
+            server.transport,
+            store: store,
+            conflicts: conflicts,
+            tables: [Task.self, Draft.self]
+        )
+        return (device, try device.client.syncTable(Task.self))
+    }
+
+    /// Another device, which knows only the server's columns.
+    private func other(_ server: InProcessServer) async throws -> (Device, SyncTable<Todo>) {
+        let device = try await Device(server.transport)
+        return (device, try device.todos())
+    }
+
+    private func stores() throws -> [any LocalStore] {
+        [MemoryStore(), try SQLiteStore(path: ":memory:")]
+    }
+
+    // MARK: - Tables
+
+    @Test("a local table is changed, queried and observed, and nothing of it is queued")
+    func tables() async throws {
+        for store in try stores() {
+            let (device, _) = try await scene(try await makeServer(), store: store)
+            let drafts = try device.client.syncTable(Draft.self)
+            try await drafts.insert(Draft(id: "a", text: "milk"))
+            try await drafts.insert([Draft(id: "b", text: "tea"), Draft(text: "new")])
+            try await drafts.update(id: "a") { $0.text = "soy" }
+            // A record of a synchronized table would need a version.
+            try await drafts.update(Draft(id: "b", text: "green tea"))
+            #expect(try await drafts.read(where: { $0.text == "soy" }).map(\.id) == ["a"])
+            var observed = drafts.observe(where: { $0.id == "b" }).makeAsyncIterator()
+            #expect(try await observed.next()?.map(\.text) == ["green tea"])
+            try await drafts.delete(id: "b")
+            #expect(try await observed.next() == [])
+            #expect(try await device.queue() == [])
+            #expect(try await device.push() == nil)
+            #expect(try await drafts.read().map(\.text).sorted() == ["new", "soy"])
+            #expect(await code { try await drafts.insert(Draft(id: "a")) } == .alreadyExists)
+            #expect(await code { try await drafts.update(id: "x") { _ in } } == .notFound)
+            #expect(
+                await code { try await drafts.insert(Draft(text: "12345678901")) } == .ruleBroken
+            )
+            #expect(await code { try await drafts.pull(queryID: nil) } == .unsupportedQuery)
+            #expect(await code { try await drafts.verify(queryID: nil) } == .unsupportedQuery)
+        }
+    }
+
+    @Test("a transaction changes local and synchronized tables together, and sends only the latter")
+    func transactions() async throws {
+        let server = try await makeServer()
+        let (device, tasks) = try await scene(server)
+        let drafts = try device.client.syncTable(Draft.self)
+        try await device.context.transaction { transaction in
+            try transaction.table(Draft.self).insert(Draft(id: "d", todo: "a"))
+            try transaction.table(Task.self).insert(Task(id: "a", text: "milk"))
+            try transaction.table(Draft.self).upsert(Draft(id: "d", text: "x", todo: "a"))
+        }
+        #expect(try await device.queue() == ["insert a"])
+        #expect(
+            await code {
+                try await device.context.transaction { transaction in
+                    try transaction.table(Draft.self).delete(id: "d")
+                    try transaction.table(Task.self).insert(Task(id: "a"))
+                }
+            } == .alreadyExists
+        )
+        #expect(try await drafts.read().map(\.text) == ["x"])
+        #expect(try await device.push() == nil)
+        #expect(try await tasks.read(id: "a")?.text == "milk")
+        #expect(try await drafts.read().count == 1)
+    }
+
+    // MARK: - Columns
+
+    @Test("a change of local columns is stored, checked and not queued")
+    func onlyLocal() async throws {
+        for store in try stores() {
+            let server = try await makeServer()
+            let (device, tasks) = try await scene(server, store: store)
+            try await tasks.insert(Task(id: "a", text: "milk", isOpen: true, note: "mine"))
+            #expect(try await device.push() == nil)
+            var stored = try #require(try await tasks.read(id: "a"))
+            #expect(stored.isOpen && stored.note == "mine" && stored.updatedAt != nil)
+            try await tasks.update(id: "a") { $0.note = "other" }
+            stored.isOpen = false
+            stored.note = "third"
+            try await tasks.update(stored)
+            #expect(try await device.queue() == [])
+            #expect(try await tasks.read(where: { $0.note == "third" }).count == 1)
+            #expect(
+                await code { try await tasks.update(id: "a") { $0.note = "12345678901" } }
+                    == .ruleBroken
+            )
+            let (_, todos) = try await other(server)
+            try await todos.pull(queryID: nil)
+            let row = try #require(
+                try await server.transport.rows("Todo").first
+            )
+            #expect(row["text"] == "milk" && row["note"] == nil && row["isOpen"] == nil)
+        }
+    }
+
+    @Test("local columns keep their values through pulls, pushes, edits in flight and conflicts")
+    func kept() async throws {
+        for store in try stores() {
+            let server = try await makeServer()
+            let (device, tasks) = try await scene(server, .serverWins, store: store)
+            let (second, todos) = try await other(server)
+            try await tasks.insert(["a", "b"].map { Task(id: $0, text: "1", note: $0) })
+            #expect(try await device.push() == nil)
+            try await todos.pull(queryID: "all")
+            try await tasks.pull(queryID: "all")
+            // The server's row replaces the local one.
+            try await todos.update(id: "a") { $0.text = "2" }
+            #expect(try await second.push() == nil)
+            try await tasks.pull(queryID: "all")
+            #expect(try await tasks.read(id: "a").map { [$0.text, $0.note] } == ["2", "a"])
+            // A conflict that the server wins.
+            try await todos.update(id: "b") { $0.text = "3" }
+            #expect(try await second.push() == nil)
+            try await tasks.update(id: "b") {
+                $0.text = "4"
+                $0.note = "new"
+            }
+            #expect(try await device.push() == nil)
+            #expect(try await tasks.read(id: "b").map { [$0.text, $0.note] } == ["3", "new"])
+            // A pull while an operation is pending, and a first pull of another query.
+            try await tasks.update(id: "a") { $0.rank = 5 }
+            try await tasks.update(id: "a") { $0.note = "later" }
+            try await tasks.pull(queryID: "more")
+            #expect(try await tasks.read(id: "a")?.note == "later")
+            let result = try await tasks.verify(queryID: nil, repair: true)
+            #expect(result.isEqual)
+            #expect(try await tasks.read().map(\.note) == ["later", "new"])
+            #expect(try await device.queue() == [])
+        }
+    }
+
+    @Test("a conflict compares and merges only what the server has")
+    func conflicts() async throws {
+        let server = try await makeServer()
+        let (device, tasks) = try await scene(server, .merge)
+        let (second, todos) = try await other(server)
+        try await tasks.insert(Task(id: "a", text: "1", note: "x"))
+        #expect(try await device.push() == nil)
+        try await todos.pull(queryID: nil)
+        try await todos.update(id: "a") { $0.text = "2" }
+        #expect(try await second.push() == nil)
+        try await tasks.update(id: "a") {
+            $0.rank = 1
+            $0.note = "y"
+            $0.isOpen = true
+        }
+        #expect(try await device.push() == nil)
+        let merged = try #require(try await tasks.read(id: "a"))
+        #expect(merged.text == "2" && merged.rank == 1 && merged.note == "y" && merged.isOpen)
+        try await todos.pull(queryID: nil)
+        try await todos.update(id: "a") { $0.text = "3" }
+        #expect(try await second.push() == nil)
+        try await tasks.update(id: "a") { $0.text = "4" }
+        #expect(try await device.push()?.status == .operationErrors)
+        let error = try #require(try await device.context.operationErrors().first)
+        #expect(error.differingColumns == ["text"])
+        #expect(error.item?["note"] == "y")
+        try await error.cancelOperationAndDiscardItem()
+        #expect(try await tasks.read(id: "a").map { [$0.text, $0.note] } == ["3", "y"])
+    }
+
+    @Test("a row that leaves the device takes its local values with it")
+    func gone() async throws {
+        let server = try await makeServer()
+        let (device, tasks) = try await scene(server)
+        let (second, todos) = try await other(server)
+        try await tasks.insert(Task(id: "a", text: "1", note: "x"))
+        #expect(try await device.push() == nil)
+        try await tasks.pull(queryID: "all")
+        try await todos.pull(queryID: nil)
+        try await todos.delete(id: "a")
+        #expect(try await second.push() == nil)
+        try await tasks.pull(queryID: "all")
+        #expect(try await tasks.read().isEmpty)
+        try await todos.insert(Todo(id: "a", text: "again"))
+        #expect(try await second.push() == nil)
+        try await tasks.pull(queryID: "all")
+        #expect(try await tasks.read(id: "a").map { [$0.text, $0.note] } == ["again", nil])
+    }
+
+    @Test("a server that has columns of these names does not change the values on the device")
+    func sameNames() async throws {
+        let server = try await InProcessServer(tables: [
+            TableDefinition(
+                "Todo",
+                columns: [
+                    ColumnDefinition("text", .string), ColumnDefinition("rank", .integer),
+                    ColumnDefinition("note", .string), ColumnDefinition("isOpen", .boolean),
+                ]
+            )
+        ])
+        let (device, tasks) = try await scene(server)
+        try await tasks.insert(Task(id: "a", text: "1", isOpen: true, note: "mine"))
+        #expect(try await device.push() == nil)
+        let row = try #require(try await server.transport.rows("Todo").first)
+        #expect(row["note"] == .null && row["isOpen"] == .null)
+        try await tasks.pull(queryID: "all")
+        #expect(try await tasks.read(id: "a").map { $0.isOpen && $0.note == "mine" } == true)
+    }
+
+    // MARK: - The contract
+
+    private struct Wrong: SyncRecord {
+        var id = ""
+        var number = ""
+        static let localColumns: [any PartialKeyPath<Wrong> & Sendable] = [\.number]
+        static let rules: [Rule<Wrong>] = [.unique(\.number)]
+    }
+
+    @Test(
+        "what stays on the device is not part of the schema document, and has no rule of the server"
+    )
+    func document() throws {
+        let document = try SchemaDocument(of: [Task.self, Draft.self])
+        #expect(document.tables.map(\.name) == ["Todo"])
+        #expect(document.tables[0].schema.columns.map(\.name) == ["text", "rank"])
+        let error = #expect(throws: SyncError.self) { try RecordSchema.of(Wrong.self) }
+        #expect(error?.code == .invalidModel)
+    }
+}
+
+extension InProcessTransport {
+    /// The rows of a table as the server sends them.
+    fileprivate func rows(_ table: String) async throws -> [Row] {
+        let response = try await send(
+            TransportRequest(
+                url: Device.endpoint.appending(path: "tables/\(table)"),
+                headers: ["ZUMO-API-VERSION": "3.0.0"]
+            )
+        )
+        return try #require(PulledPage(response, schema: nil)).rows
+    }
+}

@@ -1,0 +1,68 @@
+// SchemaCheckTests: an app learns at run time where its models and the server's tables differ.
+
+import Foundation
+import Synchronization
+import Testing
+import Tideline
+import TidelineCore
+import TidelineServerCore
+import TidelineTestKit
+import TidelineTestSupport
+
+@Suite struct SchemaCheckTests {
+    @Test("an app that fits has no differences, and the document is requested once")
+    func fits() async throws {
+        let server = try await RuleScene.server()
+        let tap = CountingTransport(server.transport)
+        let device = try await Device(tap, tables: [Inspection.self, LocalOnlyTests.Draft.self])
+        #expect(try await device.context.schemaDifferences() == [])
+        try await device.client.syncTable(Inspection.self).pull(queryID: nil)
+        #expect(try await device.context.schemaDifferences() == [])
+        #expect(tap.count(of: "/$schema") == 1)
+    }
+
+    @Test("missing columns, tables and rules are named")
+    func differs() async throws {
+        var table = try RuleScene.table()
+        table.schema.columns.removeAll { $0.name == "rank" }
+        table.schema.rules.unique = []
+        let server = try await InProcessServer(tables: [table])
+        let device = try await Device(server.transport, tables: [Inspection.self, Note.self])
+        let found = try await device.context.schemaDifferences()
+        #expect(
+            found.map(\.description) == [
+                "Inspection.rank: the server's table has no such column",
+                "Inspection: only one side has the rule unique (number)",
+                "Note: the server has no such table, or the caller may not read it",
+            ]
+        )
+        #expect(found.map(\.column) == ["rank", nil, nil])
+    }
+
+    @Test("an original server has no document, and the error says so")
+    func otherServers() async throws {
+        let transport = ScriptedTransport(otherwise: .json(404, "{}"), takesBatches: true)
+        let device = try await RuleScene.device(transport)
+        do {
+            _ = try await device.context.schemaDifferences()
+            Issue.record("nothing was thrown")
+        } catch let error as SyncError {
+            #expect(error.message.hasPrefix("The server has no schema document (404)"))
+        }
+    }
+}
+
+/// A transport that counts requests by their path.
+private final class CountingTransport: Transport {
+    private let inner: any Transport
+    private let paths = Mutex<[String]>([])
+
+    init(_ inner: any Transport) { self.inner = inner }
+
+    func send(_ request: TransportRequest) async throws -> TransportResponse {
+        paths.withLock { $0.append(request.url.path()) }
+        return try await inner.send(request)
+    }
+
+    func count(of path: String) -> Int { paths.withLock { $0.count { $0.hasSuffix(path) } } }
+}
