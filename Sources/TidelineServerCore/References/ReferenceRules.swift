@@ -1,6 +1,6 @@
 // ReferenceRules: the references of tables, compared with the declared tables and the foreign keys of the database.
 
-import TidelineCore
+package import TidelineCore
 
 extension [TableReference] {
     /// The references that the server checks.

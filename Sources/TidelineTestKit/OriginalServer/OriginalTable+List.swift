@@ -207,7 +207,7 @@ extension QueryExpression {
 
     private var parts: [QueryExpression] {
         switch kind {
-        case .field, .value, .element, .search: []
+        case .field, .value, .element, .search, .related: []
         case .compare(_, let left, let right), .arithmetic(_, let left, let right): [left, right]
         case .all(let parts), .any(let parts), .call(_, let parts): parts
         case .not(let operand), .negate(let operand), .position(let operand, _),
