@@ -18,6 +18,7 @@ enum Bench {
                bench local DIR SECONDS      writes and reads of a store file
                bench search DIR ROWS        inserts with a search index, and searches
                bench read DIR ROWS SECONDS  lists, observed lists and opening a store
+               bench related DIR SECONDS    records with their children or parents
                bench push URL DIR COUNT MS  pushes COUNT inserts over a link of MS round trip
                bench queue URL DIR COUNT    the memory while COUNT inserts are pushed
                bench heard URL DIR COUNT    the delay of COUNT changes to another client
@@ -43,6 +44,9 @@ enum Bench {
             case ("read", 4):
                 let time = Duration.seconds(Int(words[3]) ?? 1)
                 try await Reads(directory: words[1], rows: Int(words[2]) ?? 0, time: time).measure()
+            case ("related", 3):
+                let time = Duration.seconds(Int(words[2]) ?? 1)
+                try await RelatedReads(directory: words[1], time: time).measure()
             case ("push", 5):
                 try await Pushes(server: words[1], directory: words[2], count: Int(words[3]) ?? 0)
                     .measure(delay: Int(words[4]) ?? 0)

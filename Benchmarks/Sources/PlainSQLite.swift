@@ -118,6 +118,8 @@ final class PlainStatement {
         sqlite3_reset(pointer)
     }
 
+    func integer(_ index: Int32) -> Int { Int(sqlite3_column_int64(pointer, index)) }
+
     func text(_ index: Int32) -> String { String(cString: sqlite3_column_text(pointer, index)) }
 }
 

@@ -385,3 +385,39 @@ public actor SyncContext {
         opened.withLock { $0 }?.catalog.schema(table)
     }
 }
+
+extension SyncContext {
+    /// Returns the records of a query with their related records, all of one committed state.
+    ///
+    /// - Throws: ``SyncError`` as for ``SyncReader/read(_:onDecodingFailure:)``, `storeNotInitialized`, `storeFailure`,
+    ///   or `cancelled`.
+    public nonisolated func read<Related: IncludableQuery>(
+        _ query: Related,
+        onDecodingFailure: DecodingFailurePolicy = .throw
+    ) async throws -> [Related.Entry] {
+        try await read { try $0.read(query, onDecodingFailure: onDecodingFailure) }
+    }
+
+    /// Emits the records of a query with their related records, now and after every change of them.
+    ///
+    /// Each value is of one committed state. Otherwise it is as for `SyncContext.observe(_:)`.
+    public nonisolated func observe<Related: IncludableQuery>(
+        _ query: Related,
+        onDecodingFailure: DecodingFailurePolicy = .throw
+    ) -> some AsyncSequence<[Related.Entry], any Error> & Sendable {
+        observed(isSame: nil) { try $0.read(query, onDecodingFailure: onDecodingFailure) }
+    }
+
+    /// Emits the records of a query with their related records, now and whenever they differ from the last ones.
+    ///
+    /// See the other form of this method, for records that cannot be compared.
+    public nonisolated func observe<Related: IncludableQuery>(
+        _ query: Related,
+        onDecodingFailure: DecodingFailurePolicy = .throw
+    ) -> some AsyncSequence<[Related.Entry], any Error> & Sendable where Related.Entry: Equatable {
+        observed(
+            isSame: { $0 == $1 },
+            { try $0.read(query, onDecodingFailure: onDecodingFailure) }
+        )
+    }
+}

@@ -111,7 +111,7 @@ extension RecordCoder {
     /// If the result does not show whether a value is missing, the rows of all keys without one are counted.
     func rows(_ query: KeyedQuery, of store: any LocalStoreReader) throws -> [Row] {
         func read(_ query: KeyedQuery) throws -> [Row] {
-            try store.recordRows(query, in: table.name, omitting: HeldMask.name)
+            try store.keyedRows(query, in: table.name, omitting: HeldMask.name)
         }
         let rows = try read(query)
         guard let absent else { return rows }

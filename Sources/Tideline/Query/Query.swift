@@ -211,6 +211,59 @@ extension Query where Record: SyncRecord {
     }
 }
 
+extension Query: IncludableQuery where Record: SyncRecord {
+    /// The query as a part of another one.
+    public var included: IncludedQuery<Record, Record> {
+        IncludedQuery(query: table) { try $0.records(of: $2, $1) }
+    }
+}
+
+extension Query where Record: SyncRecord {
+    /// Returns the query with the children of each record: those whose property has its id.
+    ///
+    /// ```swift
+    /// let customers = try Query<Customer>().including(Query<Job>(), on: \.customerID)
+    /// ```
+    ///
+    /// `reference` is the property; it may be left out if the model of the children declares one reference to this one.
+    /// Condition, order, limit and offset of `children` apply to the children of each record. The children may have
+    /// related records as well.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a property without a column, and without a property if the
+    ///   model does not declare one such reference; or `invalidModel`.
+    public func including<Children: IncludableQuery>(
+        _ children: Children,
+        on reference: PartialKeyPath<Children.Record>? = nil
+    ) throws -> RelatedQuery<Record, [Children.Entry]> {
+        RelatedQuery(
+            query: self,
+            part: try .children(children.included, of: Record.self, on: reference)
+        )
+    }
+
+    /// Returns the query with the parent of each record: the one whose id is in the property.
+    ///
+    /// ```swift
+    /// let jobs = try Query<Job>().including(parent: Query<Customer>(), on: \.customerID)
+    /// ```
+    ///
+    /// `reference` may be left out if the model declares one reference to that of the parent. The parent is nil if the
+    /// property is, if the device does not have the parent, or if it does not match the
+    /// condition of `parent`. To read only the records that have one, add the condition ``Columns/hasParent(_:on:where:)``.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a property without a column, and for a query of parents
+    ///   with a limit or an offset; or `invalidModel`.
+    public func including<Parent: IncludableQuery>(
+        parent: Parent,
+        on reference: PartialKeyPath<Record>? = nil
+    ) throws -> RelatedQuery<Record, Parent.Entry?> {
+        RelatedQuery(
+            query: self,
+            part: try .parent(parent.included, of: Record.self, on: reference)
+        )
+    }
+}
+
 /// The result of a query.
 public struct Page<Record: Sendable>: Sendable {
     /// The records, in the order of the query.

@@ -2,12 +2,6 @@
 
 import TidelineCore
 
-/// A type of property that can hold the id of another record: a text that may be nil.
-public protocol ReferenceKey: Codable, Sendable {}
-
-extension String: ReferenceKey {}
-extension Optional: ReferenceKey where Wrapped == String {}
-
 extension Columns where Record: SyncRecord {
     /// Whether the device has the record that a property refers to, and it matches a condition.
     ///
@@ -15,15 +9,16 @@ extension Columns where Record: SyncRecord {
     /// let kiel = try Query<Job> { $0.hasParent(Customer.self, on: \.customerID) { $0.city == "Kiel" } }
     /// ```
     ///
-    /// It is a condition like any other, also within a condition on related records. Only the tables of a device can
+    /// `reference` is the property; it may be left out if the model declares one reference to the other (see
+    /// ``SyncRecord/references``). It is a condition like any other, also within a condition on related records. Only the tables of a device can
     /// evaluate it: a read from the server and a pull throw ``SyncError`` with code `unsupportedQuery`.
-    public func hasParent<Parent: SyncRecord, Key: ReferenceKey>(
+    public func hasParent<Parent: SyncRecord>(
         _ parent: Parent.Type,
-        on reference: KeyPath<Record, Key>,
+        on reference: PartialKeyPath<Record>? = nil,
         where condition: (Columns<Parent>) throws -> Condition = { _ in .always() }
     ) -> Condition {
         Column {
-            let column = try RecordSchema.of(Record.self).column(for: reference)
+            let column = try RecordSchema.column(of: reference, to: parent)
             return try Self.related(parent, column, key: SystemColumn.id, condition)
         }
     }
@@ -36,13 +31,13 @@ extension Columns where Record: SyncRecord {
     /// ```
     ///
     /// See ``hasParent(_:on:where:)``.
-    public func hasChild<Child: SyncRecord, Key: ReferenceKey>(
+    public func hasChild<Child: SyncRecord>(
         _ child: Child.Type,
-        on reference: KeyPath<Child, Key>,
+        on reference: PartialKeyPath<Child>? = nil,
         where condition: (Columns<Child>) throws -> Condition = { _ in .always() }
     ) -> Condition {
         Column {
-            let key = try RecordSchema.of(Child.self).column(for: reference)
+            let key = try RecordSchema.column(of: reference, to: Record.self)
             return try Self.related(child, SystemColumn.id, key: key, condition)
         }
     }
@@ -64,5 +59,37 @@ extension Columns where Record: SyncRecord {
                 )
             )
         )
+    }
+}
+
+extension RecordSchema {
+    /// Returns the column of a property that refers to the records of a table; without a property, of the one reference
+    /// that the model declares to that table.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` or `invalidModel`.
+    static func column<Child: SyncRecord, Parent: SyncRecord>(
+        of reference: PartialKeyPath<Child>?,
+        to parent: Parent.Type
+    ) throws -> String {
+        let table = try RecordSchema.of(Child.self).table
+        guard let reference else {
+            let names = table.references.filter {
+                $0.table.lowercased() == Parent.tableName.lowercased()
+            }
+            if names.count == 1, let name = names.first?.column { return name }
+            throw SyncError.unsupportedQuery(
+                """
+                '\(Child.self)' declares \(names.isEmpty ? "no reference" : "several references") to \
+                '\(Parent.self)'. Name the property, as in 'on: \\.customerID'.
+                """
+            )
+        }
+        let name = try RecordSchema.of(Child.self).column(for: reference)
+        guard let column = table.column(named: name), CellKind(column.type) == .text else {
+            throw SyncError.unsupportedQuery(
+                "column '\(name)' of table '\(table.name)' holds no ids. Name a property of type String."
+            )
+        }
+        return name
     }
 }

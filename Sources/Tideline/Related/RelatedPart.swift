@@ -4,44 +4,46 @@ import TidelineCore
 
 /// The related records of one kind, for each record of a query.
 struct RelatedPart<Value: Sendable>: Sendable {
-    /// The column of the records that the related ones are found by.
-    let column: String
+    /// The columns of the records that the related ones are found by.
+    let columns: [String]
     /// Returns one value for each row of the records.
     let read: @Sendable (RelatedReading, [Row]) throws -> [Value]
 }
 
 extension RelatedPart {
     /// Returns the children of each record.
-    static func children<Record, Entry, Key>(
+    static func children<Parent: SyncRecord, Record, Entry>(
         _ children: IncludedQuery<Record, Entry>,
-        on reference: KeyPath<Record, Key>
+        of parent: Parent.Type,
+        on reference: PartialKeyPath<Record>?
     ) throws -> RelatedPart where Value == [Entry] {
-        let column = try RecordSchema.of(Record.self).column(for: reference)
-        return RelatedPart(column: SystemColumn.id) { reading, parents in
+        let column = try RecordSchema.column(of: reference, to: parent)
+        return RelatedPart(columns: [SystemColumn.id]) { reading, parents in
             let table = try reading.reader.table(Record.self)
             let keys = parents.map(\.id)
-            let rows = try table.rows(children.query, where: column, isOneOf: keys)
-            let entries = try children.entries(reading, table, rows)
+            let found = try table.rows(children.query, where: column, isOneOf: keys)
+            let (rows, entries) = try children.entries(reading, table, found)
             var lists: [[Entry]] = Array(repeating: [], count: keys.count)
             for (place, range) in RowGroups(rows, by: column, keys) {
-                lists[place] += entries[range].lazy.compactMap(\.self)
+                lists[place] += entries[range]
             }
             return lists
         }
     }
 
     /// Returns the parent of each record.
-    static func parent<Child, Record, Entry, Key>(
+    static func parent<Child: SyncRecord, Record, Entry>(
         _ parent: IncludedQuery<Record, Entry>,
-        on reference: KeyPath<Child, Key>
-    ) throws -> RelatedPart where Value == Entry?, Child: SyncRecord {
-        let column = try RecordSchema.of(Child.self).column(for: reference)
+        of child: Child.Type,
+        on reference: PartialKeyPath<Child>?
+    ) throws -> RelatedPart where Value == Entry? {
+        let column = try RecordSchema.column(of: reference, to: Record.self)
         guard parent.query.limit == nil, parent.query.offset == 0 else {
             throw SyncError.unsupportedQuery(
                 "a limit of parents. A record has at most one: remove the limit and the offset."
             )
         }
-        return RelatedPart(column: column) { reading, children in
+        return RelatedPart(columns: [column]) { reading, children in
             let table = try reading.reader.table(Record.self)
             var member = RowMember(column)
             var keys: [String] = []
@@ -53,14 +55,26 @@ extension RelatedPart {
                 keys.append(key)
                 return keys.count - 1
             }
-            let rows = try table.rows(parent.query, where: SystemColumn.id, isOneOf: keys)
-            let entries = try parent.entries(reading, table, rows)
-            var found: [Entry?] = Array(repeating: nil, count: keys.count)
+            let found = try table.rows(parent.query, where: SystemColumn.id, isOneOf: keys)
+            let (rows, entries) = try parent.entries(reading, table, found)
+            var parents: [Entry?] = Array(repeating: nil, count: keys.count)
             for (row, entry) in zip(rows, entries) {
                 guard let place = places[ItemKey(row.id)] else { continue }
-                found[place] = entry
+                parents[place] = entry
             }
-            return wanted.map { $0.flatMap { found[$0] } }
+            return wanted.map { $0.flatMap { parents[$0] } }
+        }
+    }
+}
+
+extension RelatedPart {
+    /// Returns the related records of two kinds.
+    static func pair<First, Second>(
+        _ first: RelatedPart<First>,
+        _ second: RelatedPart<Second>
+    ) -> RelatedPart where Value == RelatedPair<First, Second> {
+        RelatedPart(columns: first.columns + second.columns) { reading, rows in
+            zip(try first.read(reading, rows), try second.read(reading, rows)).map(RelatedPair.init)
         }
     }
 }
@@ -83,7 +97,9 @@ private struct RowGroups: Sequence, IteratorProtocol {
         while position < rows.count {
             let start = position
             let key = key(of: start)
-            repeat { position += 1 } while position < rows.count && isSame(key, self.key(of: position))
+            repeat {
+                position += 1
+            } while position < rows.count && isSame(key, self.key(of: position))
             if let key, let place = places[ItemKey(key)] { return (place, start..<position) }
         }
         return nil

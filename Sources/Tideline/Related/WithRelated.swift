@@ -2,19 +2,17 @@
 
 /// A record with its related records, as a ``RelatedQuery`` returns it.
 ///
-/// ``related`` has one value for each `including`: an array of children, or an optional parent. With one `including`,
-/// it is that value; with several, a tuple of them in the order of the calls.
+/// ``related`` is an array of children, or an optional parent. With more than one `including`, it is a ``RelatedPair``.
 @dynamicMemberLookup
-public struct WithRelated<Record: SyncRecord, each Related: Sendable>: Sendable, Identifiable {
+public struct WithRelated<Record: SyncRecord, Related: Sendable>: Sendable, Identifiable {
     /// The record.
-    public let record: Record
+    public var record: Record
     /// The related records.
-    public let related: (repeat each Related)
+    public var related: Related
 
     /// Creates a result, for tests and previews.
-    public init(_ record: Record, _ related: repeat each Related) {
-        self.record = record
-        self.related = (repeat each related)
+    public init(_ record: Record, _ related: Related) {
+        (self.record, self.related) = (record, related)
     }
 
     /// The id of the record.
@@ -26,21 +24,21 @@ public struct WithRelated<Record: SyncRecord, each Related: Sendable>: Sendable,
     }
 }
 
-extension WithRelated: Equatable where Record: Equatable, repeat each Related: Equatable {
-    /// Whether the records and all related records are equal.
-    public static func == (left: WithRelated, right: WithRelated) -> Bool {
-        guard left.record == right.record else { return false }
-        for (one, two) in repeat (each left.related, each right.related) {
-            if one != two { return false }
-        }
-        return true
-    }
+extension WithRelated: Equatable where Record: Equatable, Related: Equatable {}
+extension WithRelated: Hashable where Record: Hashable, Related: Hashable {}
+
+/// The related records of two kinds, the result of a ``RelatedQuery`` with more than one `including`.
+///
+/// With three of them, the first one is a pair as well.
+public struct RelatedPair<First: Sendable, Second: Sendable>: Sendable {
+    /// The records that were included first.
+    public var first: First
+    /// The records of the last `including`.
+    public var second: Second
+
+    /// Creates a pair, for tests and previews.
+    public init(_ first: First, _ second: Second) { (self.first, self.second) = (first, second) }
 }
 
-extension WithRelated: Hashable where Record: Hashable, repeat each Related: Hashable {
-    /// Hashes the record and its related records.
-    public func hash(into hasher: inout Hasher) {
-        hasher.combine(record)
-        for related in repeat each related { hasher.combine(related) }
-    }
-}
+extension RelatedPair: Equatable where First: Equatable, Second: Equatable {}
+extension RelatedPair: Hashable where First: Hashable, Second: Hashable {}

@@ -19,7 +19,9 @@ public struct KeyedQuery: Sendable {
     /// Creates a query.
     public init(_ query: TableQuery, column: String, keys: [String]) {
         (self.query, self.column, self.keys) = (query, column, keys)
-        if let names = query.select, !names.contains(column) { self.query.select = names + [column] }
+        if let names = query.select, !names.contains(column) {
+            self.query.select = names + [column]
+        }
     }
 
     /// Returns the rows of the result, from the matching rows of all keys in the order of the query.
@@ -40,22 +42,4 @@ public struct KeyedQuery: Sendable {
             return limit.map { rest.prefix($0) } ?? rest
         }
     }
-}
-
-extension LocalStoreReader {
-    /// Reads the matching rows of all keys, and divides them in memory.
-    ///
-    /// - Throws: As ``LocalStoreReader/rows(_:in:)``.
-    public func recordRows(
-        _ query: KeyedQuery,
-        in table: String,
-        omitting column: String
-    ) throws -> [Row] {
-        var all = query.query
-        (all.limit, all.offset) = (nil, 0)
-        return query.divided(try recordRows(all, in: table, omitting: column))
-    }
-
-    /// False.
-    public var evaluatesRelatedRows: Bool { false }
 }

@@ -255,7 +255,7 @@ public protocol LocalStoreReader {
     /// Related records are read with it. By default, the matching rows are read and divided in memory.
     ///
     /// - Throws: As ``rows(_:in:)``.
-    func recordRows(_ query: KeyedQuery, in table: String, omitting column: String) throws -> [Row]
+    func keyedRows(_ query: KeyedQuery, in table: String, omitting column: String) throws -> [Row]
 
     /// Whether the store evaluates conditions on the rows of other tables.
     ///
@@ -313,6 +313,27 @@ extension LocalStoreReader {
     public func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows {
         UncertainRows()
     }
+}
+
+extension LocalStoreReader {
+    /// Reads the matching rows of all keys, and divides them in memory.
+    ///
+    /// - Throws: As ``LocalStoreReader/rows(_:in:)``.
+    public func keyedRows(
+        _ query: KeyedQuery,
+        in table: String,
+        omitting column: String
+    ) throws -> [Row] {
+        var all = query.query
+        (all.limit, all.offset) = (nil, 0)
+        // A row without a key belongs to none.
+        let exists = Filter.differs(query.column, from: .null)
+        all.filter = all.filter.map { $0 && exists } ?? exists
+        return query.divided(try recordRows(all, in: table, omitting: column))
+    }
+
+    /// False.
+    public var evaluatesRelatedRows: Bool { false }
 }
 
 /// Rows whose values may differ from those that were stored, by their ids.

@@ -144,3 +144,36 @@ extension QueryExpression {
         }
     }
 }
+
+extension FilterRenderer {
+    /// The maximum depth of SQLite's stack for a SELECT in a list, without its condition.
+    static let selectSteps = 14
+
+    /// Renders a condition on the rows of another table, whose columns hide those of this one.
+    func related(_ rows: RelatedRows, _ mode: Mode) -> SQL {
+        // FilterChecker of the store has rejected a condition whose table is not known.
+        guard let schema = rows.schema else { return dialect.constant(false) }
+        let key = Identifier(rows.key)
+        var sql: SQL = """
+            \(column(rows.column)) IN (SELECT \(key) FROM \(Identifier(schema.name)) WHERE \(key) IS NOT NULL
+            """
+        if let condition = rows.condition {
+            let other = FilterRenderer(schema: schema, dateUnit: dateUnit, dialect: dialect)
+            let isDeep = other.steps(condition) > Self.documentSteps && !condition.readsTables
+            let rendered =
+                isDeep
+                ? other.program(condition, isCondition: true) : other.condition(condition, .loose)
+            sql.append(" AND (\(rendered))")
+        }
+        sql.append(")")
+        return mode == .strict ? dialect.orFalse(sql) : sql
+    }
+
+    /// Returns the maximum depth of SQLite's stack for the condition on the other table.
+    func steps(ofRelated rows: RelatedRows) -> Int {
+        guard let schema = rows.schema, let condition = rows.condition else { return 0 }
+        let other = FilterRenderer(schema: schema, dateUnit: dateUnit, dialect: dialect)
+        let steps = other.steps(condition)
+        return condition.readsTables ? steps : min(steps, Self.documentSteps)
+    }
+}

@@ -53,7 +53,7 @@ public enum LocalStoreConformance {
 
     /// All checks.
     public static let all: [Check] =
-        rowChecks + queryChecks + totalsChecks + transactionChecks + optionalChecks
+        rowChecks + queryChecks + keyChecks + totalsChecks + transactionChecks + optionalChecks
 }
 
 extension LocalStoreConformance {

@@ -41,4 +41,12 @@ extension ForwardingReader {
     func count(_ filter: Filter?, in table: String) throws -> Int {
         try inner.count(filter, in: table)
     }
+
+    func keyedRows(
+        _ query: KeyedQuery,
+        in table: String,
+        omitting column: String
+    ) throws -> [Row] { try inner.keyedRows(query, in: table, omitting: column) }
+
+    var evaluatesRelatedRows: Bool { inner.evaluatesRelatedRows }
 }

@@ -93,6 +93,17 @@ struct SQLiteTransaction: LocalStoreWriter {
         }
     }
 
+    var evaluatesRelatedRows: Bool { true }
+
+    func keyedRows(_ query: KeyedQuery, in name: String, omitting column: String) throws -> [Row] {
+        try SQLiteRelatedReads(transaction: self).rows(query, in: name, omitting: column)
+    }
+
+    /// Returns a filter whose conditions on other tables are checked for these tables.
+    func located(_ filter: Filter?) throws -> Filter? {
+        try SQLiteRelatedReads(transaction: self).filter(filter)
+    }
+
     /// Returns the rows of a statement that reads whole rows, with their unknown members together.
     func recordRows(of sql: SQL, _ table: SQLiteTable) throws -> [Row] {
         let statement = try database.prepare(sql.text(for: .sqlite))

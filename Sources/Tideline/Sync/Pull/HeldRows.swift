@@ -95,14 +95,14 @@ struct HeldRowsReader: LocalStoreReader {
         try inner.recordRows(related.resolved(query), in: table, omitting: column)
     }
 
-    func recordRows(
+    func keyedRows(
         _ query: KeyedQuery,
         in table: String,
         omitting column: String
     ) throws -> [Row] {
         var query = query
         query.query = try related.resolved(query.query)
-        return try inner.recordRows(query, in: table, omitting: column)
+        return try inner.keyedRows(query, in: table, omitting: column)
     }
 
     var evaluatesRelatedRows: Bool { true }
@@ -159,11 +159,11 @@ final class HeldRows: LocalStoreWriter {
         omitting column: String
     ) throws -> [Row] { try reader.recordRows(query, in: table, omitting: column) }
 
-    func recordRows(
+    func keyedRows(
         _ query: KeyedQuery,
         in table: String,
         omitting column: String
-    ) throws -> [Row] { try reader.recordRows(query, in: table, omitting: column) }
+    ) throws -> [Row] { try reader.keyedRows(query, in: table, omitting: column) }
 
     var evaluatesRelatedRows: Bool { reader.evaluatesRelatedRows }
 

@@ -224,16 +224,24 @@ extension QueryExpression {
         case .orElse(let operand, let value):
             return with(.orElse(try operand.replacing(change), value))
         case .compare(let comparison, let left, let right):
-            return with(.compare(comparison, try left.replacing(change), try right.replacing(change)))
+            return with(
+                .compare(comparison, try left.replacing(change), try right.replacing(change))
+            )
         case .arithmetic(let operation, let left, let right):
-            return with(.arithmetic(operation, try left.replacing(change), try right.replacing(change)))
+            return with(
+                .arithmetic(operation, try left.replacing(change), try right.replacing(change))
+            )
         case .isIn(let operand, let parts):
-            return with(.isIn(try operand.replacing(change), try parts.map { try $0.replacing(change) }))
+            return with(
+                .isIn(try operand.replacing(change), try parts.map { try $0.replacing(change) })
+            )
         case .member(let operand, let names):
             return with(.member(try operand.replacing(change), names))
         case .elementCount(let list): return with(.elementCount(try list.replacing(change)))
         case .anyElement(let list, let number, let condition):
-            return with(.anyElement(try list.replacing(change), number, try condition.replacing(change)))
+            return with(
+                .anyElement(try list.replacing(change), number, try condition.replacing(change))
+            )
         case .field, .value, .element, .search, .related: return self
         }
     }
