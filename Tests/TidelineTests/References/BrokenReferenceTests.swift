@@ -40,7 +40,7 @@ import TidelineTestSupport
         #expect(error.canRetry)
         try await scene.pull(scene.device)
         #expect(try await scene.contents(scene.device) == ["Customer d", "Job x", "Note n"])
-        #expect(try await scene.device.context.missingParents().map(\.ids) == [["x"]])
+        #expect(try await scene.device.missingParents().map(\.ids) == [["x"]])
         let again = try await Device(scene.tap, store: scene.device.store, tables: Field.models)
         let stored = try await again.context.operationErrors()
         #expect(stored.map(\.brokenReference) == [expected])
@@ -60,7 +60,7 @@ import TidelineTestSupport
         let customer = try await scene.other.client.table(Field.Customer.self).read(id: "c")
         #expect(customer?.name == "Kiel")
         try await scene.pull(scene.device)
-        #expect(try await scene.device.context.missingParents().isEmpty)
+        #expect(try await scene.device.missingParents().isEmpty)
         #expect(await code { try await error.restoreParent() } == .notFound)
     }
 

@@ -145,3 +145,10 @@ struct FieldScene {
         return result
     }
 }
+
+extension Device {
+    /// Returns the records whose parents are missing.
+    func missingParents() async throws -> [MissingParents] {
+        try await context.read { try $0.missingParents() }
+    }
+}

@@ -31,7 +31,7 @@ import TidelineTestSupport
         #expect(try await scene.serverContents() == ["Note n"])
         try await scene.pull(scene.other)
         #expect(try await scene.contents(scene.other) == ["Note n"])
-        #expect(try await scene.other.context.missingParents().isEmpty)
+        #expect(try await scene.other.missingParents().isEmpty)
     }
 
     @Test("a reference with the rule restrict anywhere below a row prevents its delete")

@@ -18,14 +18,14 @@ import TidelineTestSupport
         try await jobs.insert(Field.Job(id: "own", customerID: "c"))
         try await jobs.insert(Field.Job(id: "free"))
         #expect(try await jobs.read(where: { $0.customerID == "c" }).count == 3)
-        let missing = try await late.context.missingParents()
+        let missing = try await late.missingParents()
         #expect(missing.map(\.table) == ["Job"])
         #expect(missing.first?.column == "customerID")
         #expect(missing.first?.parentTable == "Customer")
         #expect(missing.first?.count == 3)
         #expect(missing.first?.ids == ["j", "k", "own"])
         try await late.client.syncTable(Field.Customer.self).pull(queryID: "all")
-        #expect(try await late.context.missingParents().isEmpty)
+        #expect(try await late.missingParents().isEmpty)
         #expect(try await late.push() == nil)
     }
 
@@ -38,7 +38,7 @@ import TidelineTestSupport
                 .insert(Field.Customer(id: "c1"))
             let rows = (0..<1600).map { Field.Job(id: "j\(10_000 + $0)", customerID: "c\($0 % 4)") }
             try await jobs.insert(rows)
-            let missing = try #require(try await scene.device.context.missingParents().first)
+            let missing = try #require(try await scene.device.missingParents().first)
             #expect(missing.count == 1200)
             #expect(missing.ids.count == 1000)
             #expect(missing.ids.prefix(3) == ["j10000", "j10002", "j10003"])

@@ -38,7 +38,7 @@ import TidelineTestSupport
         #expect(try await scene.device.push() == nil)
         #expect(try await scene.serverContents() == ["Customer d", "Job k", "Note n"])
         try await scene.pull(scene.other)
-        #expect(try await scene.other.context.missingParents().isEmpty)
+        #expect(try await scene.other.missingParents().isEmpty)
     }
 
     @Test("a transaction that inserts a child before its parent is accepted")

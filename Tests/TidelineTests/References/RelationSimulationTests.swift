@@ -225,7 +225,7 @@ private struct RelationWorld {
     private func check(_ devices: [Device], _ scene: FieldScene, _ state: State) async throws {
         let truth = try await scene.serverContents()
         for (number, device) in devices.enumerated() {
-            let missing = try await device.context.missingParents()
+            let missing = try await device.missingParents()
             guard missing.isEmpty else {
                 throw Violation(text: "device \(number) has orphans: \(missing)")
             }
