@@ -19,6 +19,8 @@ import Testing
         "Tideline.SQLiteStore": (6, "Optional requirements of LocalStore, a file for each group."),
         "Tideline.RemoteService": (6, "Requests, next to the feature that sends them."),
         "Tideline.Column": (5, "Operators and functions of queries, by kind."),
+        "Tideline.SyncContext": (5, "The public API of a context, next to its feature."),
+        "Tideline.SyncReader": (4, "The public API of a reader, next to its feature."),
         "Tideline.SyncTable": (5, "The public API of a table, by verb."),
         "TidelineCommand.Doctor": (4, "The checks of the doctor, by subject."),
         "TidelineCore.QueryExpression": (4, "The meanings of an expression, by kind."),

@@ -42,7 +42,10 @@ struct RoundTripTests {
         func transactions(_ body: () async throws -> Void) async throws -> [[String]] {
             let before = tap.transactions.count
             try await body()
-            return Array(tap.transactions.dropFirst(before))
+            // The server also looks for unfinished cascades, in a transaction of its own.
+            return tap.transactions.dropFirst(before).filter { transaction in
+                !transaction.contains { $0.contains("pg_try_advisory_xact_lock") }
+            }
         }
 
         func send(_ method: String, _ target: String, _ body: String? = nil) async {
