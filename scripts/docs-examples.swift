@@ -31,6 +31,18 @@ struct Job: SyncRecord {
     var createdAt: Date?
 }
 
+struct Customer: SyncRecord {
+    var id = ""
+    var name = ""
+    var city = ""
+}
+
+struct Visit: SyncRecord {
+    var id = ""
+    var jobID = ""
+    var start: Date?
+}
+
 struct Overview: Equatable {
     var open: [TodoItem] = []
 
@@ -58,6 +70,7 @@ let store: SQLiteStore = given()
 let todos: SyncTable<TodoItem> = given()
 let rows: SyncTable<Row> = given()
 let jobs: SyncTable<Job> = given()
+let job: Job = given()
 // Unsafe only if it ran: a reader belongs to one closure.
 nonisolated(unsafe) let reader: SyncReader = given()
 // Unsafe only if it ran, as the reader.

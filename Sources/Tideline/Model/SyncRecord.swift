@@ -110,7 +110,7 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
     /// They are never sent, and keep their values when the server's row replaces the local one.
     ///
     /// ```swift
-    /// static let localColumns: [any PartialKeyPath<TodoItem> & Sendable] = [\.isExpanded]
+    /// static let localColumns: [any PartialKeyPath<TodoItem> & Sendable] = [\.complete]
     /// ```
     ///
     /// See <doc:KeepingAppAndServerInStep>.
@@ -125,7 +125,10 @@ extension SyncRecord {
     /// which matters because the default of a property is computed again whenever a record is decoded.
     ///
     /// ```swift
-    /// var id = Self.newID()
+    /// struct Note: SyncRecord {
+    ///     var id = Self.newID()
+    ///     var text = ""
+    /// }
     /// ```
     public static func newID() -> String { SyncEnvironment.live.makeID() }
 

@@ -28,11 +28,13 @@ public struct IncludedQuery<Record: SyncRecord, Entry: Sendable>: Sendable {
 ///
 /// ```swift
 /// let open = try Query<Job> { $0.status == .open }
-///     .sorted(by: .descending(\.due))
+///     .sorted(by: .descending(\.createdAt))
 ///     .limited(to: 3)
 /// let customers = try Query<Customer> { $0.city == "Kiel" }
 ///     .including(open, on: \.customerID)
-/// for entry in try await context.read(customers) { show(entry.record, entry.related) }
+/// for entry in try await client.syncContext.read(customers) {
+///     show((entry.record, entry.related))
+/// }
 /// ```
 ///
 /// Each table is read with one statement, however many records there are. A condition, an order and a limit of an

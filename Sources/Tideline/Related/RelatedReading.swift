@@ -24,7 +24,7 @@ extension SyncReader {
     ///
     /// ```swift
     /// let customers = try Query<Customer>().including(Query<Job>(), on: \.customerID)
-    /// for entry in try reader.read(customers) { show(entry.record, entry.related) }
+    /// for entry in try reader.read(customers) { show((entry.record, entry.related)) }
     /// ```
     ///
     /// - Throws: ``SyncError`` with code `unknownTable` for a type that is not among the tables of the store,

@@ -8,7 +8,7 @@ public import TidelineCore
 /// do {
 ///     try await jobs.insert(job)
 /// } catch let error as SyncError where error.code == .ruleBroken {
-///     show(error.message, nextTo: error.brokenRule?.columns ?? [])
+///     show((error.message, error.brokenRule?.columns ?? []))
 /// }
 /// ```
 public struct BrokenRule: Hashable, Sendable {
