@@ -10,9 +10,9 @@ extension Columns where Record: SyncRecord {
     /// ```
     ///
     /// `reference` is the property; it may be left out if the model declares one reference to the other (see
-    /// ``SyncRecord/references``). It is a condition like any other, also within a condition on related records. Only
-    /// the tables of a device can
-    /// evaluate it: a read from the server and a pull throw ``SyncError`` with code `unsupportedQuery`.
+    /// ``SyncRecord/references``). It is a condition like any other, also within a condition on related records.
+    /// Only the tables of a device can evaluate it: a read from the server and a pull throw ``SyncError`` with code
+    /// `unsupportedQuery`.
     public func hasParent<Parent: SyncRecord>(
         _ parent: Parent.Type,
         on reference: PartialKeyPath<Record>? = nil,
