@@ -25,6 +25,12 @@ extension QueueReader {
                 catalog.names(tableOf: creating), account.owns(creating)
             else { continue }
             if let group = operation.group, creating.group == group { continue }
+            // A group that has a later operation on the same row is sent after this one.
+            if let group = creating.group,
+                try members(of: group).contains(where: { $0.row == operation.row })
+            {
+                continue
+            }
             if try isAncestor(operation.row, of: creating) { continue }
             return creating
         }
@@ -115,6 +121,25 @@ extension QueueReader {
         return false
     }
 
+    /// Returns whether an operation waits for another one or for its group, by the parents of rows that are created.
+    ///
+    /// If the other one waited for it as well, neither would ever be sent.
+    func waits(_ operation: QueuedOperation, for other: QueuedOperation) throws -> Bool {
+        var left = Self.ancestorsMax
+        var seen: Set = [operation.id]
+        var open = [operation]
+        while let next = open.popLast(), left > 0 {
+            left -= 1
+            let group = try next.group.map { try members(of: $0) } ?? [next]
+            if group.contains(where: { $0.id == other.id }) { return true }
+            for member in group {
+                let parent = try unsentParent(of: member, local: try localRow(after: member))
+                if let parent, seen.insert(parent.id).inserted { open.append(parent) }
+            }
+        }
+        return false
+    }
+
     private func localRow(after operation: QueuedOperation) throws -> Row? {
         guard catalog.names(tableOf: operation) else { return nil }
         return operation.result(
@@ -165,6 +190,7 @@ extension PushPreparation {
                     update.basis.base?[edge.column]?.text == delete.itemID,
                     try row(after: update)?[edge.column]?.text != delete.itemID
                 else { continue }
+                if try queue.reader.waits(update, for: delete) { continue }
                 return true
             }
         }
