@@ -197,8 +197,10 @@ extension PushPreparation {
         return false
     }
 
-    /// Returns the operations of a group with the inserts of parents before the operations on their children, and
-    /// otherwise in their order.
+    /// Returns the operations of a group with the inserts of parents before the operations on their children, the
+    /// deletes of children before those of their parents, and otherwise in their order.
+    ///
+    /// A delete can come before that of a child if it replaced an earlier change of its row.
     func parentsFirst(_ members: [QueuedOperation]) throws -> [QueuedOperation] {
         let tables = Set(members.map(\.table))
         let references = queue.catalog.references
@@ -211,15 +213,26 @@ extension PushPreparation {
         where member.kind == .insert || member.revives {
             places[member.row] = place
         }
-        guard !places.isEmpty else { return members }
+        var children: [RowKey: [Int]] = [:]
+        for (place, member) in members.enumerated() where member.kind == .delete {
+            guard let row = member.basis.lastKnown?.row else { continue }
+            for parent in references.parents(of: row, in: member.table) {
+                children[parent, default: []].append(place)
+            }
+        }
+        guard !places.isEmpty || !children.isEmpty else { return members }
         var result: [QueuedOperation] = []
         var seen: Set<Int> = []
         for place in members.indices {
-            // The operations on the way from this one to its parents, each with the parents that are left.
+            // The operations on the way from this one to those before it, each with the ones that are left.
             var path: [(place: Int, left: [Int])] = []
             func enter(_ place: Int) throws {
                 guard seen.insert(place).inserted else { return }
                 let member = members[place]
+                guard member.kind != .delete else {
+                    path.append((place, children[member.row] ?? []))
+                    return
+                }
                 let stored = try store.row(id: .string(member.itemID), in: member.table)
                 let parents = queue.reader.newParents(
                     of: member,
