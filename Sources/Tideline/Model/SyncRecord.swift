@@ -121,7 +121,7 @@ extension SyncRecord {
     /// Returns a new id for a record.
     ///
     /// The id is a lower-case UUID of version 7 (RFC 9562, 5.7): it begins with the time, so that records that are
-    /// created one after the other are adjacent in the index of ids. On Linux it also costs a tenth of a `UUID()`,
+    /// created one after the other are adjacent in the index of ids. On Linux it also costs less than a `UUID()`,
     /// which matters because the default of a property is computed again whenever a record is decoded.
     ///
     /// ```swift

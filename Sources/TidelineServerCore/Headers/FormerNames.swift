@@ -26,35 +26,9 @@ package struct FormerNames: Sendable {
         var editor = TextEditor(body)
         let isRead = body.withUnsafeBufferPointer { buffer in
             var reader = JSONReader(buffer)
-            return (try? whole(shape, &reader, &editor)) != nil
+            return (try? shape.eachRow(&reader) { try row($0, &$1, &editor) }) != nil
         }
         return isRead ? editor.result : body
-    }
-
-    private func whole(
-        _ shape: TextNumbers.Shape,
-        _ reader: inout JSONReader,
-        _ editor: inout TextEditor
-    ) throws {
-        let token = try reader.value()
-        guard shape == .list else { return try row(token, &reader, &editor) }
-        if case .array = token { return try rows(&reader, &editor) }
-        guard case .object = token else { return try reader.skip(token) }
-        try reader.beginObject()
-        while let name = try reader.nextMember() {
-            let isItems = ["items", "results"].contains(reader.text(name))
-            let token = try reader.value()
-            if isItems, case .array = token {
-                try rows(&reader, &editor)
-            } else {
-                try reader.skip(token)
-            }
-        }
-    }
-
-    private func rows(_ reader: inout JSONReader, _ editor: inout TextEditor) throws {
-        try reader.beginArray()
-        while try reader.nextElement() { try row(try reader.value(), &reader, &editor) }
     }
 
     private func row(

@@ -54,31 +54,42 @@ package struct TextNumbers: Sendable {
         case row
         /// An array of rows, or an object whose `items` or `results` contains one.
         case list
-    }
 
-    /// Returns the body with the numbers of these columns as strings.
-    package func quoted(_ body: [UInt8], _ shape: Shape) -> [UInt8] {
-        changed(body) { reader, editor in
+        /// Reads a body, and calls `row` with the first token of each row.
+        func eachRow(
+            _ reader: inout JSONReader,
+            _ row: (JSONReader.Token, inout JSONReader) throws -> Void
+        ) throws {
             let token = try reader.value()
-            guard shape == .list else { return try row(token, &reader, &editor) }
-            if case .array = token { return try rows(&reader, &editor) }
+            guard self == .list else { return try row(token, &reader) }
+            if case .array = token { return try Self.elements(&reader, row) }
             guard case .object = token else { return try reader.skip(token) }
             try reader.beginObject()
             while let name = try reader.nextMember() {
                 let isItems = ["items", "results"].contains(reader.text(name))
                 let token = try reader.value()
                 if isItems, case .array = token {
-                    try rows(&reader, &editor)
+                    try Self.elements(&reader, row)
                 } else {
                     try reader.skip(token)
                 }
             }
         }
+
+        private static func elements(
+            _ reader: inout JSONReader,
+            _ row: (JSONReader.Token, inout JSONReader) throws -> Void
+        ) throws {
+            try reader.beginArray()
+            while try reader.nextElement() { try row(try reader.value(), &reader) }
+        }
     }
 
-    private func rows(_ reader: inout JSONReader, _ editor: inout TextEditor) throws {
-        try reader.beginArray()
-        while try reader.nextElement() { try row(try reader.value(), &reader, &editor) }
+    /// Returns the body with the numbers of these columns as strings.
+    package func quoted(_ body: [UInt8], _ shape: Shape) -> [UInt8] {
+        changed(body) { reader, editor in
+            try shape.eachRow(&reader) { try row($0, &$1, &editor) }
+        }
     }
 
     private func row(

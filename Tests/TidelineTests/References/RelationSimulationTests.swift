@@ -1,5 +1,5 @@
-// Devices that insert, move and delete related rows while the network loses requests and answers: afterwards nobody has
-// an orphan, all devices agree, and no row is lost without an error or a delete.
+// Devices that insert, move and delete related rows while the network loses requests and answers: afterwards no
+// device has an orphan, all devices agree, and no row is lost without an error or a delete.
 
 import Foundation
 import Testing

@@ -80,7 +80,7 @@ import TidelineTestSupport
         }
     }
 
-    @Test("a record has several kinds of related records, each in its place")
+    @Test("a record has several kinds of related records")
     func several() async throws {
         let device = try await Firm.device(MemoryStore())
         try await Firm.fill(device)
