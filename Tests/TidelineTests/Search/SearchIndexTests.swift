@@ -205,7 +205,7 @@ import TidelineTestSupport
 
     @Test(
         "a damaged index is made again, by a change and by a search",
-        .disabled("One of the calls still fails with the damage; the cause is not known yet.")
+        .disabled("SQLite rolls the transaction back at the second damage: a change fails once.")
     )
     func damage() async throws {
         try await withTemporaryFile { path in
