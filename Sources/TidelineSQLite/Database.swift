@@ -39,6 +39,7 @@ package final class Database: @unchecked Sendable {
     private let deadline = QueryDeadline()
     /// Whether commits wait for the disk.
     private var flushes = true
+    let transactionState = TransactionState()
     /// How long the connection waits for the locks of other connections, in milliseconds.
     private let busyMilliseconds: Int32
     /// Whether the handle is closed; another thread may interrupt it at any time.
@@ -158,16 +159,19 @@ package final class Database: @unchecked Sendable {
     }
 
     package func failure(_ code: Int32, _ sql: String?) -> SQLiteError {
-        SQLiteError(
+        let error = SQLiteError(
             code: sqlite3_extended_errcode(handle) != SQLITE_OK
                 ? sqlite3_extended_errcode(handle) : code,
             message: String(cString: sqlite3_errmsg(handle)),
             sql: sql
         )
+        if !isInTransaction { transactionState.failed(error) }
+        return error
     }
 
     /// Runs statements without parameters and results.
     package func execute(_ sql: String) throws {
+        try transactionState.check()
         let code = sqlite3_exec(handle, sql, nil, nil, nil)
         guard code == SQLITE_OK else { throw failure(code, sql) }
     }
@@ -228,6 +232,9 @@ package final class Database: @unchecked Sendable {
     /// Runs `body` in one transaction, which is committed when it returns and rolled back when it throws.
     ///
     /// Without `isFlushed`, the commit does not wait for the disk. A flush includes all earlier transactions.
+    ///
+    /// At some errors, such as a full disk or a damaged search index, SQLite rolls back the whole transaction. All
+    /// later statements of `body` then throw the same error, because each would commit a transaction of its own.
     package func transaction<Result>(
         isFlushed: Bool = true,
         _ body: () throws -> Result
@@ -238,6 +245,8 @@ package final class Database: @unchecked Sendable {
             flushes = isFlushed
         }
         try prepare("BEGIN IMMEDIATE").run()
+        transactionState.begin()
+        defer { transactionState.end() }
         do {
             let result = try body()
             try prepare("COMMIT").run()
@@ -250,10 +259,13 @@ package final class Database: @unchecked Sendable {
 
     /// Runs `body`, which only reads, on one snapshot of the database.
     ///
-    /// The snapshot is always released, because the connection would otherwise continue to read it.
+    /// The snapshot is always released, because the connection would otherwise continue to read it. If an error
+    /// ends it early, all later statements of `body` throw the same error.
     package func snapshot<Result>(_ body: () throws -> Result) throws -> Result {
         try prepare("BEGIN").run()
+        transactionState.begin()
         defer {
+            transactionState.end()
             // An expired time limit would interrupt this statement as well.
             deadline.suspend { try? prepare("COMMIT").run() }
             if isInTransaction { deadline.suspend { try? execute("ROLLBACK") } }

@@ -13,10 +13,12 @@ import CSQLite
 package final class Statement {
     private let pointer: OpaquePointer
     private unowned let database: Database
+    private let transactionState: TransactionState
 
     init(_ pointer: OpaquePointer, _ database: Database) {
         self.pointer = pointer
         self.database = database
+        transactionState = database.transactionState
     }
 
     deinit { sqlite3_finalize(pointer) }
@@ -109,6 +111,7 @@ package final class Statement {
     /// Steps; returns whether there is another row.
     @inline(__always)
     package func step() throws -> Bool {
+        try transactionState.check()
         let code = sqlite3_step(pointer)
         if code == SQLITE_ROW { return true }
         if code == SQLITE_DONE { return false }

@@ -8,10 +8,11 @@ import TidelineTestKit
 
 extension Operation {
     static let clientOperations = [
-        Operation(name: "insert", count: 100, runs: 20) { directory in
+        // About a hundred inserts fill the WAL up to its next checkpoint.
+        Operation(name: "insert", count: 25, runs: 40) { directory in
             let device = try await MeasuredDevice(in: directory, NoServer())
             return {
-                let items = (0..<100).map(TodoItem.init)
+                let items = (0..<25).map(TodoItem.init)
                 return { for item in items { try await device.todos.insert(item) } }
             }
         },

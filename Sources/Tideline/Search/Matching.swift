@@ -29,6 +29,32 @@ extension TableQuery {
     var searches: Bool {
         filter?.expression.searches == true || order.contains { $0.expression.searches }
     }
+
+    /// Returns the tables whose search indexes the filter and the order use.
+    func searchedTables(in table: String) -> Set<String> {
+        let parts = order.map(\.expression) + (filter.map { [$0.expression] } ?? [])
+        return parts.reduce(into: []) { $0.formUnion($1.searchedTables(in: table)) }
+    }
+}
+
+extension QueryExpression {
+    /// Returns the tables whose search indexes an expression on the rows of a table uses.
+    func searchedTables(in table: String) -> Set<String> {
+        var tables: Set<String> = []
+        _ = contains { part in
+            switch part {
+            case .search: tables.insert(table)
+            case .related(let rows):
+                guard let condition = rows.condition else { return false }
+                tables.formUnion(condition.searchedTables(in: rows.table))
+            case .call, .all, .any, .isIn, .compare, .arithmetic, .not, .negate, .position,
+                .orElse, .member, .elementCount, .anyElement, .field, .value, .element:
+                return false
+            }
+            return false
+        }
+        return tables
+    }
 }
 
 extension SyncError {

@@ -256,10 +256,17 @@ package final class PostgresCluster: Sendable {
     package var socketDirectory: String { directory }
 
     private func waitUntilReady() throws {
-        let ready = [programs + "/pg_isready", "-q", "-h", directory, "-U", "postgres"]
-        try Self.wait(or: "PostgreSQL did not start: see \(directory)/server.log") {
-            (try? ChildProgram.run(ready)) != nil
-        }
+        try waitUntilReady(directory, or: "PostgreSQL did not start: see \(directory)/server.log")
+    }
+
+    /// Waits until a server answers at a socket directory.
+    ///
+    /// Its socket file proves nothing: it exists a moment before the server listens.
+    func waitUntilReady(_ directory: String, port: Int = 5432, or failure: String) throws {
+        let ready = [
+            programs + "/pg_isready", "-q", "-h", directory, "-p", "\(port)", "-U", "postgres",
+        ]
+        try Self.wait(or: failure) { (try? ChildProgram.run(ready)) != nil }
     }
 
     /// Returns a command that runs as the user `postgres`, because PostgreSQL does not start as root.

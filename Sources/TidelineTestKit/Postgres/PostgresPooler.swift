@@ -14,6 +14,8 @@ package final class PostgresPooler: Sendable {
         PostgresCluster.reasonToSkip
         ?? (program == nil ? "PgBouncer is not installed: apt-get install pgbouncer" : nil)
 
+    private static let port = 6432
+
     private let directory: String
     /// Stops the pooler when it is released.
     private let lifeline: ChildProgram.Guarded
@@ -33,7 +35,7 @@ package final class PostgresPooler: Sendable {
             * = host=\(cluster.socketDirectory)
             [pgbouncer]
             listen_addr =
-            listen_port = 6432
+            listen_port = \(Self.port)
             unix_socket_dir = \(directory)
             auth_type = trust
             auth_file = \(directory)/users
@@ -52,15 +54,12 @@ package final class PostgresPooler: Sendable {
             """
         let pooler = cluster.asServer([program, directory + "/pool.ini"])
         lifeline = try ChildProgram.Guarded(script: script, [directory] + pooler)
-        try PostgresCluster.wait(or: "PgBouncer did not start: see \(directory)/pool.log") {
-            FileManager.default.fileExists(atPath: socket)
-        }
+        let failure = "PgBouncer did not start: see \(directory)/pool.log"
+        try cluster.waitUntilReady(directory, port: Self.port, or: failure)
     }
-
-    private var socket: String { directory + "/.s.PGSQL.6432" }
 
     /// Returns the address of a database through the pooler.
     package func url(of url: String) -> String {
-        "postgres://postgres@/\(PostgresCluster.name(in: url))?host=\(directory)&port=6432"
+        "postgres://postgres@/\(PostgresCluster.name(in: url))?host=\(directory)&port=\(Self.port)"
     }
 }

@@ -231,7 +231,7 @@ public final class SQLiteStore: LocalStore {
                     log?.committed(database)
                     _ = tryToEmptyLog(database)
                 }
-                func transaction() throws -> Written {
+                func attempt() throws -> Written {
                     _ = connection.takeWritten()
                     let rows = rowHub.isWatched ? RowRecorder() : nil
                     let result = try database.transaction(isFlushed: !isRepeatable) {
@@ -248,6 +248,14 @@ public final class SQLiteStore: LocalStore {
                         return result
                     }
                     return (result, connection.takeWritten(), rows?.tables)
+                }
+                func transaction() throws -> Written {
+                    do {
+                        return try attempt()
+                    } catch let behind as SearchIndexBehind {
+                        try database.transaction { try updateSearch(behind, database) }
+                        return try attempt()
+                    }
                 }
                 // Otherwise the log would take up the space that was freed since.
                 if isLogStuck.withLock({ $0 }) { _ = foldFullLog(database) }
@@ -369,12 +377,17 @@ extension SQLiteStore {
     private static var searchTries: Int { 3 }
 
     private func updateSearch(_ behind: SearchIndexBehind) async throws {
-        _ = try await write { writer in
-            guard let transaction = writer as? SQLiteTransaction,
-                let search = try transaction.table(behind.table).search
-            else { return }
-            if behind.isDamaged { try search.remake(in: transaction.database) }
-            try search.update(in: transaction.database)
+        try await write { [self] writer in
+            guard let transaction = writer as? SQLiteTransaction else { return }
+            try updateSearch(behind, transaction.database)
+        }
+    }
+
+    private func updateSearch(_ behind: SearchIndexBehind, _ database: Database) throws {
+        let tables = try current(database)
+        for search in behind.tables.compactMap({ tables[$0]?.search }) {
+            if behind.isDamaged { try search.remake(in: database) }
+            try search.update(in: database)
         }
     }
 }

@@ -122,22 +122,28 @@ struct SQLiteTransaction: LocalStoreWriter {
         return try statement.step() ? row(statement, table, isMasked: true) : nil
     }
 
-    func count(_ filter: Filter?, in table: String) throws -> Int {
-        let table = try self.table(table)
-        if filter?.expression.searches == true { try updateSearch(of: table) }
-        let sql = try SQLiteStoreSQL.count(try located(filter), table)
-        let statement = try database.prepare(sql.text(for: .sqlite))
-        defer { statement.reset() }
-        try statement.bind(sql.bindings)
-        return try statement.step() ? Int(statement.integer(0)) : 0
+    func count(_ filter: Filter?, in name: String) throws -> Int {
+        let table = try self.table(name)
+        let query = TableQuery(filter: filter)
+        return try searching(query, name) {
+            if query.searches { try updateSearch(of: table) }
+            let sql = try SQLiteStoreSQL.count(try located(filter), table)
+            let statement = try database.prepare(sql.text(for: .sqlite))
+            defer { statement.reset() }
+            try statement.bind(sql.bindings)
+            return try statement.step() ? Int(statement.integer(0)) : 0
+        }
     }
 
-    func totals(_ query: TotalsQuery, in table: String) throws -> [RowTotals] {
-        var query = query
-        let table = try self.table(table)
-        if query.filter?.expression.searches == true { try updateSearch(of: table) }
-        query.filter = try located(query.filter)
-        return try SQLiteTotals(query, table, database).read()
+    func totals(_ query: TotalsQuery, in name: String) throws -> [RowTotals] {
+        let table = try self.table(name)
+        let rows = TableQuery(filter: query.filter)
+        return try searching(rows, name) {
+            if rows.searches { try updateSearch(of: table) }
+            var query = query
+            query.filter = try located(query.filter)
+            return try SQLiteTotals(query, table, database).read()
+        }
     }
 
     func sql(_ request: SQLRequest) throws -> SQLRows {

@@ -3,10 +3,12 @@
 import TidelineCore
 import TidelineSQLite
 
-/// An error that ends a read: the search index of a table is not up to date, and only the writer can update it.
+/// An error that ends a transaction, which is repeated after the search indexes of tables were brought up to date.
+///
+/// Only a writer can update an index, and it can do so only in an open transaction.
 struct SearchIndexBehind: Error {
-    var table: String
-    /// Whether the index is damaged and has to be made again.
+    var tables: Set<String>
+    /// Whether an index is damaged, so that each has to be made again.
     var isDamaged = false
 }
 
@@ -70,19 +72,22 @@ extension SQLiteTransaction {
         }
     }
 
-    /// Runs a query, and makes a damaged search index again.
+    /// Runs a query, and makes the search indexes that it uses again if one of them is damaged.
     func searching<Result>(
         _ query: TableQuery,
         _ table: String,
         _ body: () throws -> Result
     ) throws -> Result {
-        guard query.searches else { return try body() }
         do {
             return try body()
         } catch let error as SQLiteError where error.isCorrupt {
-            guard let search = try self.table(table).search else { throw error }
-            guard isWriter else { throw SearchIndexBehind(table: table, isDamaged: true) }
-            try search.remake(in: database)
+            let names = query.searchedTables(in: table)
+            let searches = try names.compactMap { try self.table($0).search }
+            guard !searches.isEmpty else { throw error }
+            guard isWriter, database.isInTransaction else {
+                throw SearchIndexBehind(tables: names, isDamaged: true)
+            }
+            for search in searches { try search.remake(in: database) }
             return try body()
         }
     }
@@ -99,7 +104,7 @@ extension SQLiteTransaction {
     /// - Throws: ``SearchIndexBehind`` if the index is not up to date, and the transaction only reads.
     func updateSearch(of table: SQLiteTable) throws {
         guard let search = table.search, try search.isBehind(in: database) else { return }
-        guard isWriter else { throw SearchIndexBehind(table: table.schema.name) }
+        guard isWriter else { throw SearchIndexBehind(tables: [table.schema.name]) }
         try search.update(in: database)
     }
 
