@@ -22,6 +22,6 @@ struct Part: SyncRecord, Hashable {
     ]
     static let rules: [Rule<Part>] = [
         .required(\.name), .maxLength(\.name, 100),
-        .range(\.quantity, 1...1000), .min(\.cents, 0),
+        .range(\.quantity, 1...1000), .range(\.cents, 0...100_000_000),
     ]
 }

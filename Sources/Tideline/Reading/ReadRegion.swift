@@ -56,6 +56,12 @@ struct ReadRegion: Sendable {
         update(name) { $0.ids.insert(ItemKey(id)) }
     }
 
+    /// Adds every row of a table, and the other tables of a condition on its rows.
+    mutating func add(table name: String, where filter: Filter?) {
+        add(table: name)
+        for table in filter?.expression.relatedTables ?? [] { add(table: table) }
+    }
+
     /// Adds the rows of a query, whose filter is as `RecordCoder.conditionOnChanges` returns it.
     mutating func add(_ query: TableQuery, of name: String, shown: [Row]) {
         add(query, of: name, shown: shown, keys: nil)

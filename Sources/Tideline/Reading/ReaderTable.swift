@@ -120,7 +120,7 @@ public struct ReaderTable<Record: Sendable>: RecordReading {
         )
         let totals = try reader.reading { try $0.totals(request, in: name) }
         // A changed row may have had another value before.
-        reader.record { $0.add(table: name) }
+        reader.record { $0.add(table: name, where: query.filter) }
         return try coder.ordered(totals, by: request.group)
     }
 

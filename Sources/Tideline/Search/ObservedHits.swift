@@ -20,7 +20,9 @@ struct ObservedHits<Record: Sendable>: Observed {
     }
 
     /// The words of any row change the rank of the others.
-    func isReached(by change: StoreChange) -> Bool { change.tables[table.name] != nil }
+    func isReached(by change: StoreChange) -> Bool {
+        change.changes(table.name) || change.changes(anyOf: query.filter?.expression.relatedTables)
+    }
 }
 
 extension SearchedRow: Equatable {

@@ -70,8 +70,8 @@ package protocol ReferenceTransaction: WriteTransaction {
     /// Returns whether the children of a row are pending.
     mutating func isPending(_ id: String, in table: Table) throws -> Bool
 
-    /// Returns the newest entries, which no other transaction can take.
-    mutating func pendingCascades(atMost count: Int) throws -> [PendingCascade]
+    /// Returns the entries of a step, which no other transaction can take.
+    mutating func pendingCascades(_ step: CascadeStep) throws -> [PendingCascade]
 
     /// Removes entries.
     mutating func remove(_ pending: [PendingCascade]) throws
@@ -120,29 +120,39 @@ extension ReferenceTransaction {
             // A row may refer to itself.
             if id == image.id, edge.parent.name == table.name { continue }
             guard let row = try self.parent(id, derived(edge.parent)), !row.isDeleted,
-                row.isVisible(in: parent.view, of: edge.parent),
-                try !isGoing(row, in: edge.parent, references.graph)
+                row.isVisible(in: parent.view, of: edge.parent)
             else { return .parentNotFound(edge) }
+            do {
+                guard try !isGoing(row, in: edge.parent, references.graph) else {
+                    return .parentNotFound(edge)
+                }
+            } catch let error as ServerError {
+                return error
+            }
         }
         return nil
     }
 
     /// The maximum number of ancestors that a check follows.
-    private var ancestorsMax: Int { 64 }
+    private var ancestorsMax: Int { 1000 }
 
     /// Returns whether a row will be deleted, because a cascade that is pending leads to it.
+    ///
+    /// - Throws: ``ServerError/cascadePending`` if the row has too many ancestors to tell.
     private mutating func isGoing(
         _ row: RowImage,
         in table: Table,
         _ graph: ReferenceGraph
     ) throws -> Bool {
         guard try hasPending() else { return false }
-        var left = ancestorsMax
+        var seen: Set<String> = [key(row.id, table)]
         var rows = [(row, table)]
         while let (row, table) = rows.popLast() {
             for edge in graph.parents(of: table.name) where edge.rule == .cascade {
-                guard let id = edge.parentID(of: row), left > 0 else { continue }
-                left -= 1
+                guard let id = edge.parentID(of: row),
+                    seen.insert(key(id, edge.parent)).inserted
+                else { continue }
+                guard seen.count <= ancestorsMax else { throw ServerError.cascadePending }
                 if try isPending(id, in: edge.parent) { return true }
                 if let next = try parent(id, derived(edge.parent)), !next.isDeleted {
                     rows.append((next, edge.parent))
@@ -248,8 +258,18 @@ extension ReferenceTransaction {
     // MARK: - Steps
 
     /// Deletes some of the rows whose parents are deleted, and clears some references.
-    package mutating func cascade(in graph: ReferenceGraph?) throws -> CascadeProgress {
-        let entries = try pendingCascades(atMost: PendingCascade.entriesMax)
+    ///
+    /// - Parameters:
+    ///   - graph: The references; nil if no table has any.
+    ///   - step: The entries; the step notes which of them it has read.
+    /// - Returns: What was changed.
+    /// - Throws: An error of the database, or of the first row that cannot be changed.
+    package mutating func cascade(
+        in graph: ReferenceGraph?,
+        _ step: inout CascadeStep
+    ) throws -> CascadeProgress {
+        let entries = try pendingCascades(step)
+        step.places = entries.map(\.place)
         var progress = CascadeProgress()
         for (name, group) in Dictionary(grouping: entries, by: \.table)
             .sorted(by: { $0.key < $1.key })
@@ -285,9 +305,11 @@ extension ReferenceTransaction {
             if hasMore { isWhole = false }
             for row in rows {
                 let author = authors[row.parentID] ?? WriteAuthor()
-                if edge.rule == .setNull {
-                    try clear(row.id, edge, author)
-                } else {
+                switch edge.rule {
+                case .none: continue
+                case .setNull: try clear(row.id, edge, author)
+                // The parent is gone: the data of its owner were erased, or another server has other rules.
+                case .cascade, .restrict:
                     try delete(row.id, edge.child, author)
                     if !graph.children(of: edge.child.name).isEmpty {
                         try put(PendingCascade(table: edge.child.name, id: row.id, author: author))

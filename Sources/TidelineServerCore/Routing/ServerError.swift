@@ -281,6 +281,11 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
             + "is slow."
     )
 
+    /// The rejection of a row with so many ancestors that the server cannot tell whether a pending cascade deletes them.
+    static let cascadePending = busy(
+        "Rows that refer to deleted ones are still being deleted, and this row may be among them: try again."
+    )
+
     /// The rejection of a request for a table that another server has changed to match its own configuration.
     package static let tableChanged = busy(
         "The table in the database differs from what this server read at its start: restart the server."

@@ -227,7 +227,7 @@ final class PostgresWriteSession: WriteSession {
         return hasNewCascades
     }
 
-    func cascade(in graph: ReferenceGraph?) throws -> CascadeProgress {
+    func cascade(in graph: ReferenceGraph?, _ step: inout CascadeStep) throws -> CascadeProgress {
         defer { link.settle() }
         var round = PostgresWriteTransaction(
             try link.connection(),
@@ -238,8 +238,8 @@ final class PostgresWriteSession: WriteSession {
             isApart: false,
             limitsGroupLocks: false
         )
-        guard try round.beginCascade(in: graph) else { return CascadeProgress() }
-        let progress = try round.cascade(in: graph)
+        guard try round.beginCascade(in: graph, &step) else { return CascadeProgress() }
+        let progress = try round.cascade(in: graph, &step)
         let moved = try round.commit()
         stamps.report(moved)
         if !moved.isEmpty { _ = try? link.connection().run("NOTIFY tideline") }

@@ -22,7 +22,7 @@ struct PostgresWriteTransaction: WriteTransaction {
     let times: WriteTimes
     /// Whether each group is sent immediately, within a savepoint, so that an error of the database rejects only this
     /// group.
-    private var isApart: Bool
+    private(set) var isApart: Bool
     private(set) var isDryRun = false
     /// The locks that batches need and could not get, by batch index.
     var blocked: [Int: Set<ContendedLock>] = [:]
@@ -40,6 +40,8 @@ struct PostgresWriteTransaction: WriteTransaction {
     private var repeated: Set<LedgerKey> = []
     var budget = AnswerBudget()
     var cascadeRowsLeft: Int
+    /// Whether no other transaction can check references until this one ends.
+    var holdsNewParents = false
     /// Whether the transaction stores a pending cascade.
     var hasNewCascades = false
     /// The pending cascades that the transaction continues.
@@ -155,6 +157,14 @@ struct PostgresWriteTransaction: WriteTransaction {
         _ waiting: WaitingStatements
     ) throws -> [PostgresResult] {
         var (statements, waiting) = (first, waiting)
+        let hasReferences = needed.graph != nil
+        if hasReferences, !holdsNewParents {
+            statements.append(
+                WriteStatements.timeouts(lock: times.lock, statement: times.statement)
+            )
+            waiting.rows.insert(statements.count)
+            statements.append(ReferenceStatements.shareNewParents)
+        }
         let clocksPlace = statements.count + 1
         statements.append(
             WriteStatements.timeouts(lock: times.contendedLock, statement: times.statement)
@@ -172,7 +182,6 @@ struct PostgresWriteTransaction: WriteTransaction {
         statements.append(LedgerKey.read(Array(needed.names)))
         statements.append(LedgerKey.readHorizons(Set(needed.names.map(\.caller))))
         statements += needed.parts.map { WriteStatements.read($0.ids, of: $0.table) }
-        let hasReferences = needed.graph != nil
         if hasReferences { statements.append(ReferenceStatements.hasPending) }
         if limitsGroupLocks { statements.append(groupTimeouts) }
         let results = try run(statements, waiting)
@@ -441,7 +450,7 @@ struct PostgresWriteTransaction: WriteTransaction {
     ///
     /// - Parameter inOrder: Whether rows are written in the order of their writes.
     /// - Throws: ``PostgresError``
-    private mutating func flush(inOrder: Bool = false) throws {
+    mutating func flush(inOrder: Bool = false) throws {
         guard !state.isEmpty else { return }
         let statements = state.statements(inOrder: inOrder) + state.dropOldBases(limits.mergeBases)
         let written = state.hasOthers ? state.touched : []

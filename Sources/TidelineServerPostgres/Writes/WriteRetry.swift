@@ -46,6 +46,10 @@ struct WriteRetry {
             let isNew = lockedTables.insert(timeout.clock).inserted
             return isNew ? .again(after: 0) : .refuse(ServerError.writesWait)
         }
+        if error is NeedsSavepoints, !isApart {
+            isApart = true
+            return .again(after: 0)
+        }
         guard let error = error as? PostgresError else { return .refuse(error) }
         if error.isConnectionLost || isBroken {
             // The connection may have been lost before the transaction began.

@@ -84,10 +84,11 @@ extension SQLiteWriteTransaction: ReferenceTransaction {
         try database.integer(ServerSchema.findCascade, [.text(table.name), .text(id)]) != nil
     }
 
-    func pendingCascades(atMost count: Int) throws -> [PendingCascade] {
-        try PendingCascades.entries(
+    func pendingCascades(_ step: CascadeStep) throws -> [PendingCascade] {
+        let skipped = "[" + step.skipped.map(String.init).joined(separator: ",") + "]"
+        return try PendingCascades.entries(
             ServerSchema.readCascades,
-            [.integer(Int64(count))],
+            [.integer(Int64(step.countMax)), .text(skipped)],
             database
         )
     }
@@ -171,7 +172,8 @@ extension ServerSchema {
         """
 
     static let readCascades = """
-        \(selectCascades) ORDER BY "place" DESC LIMIT ?1
+        \(selectCascades) WHERE "place" NOT IN (SELECT "value" FROM json_each(?2))
+        ORDER BY "place" DESC LIMIT ?1
         """
 
     static let copyCascades = """

@@ -115,12 +115,14 @@ final class SQLiteWriteSession: WriteSession {
         return hasNewCascades
     }
 
-    func cascade(in graph: ReferenceGraph?) throws -> CascadeProgress {
+    func cascade(in graph: ReferenceGraph?, _ step: inout CascadeStep) throws -> CascadeProgress {
         var progress = CascadeProgress()
         reports.isWriting.store(true, ordering: .relaxed)
         defer { reports.isWriting.store(false, ordering: .relaxed) }
         do {
-            let stamps = try commit(isApart: false) { progress = try $0.cascade(in: graph) }
+            let stamps = try commit(isApart: false) {
+                progress = try $0.cascade(in: graph, &step)
+            }
             // The step itself stores entries of the rows that it deletes.
             hasNewCascades = false
             endTies(graph?.tables.map(tables.derived) ?? [])

@@ -95,6 +95,11 @@ final class MemorySession: WriteSession {
     }
 
     func end(_ stamps: [TableStamp]) {}
+    func takeNewCascades() -> Bool { false }
+
+    func cascade(in graph: ReferenceGraph?, _ step: inout CascadeStep) -> CascadeProgress {
+        CascadeProgress()
+    }
 
     func retryBlocked(isLast: Bool, _ commit: ([QueuedBatch<String>]) -> Void) {
         guard isLast, !blocked.isEmpty else { return }

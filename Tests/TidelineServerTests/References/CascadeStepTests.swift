@@ -36,6 +36,12 @@ import TidelineTestKit
             )
         }
 
+        /// Runs a statement as another program.
+        func run(_ sqlite: String, postgres: String) throws {
+            guard let url else { return try Database(path: path, mode: .existing).execute(sqlite) }
+            try PostgresConnection(PostgresAddress(url)).execute(postgres)
+        }
+
         /// The number of pending entries.
         func pending() throws -> Int {
             guard let url else {
@@ -235,6 +241,67 @@ import TidelineTestKit
             await Self.fill(door)
             #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
             try await Self.expectDone(door, place)
+            await door.store.stop()
+        }
+    }
+
+    @Test(
+        "a restricting row of the same transaction rejects the delete of a large tree",
+        arguments: FieldService.backends
+    )
+    func restrictionOfTheSameTransaction(_ onPostgres: Bool) async throws {
+        try await Self.with(onPostgres) { place in
+            let door = try await place.door()
+            await Self.fill(door)
+            let invoice = FieldService.json("i", ["jobID": "c4"])
+            let answer = await door.batch(
+                [
+                    BatchPart("1", "POST", "/tables/Invoice", invoice),
+                    BatchPart("2", "DELETE", "/tables/Customer/c"),
+                    BatchPart("3", "POST", "/tables/Customer", FieldService.json("e", [:])),
+                ],
+                continuing: true
+            )
+            #expect(answer.partStatuses == [201, 409, 201])
+            #expect(answer.partCodes == [nil, "rowIsReferenced", nil])
+            #expect(try place.pending() == 0)
+            #expect(await Self.ids("Invoice", door) == ["i"])
+            #expect(await Self.ids("Job", door).count == 10)
+            await door.store.stop()
+        }
+    }
+
+    @Test(
+        "a row that another program protects stops only its own cascade",
+        arguments: FieldService.backends
+    )
+    func protectedRow(_ onPostgres: Bool) async throws {
+        try await Self.with(onPostgres) { place in
+            let door = try await place.door()
+            await Self.fill(door)
+            try place.run(
+                """
+                CREATE TRIGGER mine BEFORE UPDATE ON Job WHEN OLD.id = 'c2'
+                BEGIN SELECT RAISE(ABORT, 'kept'); END
+                """,
+                postgres: """
+                    CREATE FUNCTION mine() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                    IF OLD.id = 'c2' THEN RAISE EXCEPTION 'kept'; END IF; RETURN NEW; END $$;
+                    CREATE TRIGGER mine BEFORE UPDATE ON "Job" FOR EACH ROW EXECUTE FUNCTION mine()
+                    """
+            )
+            #expect(await door.send("DELETE", "/tables/Customer/c").status == 204)
+            #expect(await door.send("DELETE", "/tables/Customer/d").status == 204)
+            try await until {
+                let jobs = await Self.ids("Job", door)
+                return !jobs.contains { $0.hasPrefix("d") }
+            }
+            #expect(await Self.ids("Job", door).contains("c2"))
+            #expect(try place.pending() > 0)
+            try place.run("DROP TRIGGER mine", postgres: "DROP TRIGGER mine ON \"Job\"")
+            try await until { try place.pending() == 0 }
+            #expect(await Self.ids("Job", door).isEmpty)
+            #expect(await Self.ids("Visit", door).isEmpty)
             await door.store.stop()
         }
     }

@@ -82,6 +82,8 @@ import TidelineTestSupport
             )
             #expect(await code { try await drafts.pull(queryID: nil) } == .unsupportedQuery)
             #expect(await code { try await drafts.verify(queryID: nil) } == .unsupportedQuery)
+            #expect(await code { try await drafts.purge(force: true) } == .unsupportedQuery)
+            #expect(try await drafts.read().count == 2)
         }
     }
 

@@ -85,6 +85,12 @@ final class LocalColumnWriter: LocalStoreWriter {
         omitting column: String
     ) throws -> [Row] { try inner.recordRows(query, in: table, omitting: column) }
 
+    func keyedRows(_ query: KeyedQuery, in table: String, omitting column: String) throws -> [Row] {
+        try inner.keyedRows(query, in: table, omitting: column)
+    }
+
+    var evaluatesRelatedRows: Bool { inner.evaluatesRelatedRows }
+
     func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows {
         try inner.uncertainRows(filter, in: table)
     }

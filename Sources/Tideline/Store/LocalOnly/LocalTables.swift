@@ -76,7 +76,10 @@ extension TableCatalog {
     func checkSynced(_ table: String) throws {
         guard isLocalOnly(table) else { return }
         throw SyncError.unsupportedQuery(
-            "a pull or a verification of table '\(table)', which stays on the device ('isLocalOnly'). Remove the call."
+            """
+            a pull, a verification or a purge of table '\(table)', which stays on the device ('isLocalOnly'). To remove \
+            its records, use 'delete(where:)'; otherwise remove the call.
+            """
         )
     }
 }

@@ -8,6 +8,8 @@ struct PurgeRunner {
 
     /// Removes local rows; see ``SyncTable/purge(_:force:)``.
     func purge(_ filter: Filter?, force: Bool, in table: String) async throws {
+        // No server could give these rows back.
+        try engine.catalog.checkSynced(table)
         let filter = filter?.bound(now: engine.environment.now())
         let removed = try await engine.inTurn(.purge, "purge") {
             try await TransactionWatch.during("purge") { watch in

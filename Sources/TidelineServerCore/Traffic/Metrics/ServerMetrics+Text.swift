@@ -233,6 +233,11 @@ extension ServerMetrics {
                 store.cascadeSteps.current
             ),
             (
+                "tideline_cascade_failures_total", "counter",
+                "Deletes of rows that refer to one deleted row, which failed and are retried.",
+                store.cascadeFailures.current
+            ),
+            (
                 "tideline_ledger_bytes", "gauge",
                 "Size of the ledger of repeated requests, read every ten minutes.",
                 store.ledgerBytes.current

@@ -35,6 +35,8 @@ package final class StoreMetrics: Sendable {
     package let auditPurged = Counter()
     /// The number of transactions that continued a cascade of deletes.
     package let cascadeSteps = Counter()
+    /// The number of such transactions that failed for a single deleted row.
+    package let cascadeFailures = Counter()
     /// The number of seconds that the most advanced table clock is ahead of the wall clock.
     package let clockAhead = Counter()
     /// 1 while the wall clock is doubted, so that no expired rows are removed.

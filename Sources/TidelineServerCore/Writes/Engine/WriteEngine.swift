@@ -23,6 +23,7 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
     private let inlineSession: Mutex<Session?>
     /// Returns the references between the tables; nil until the tables are prepared.
     private let graph = Mutex<GraphSource?>(nil)
+    private let cascadeFailures = Mutex(CascadeFailures())
 
     /// The number of writes after which a transaction takes no more batches, so that the first callers of a
     /// long queue are answered soon.
@@ -154,19 +155,29 @@ package final class WriteEngine<Session: WriteSession>: Sendable {
     private func continueCascades(_ session: Session) -> UInt64 {
         guard let source = graph.withLock({ $0 }), session.refusal == nil else { return .max }
         let references = source.graph()
+        let now = Session.uptime(after: .zero)
+        var step = cascadeFailures.withLock { $0.step(at: now) }
         do {
-            let progress = try session.cascade(in: references)
+            let progress = try session.cascade(in: references, &step)
             if progress.rows > 0 { metrics.cascadeSteps.add() }
+            let due = cascadeFailures.withLock { failures in
+                failures.succeeded(at: now)
+                return failures.due
+            }
             if progress.isPending { return 0 }
             // Another server may stop in the middle of a cascade.
-            guard references != nil, let pause = Session.cascadePause else { return .max }
-            return Session.uptime(after: pause)
+            guard references != nil, let pause = Session.cascadePause else { return due ?? .max }
+            return min(due ?? .max, Session.uptime(after: pause))
         } catch is OutdatedTable {
             // Requests load the current definition.
             return Session.uptime(after: .seconds(1))
         } catch {
-            log.write(.warning, "a cascade of deletes could not go on", ["cause": "\(error)"])
-            return Session.uptime(after: .seconds(1))
+            if step.places.count <= 1 {
+                metrics.cascadeFailures.add()
+                log.write(.warning, "a cascade of deletes could not go on", ["cause": "\(error)"])
+            }
+            let next = cascadeFailures.withLock { $0.failed(step, at: now) }
+            return next > now ? next : 0
         }
     }
 

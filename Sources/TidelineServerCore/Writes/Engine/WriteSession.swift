@@ -60,9 +60,10 @@ package protocol WriteSession: AnyObject, SendableMetatype {
     func takeNewCascades() -> Bool
 
     /// Continues pending cascades in one transaction, and reports its commit.
-    func cascade(in graph: ReferenceGraph?) throws -> CascadeProgress
+    func cascade(in graph: ReferenceGraph?, _ step: inout CascadeStep) throws -> CascadeProgress
 
-    /// The time between two searches for cascades that another server has left; nil if only one server can use the database.
+    /// The time between two searches for cascades that another server has left; nil if only one server can use the
+    /// database.
     static var cascadePause: Duration? { get }
 
     /// Records an error of the purge.
@@ -76,8 +77,6 @@ extension WriteSession {
     package var refusal: (any Error)? { nil }
     package var blockedDue: UInt64 { .max }
     package func retryBlocked(isLast: Bool, _ commit: ([Batch]) -> Void) {}
-    package func takeNewCascades() -> Bool { false }
-    package func cascade(in graph: ReferenceGraph?) -> CascadeProgress { CascadeProgress() }
     package static var cascadePause: Duration? { nil }
     package func purgeFailed(_ error: any Error) {}
     package func close() {}

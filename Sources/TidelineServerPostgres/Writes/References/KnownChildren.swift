@@ -32,6 +32,8 @@ struct KnownChildren {
     private var incomplete: Set<ChildKey> = []
 
     func isRead(_ key: ChildKey) -> Bool { read[key] != nil }
+    /// Whether any parent has more children than were read.
+    var isIncomplete: Bool { !incomplete.isEmpty }
     func hasMore(_ key: ChildKey) -> Bool { incomplete.contains(key) }
 
     /// Returns the ids of rows that may refer to a parent; whether they still do is in their planned images.

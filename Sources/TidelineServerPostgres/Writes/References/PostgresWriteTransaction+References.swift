@@ -76,11 +76,17 @@ extension PostgresWriteTransaction: ReferenceTransaction {
         return edge.child.name != edge.parent.name || parent != id
     }
 
-    func restriction(
+    mutating func restriction(
         on id: String,
         in graph: ReferenceGraph,
         of table: Table
     ) throws -> ReferenceEdge? {
+        // The queries find only what was sent, and what a group has sent cannot be undone without a savepoint.
+        if !state.isEmpty {
+            guard isApart else { throw NeedsSavepoints() }
+            try flush(inOrder: true)
+        }
+        try lockNewParents()
         let edges = graph.closure(of: table.name)
         return try edges.first { edge in
             guard edge.rule == .restrict else { return false }
@@ -119,6 +125,7 @@ extension PostgresWriteTransaction: ReferenceTransaction {
                         skipsLocked: skipsLocked
                     )
                     left -= rows.count
+                    if state.children.isIncomplete { try lockNewParents() }
                     let clock = edge.child.name.lowercased()
                     if !rows.isEmpty { clocks.insert(clock) }
                     guard edge.rule == .cascade else { continue }
@@ -130,6 +137,17 @@ extension PostgresWriteTransaction: ReferenceTransaction {
             level = next
         }
         return clocks
+    }
+
+    /// Prevents the checks of references in other transactions until the end of this one.
+    ///
+    /// A cascade that is continued later locks only some of the rows that it deletes. Another server could otherwise
+    /// insert rows that refer to the rest of them, before it sees that the cascade is pending. Taken before the table
+    /// clocks, if possible.
+    private mutating func lockNewParents() throws {
+        guard !holdsNewParents else { return }
+        try connection.run(ReferenceStatements.lockNewParents)
+        holdsNewParents = true
     }
 
     /// Locks and reads the rows that refer to some rows and are not deleted.
@@ -261,7 +279,7 @@ extension PostgresWriteTransaction: ReferenceTransaction {
         ).count > 0
     }
 
-    func pendingCascades(atMost count: Int) -> [PendingCascade] { entries }
+    func pendingCascades(_ step: CascadeStep) -> [PendingCascade] { entries }
 
     mutating func remove(_ pending: [PendingCascade]) {
         state.endedCascades += pending.map(\.place)
@@ -270,14 +288,18 @@ extension PostgresWriteTransaction: ReferenceTransaction {
     /// Begins a transaction that continues pending cascades: locks and reads the rows that it needs.
     ///
     /// - Returns: Whether there are any that no other server continues.
-    mutating func beginCascade(in graph: ReferenceGraph?) throws -> Bool {
+    mutating func beginCascade(
+        in graph: ReferenceGraph?,
+        _ step: inout CascadeStep
+    ) throws -> Bool {
         let found = try connection.pipeline([
             PostgresStatement("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"),
             WriteStatements.settings(times, lock: times.contendedLock),
             ReferenceStatements.lockCascades,
-            ReferenceStatements.readCascades(atMost: PendingCascade.entriesMax),
+            ReferenceStatements.readCascades(step),
         ])
         entries = found[2].boolean(0, 0) ? ReferenceStatements.entries(found[3]) : []
+        step.places = entries.map(\.place)
         guard !entries.isEmpty else {
             try connection.run("ROLLBACK")
             return false
@@ -320,3 +342,6 @@ extension PostgresWriteTransaction: ReferenceTransaction {
         return true
     }
 }
+
+/// The error of a transaction that has to be repeated with a savepoint for each group.
+struct NeedsSavepoints: Error {}

@@ -9,15 +9,26 @@ enum ReferenceStatements {
     /// Locks the work on pending cascades, which one server does at a time; the number is arbitrary.
     static let lockCascades = PostgresStatement("SELECT pg_try_advisory_xact_lock(6072326742)").kept
 
+    /// Locks the checks of references, which other transactions share; the number is arbitrary.
+    static let lockNewParents = PostgresStatement("SELECT pg_advisory_xact_lock(6072326743)").kept
+
+    /// Precedes the check of references, and the look for pending cascades.
+    static let shareNewParents = PostgresStatement(
+        "SELECT pg_advisory_xact_lock_shared(6072326743)"
+    ).kept
+
     static let hasPending = PostgresStatement("SELECT EXISTS (SELECT FROM tideline.cascades)").kept
 
-    static func readCascades(atMost count: Int) -> PostgresStatement {
+    static func readCascades(_ step: CascadeStep) -> PostgresStatement {
         PostgresStatement(
             """
             SELECT "place", "table", "id", "user", "device", "dashboard" FROM tideline.cascades
-            ORDER BY "place" DESC LIMIT $1
+            WHERE "place" <> ALL($2::bigint[]) ORDER BY "place" DESC LIMIT $1
             """,
-            values: [.integer(Int64(count))]
+            [
+                .value(.integer(Int64(step.countMax))),
+                .array(step.skipped.map { .integer($0) }),
+            ]
         ).kept
     }
 

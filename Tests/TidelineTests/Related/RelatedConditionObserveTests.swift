@@ -1,0 +1,72 @@
+// Observed sums and searches with a condition on a related record follow the changes of that record.
+
+import Testing
+import Tideline
+import TidelineTestKit
+import TidelineTestSupport
+
+@Suite(.timeLimit(.minutes(10))) struct RelatedConditionObserveTests {
+    private struct Customer: SyncRecord {
+        var id = ""
+        var city = ""
+    }
+
+    private struct Job: SyncRecord {
+        static let references = [Reference(\Job.customerID, to: Customer.self)]
+        static let search = SearchIndex(\Job.title)
+        var id = ""
+        var customerID: String?
+        var title = ""
+        var minutes = 0
+    }
+
+    private func withJobs(
+        _ body: (Device, SyncTable<Customer>) async throws -> Void
+    ) async throws {
+        try await withTemporaryFile { path in
+            let device = try await Device(
+                ScriptedTransport(),
+                store: StoreKind.file.stores(in: path)("one"),
+                tables: [Customer.self, Job.self]
+            )
+            let customers = try device.client.syncTable(Customer.self)
+            try await customers.insert(Customer(id: "c", city: "Bonn"))
+            try await device.client.syncTable(Job.self).insert(
+                Job(id: "j", customerID: "c", title: "boiler", minutes: 30)
+            )
+            try await body(device, customers)
+        }
+    }
+
+    @Test("sums, averages, counts and distinct values")
+    func totals() async throws {
+        try await withJobs { device, customers in
+            var values = device.context.observe { reader in
+                let jobs = try reader.table(Job.self)
+                let query = try Query<Job> { $0.hasParent(Customer.self) { $0.city == "Kiel" } }
+                return [
+                    try jobs.sum(\.minutes, query), Int(try jobs.average(\.minutes, query) ?? 0),
+                    try jobs.count(by: \.title, query).count,
+                    try jobs.distinct(\.title, query).count,
+                ]
+            }.makeAsyncIterator()
+            #expect(try await values.next() == [0, 0, 0, 0])
+            try await customers.update(id: "c") { $0.city = "Kiel" }
+            #expect(try await values.next() == [30, 30, 1, 1])
+        }
+    }
+
+    @Test("searches")
+    func searches() async throws {
+        try await withJobs { device, customers in
+            let jobs = try device.client.syncTable(Job.self)
+            var hits = jobs.observeSearch(
+                "boil*",
+                where: { $0.hasParent(Customer.self) { $0.city == "Kiel" } }
+            ).makeAsyncIterator()
+            #expect(try await hits.next()?.isEmpty == true)
+            try await customers.update(id: "c") { $0.city = "Kiel" }
+            #expect(try await hits.next()?.count == 1)
+        }
+    }
+}
