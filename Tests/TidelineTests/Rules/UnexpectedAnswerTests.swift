@@ -157,7 +157,7 @@ import TidelineTestSupport
         #expect(errors.allSatisfy { $0.message.contains("'listID'") })
     }
 
-    /// A body that does not name a reference completely, or is not the server's, is no broken reference.
+    /// A body that does not name a reference completely, or is not the server's, leads to an error without one.
     @Test(arguments: [
         (409, #"{"title":"Conflict","status":409,"code":"parentNotFound","table":"List"}"#, 1),
         (409, #"{"title":"Conflict","status":409,"code":"parentNotFound","column":"c"}"#, 1),

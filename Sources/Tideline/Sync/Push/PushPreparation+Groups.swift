@@ -71,7 +71,7 @@ extension PushPreparation {
         }
         for member in members where !isWaiting { isWaiting = try waitsForParent(member, &work) }
         if isWaiting {
-            // What the group waits for is sent first; the group is checked again afterwards.
+            // The operations before it are sent first; the group is checked again afterwards.
             let circle = try WaitCircle(reader: queue.reader, taken: work.ids).others(of: group)
             if circle.isEmpty {
                 work.result.isWaiting = true

@@ -46,8 +46,8 @@ package enum PushGroups {
     /// rejected.
     ///
     /// The others were not executed, whatever their replies say. They are retried if the rejected one is, and
-    /// otherwise wait for its outcome. If all have replies of their own that are no successes, the group was rejected
-    /// as a whole, and each reply counts.
+    /// otherwise wait for its outcome. If all have replies of their own, none of which is a success, the group was
+    /// rejected as a whole, and each reply counts.
     package static func replies(
         _ replies: [PushReply],
         to operations: [QueuedOperation]
