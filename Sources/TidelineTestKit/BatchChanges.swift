@@ -1,9 +1,9 @@
 // BatchChanges: simulates a faulty network or gateway that changes batches and their responses.
 
 import Foundation
-import Tideline
+package import Tideline
 
-enum BatchChanges {
+package enum BatchChanges {
     /// Returns a batch with only the first tenths of its requests; an atomic group is never split.
     static func cut(_ request: TransportRequest, _ tenths: Int) -> TransportRequest {
         changed(request, "requests") { requests in
@@ -38,7 +38,7 @@ enum BatchChanges {
     /// requests.
     ///
     /// The rest of their atomic groups is removed as well.
-    static func without(
+    package static func without(
         _ request: TransportRequest,
         where rejects: (_ method: String, _ target: String, _ body: [UInt8]?) -> (
             status: Int, body: [UInt8]
@@ -95,7 +95,10 @@ enum BatchChanges {
     }
 
     /// Returns the response to a batch with additional responses.
-    static func adding(_ answers: [[UInt8]], to response: TransportResponse) -> TransportResponse {
+    package static func adding(
+        _ answers: [[UInt8]],
+        to response: TransportResponse
+    ) -> TransportResponse {
         answers.isEmpty ? response : changed(response) { $0 += answers }
     }
 

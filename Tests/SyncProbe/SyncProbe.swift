@@ -4,6 +4,8 @@
 //     SyncProbe STORE SERVER edit N SEED      N changes that SEED, a word, decides; 0 for changes without end
 //     SyncProbe STORE SERVER push | pull
 //     SyncProbe STORE SERVER hold             takes the turn to sync, and keeps it
+//     SyncProbe STORE SERVER cascade fill N | push | delete
+//                                             N customers with jobs and visits; deletes the customers
 //     SyncProbe STORE SERVER first T N        a first sync of T tables with N rows each; without a port
 //                                             in SERVER the rows are made up
 
@@ -38,6 +40,17 @@ struct SyncProbe {
                 tables: tables,
                 rows: rows
             )
+        }
+        if words[2] == "cascade", words.count >= 4 {
+            let device = try await CascadeDevice(words[0], server)
+            switch words[3] {
+            case "fill": return try await device.fill(words.count == 5 ? Int(words[4]) ?? 0 : 0)
+            case "push":
+                try await device.client.syncContext.push()
+                return
+            case "delete": return try await device.deleteAll()
+            default: exit(2)
+            }
         }
         // Small pages, so that a pull of few rows can be cut in many places.
         var limits = SyncLimits()

@@ -1,10 +1,11 @@
 // Worlds: runs simulations on all cores, for any number of seeds.
 //
-//     swift run -c release worlds [--history | --failing] [FIRST] COUNT
+//     swift run -c release worlds [--history | --failing | --relations] [FIRST] COUNT
 //
 // If a seed breaks a guarantee, its simulation is shrunk and its events are printed, and the program exits with 1.
 // `--history` prints a digest of each simulation, which is the same in every process. `--failing` prints the broken
-// guarantee of each seed, without shrinking it and without events.
+// guarantee of each seed, without shrinking it and without events. `--relations` simulates rows that refer to each
+// other.
 
 import Foundation
 import Synchronization
@@ -12,12 +13,13 @@ import TidelineTestKit
 
 @main
 struct Worlds {
-    private static let usage = "usage: worlds [--history | --failing] [FIRST] COUNT"
+    private static let usage = "usage: worlds [--history | --failing | --relations] [FIRST] COUNT"
 
     private enum Mode: String {
         case stories
         case history = "--history"
         case failing = "--failing"
+        case relations = "--relations"
     }
 
     static func main() {
@@ -79,16 +81,18 @@ struct Worlds {
     ///
     /// - Returns: The line to print if it breaks no guarantee; nil for none.
     private static func line(of seed: UInt64, _ mode: Mode) throws -> String? {
-        let world = World(WorldPlan(seed: seed))
         switch mode {
         case .stories:
-            _ = try world.runShrinking()
+            _ = try World(WorldPlan(seed: seed)).runShrinking()
             return nil
         case .failing:
-            _ = try world.run()
+            _ = try World(WorldPlan(seed: seed)).run()
+            return nil
+        case .relations:
+            try RelationWorld(seed: seed).run()
             return nil
         case .history:
-            let report = try world.run()
+            let report = try World(WorldPlan(seed: seed)).run()
             return "\(seed) \(report.requests) \(report.edits) \(report.history)"
         }
     }

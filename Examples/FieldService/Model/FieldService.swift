@@ -126,13 +126,12 @@ final class FieldService {
 
     /// The changes that wait for the user, without those that failed only because of another one.
     var rejectedChanges: [RejectedChange] {
-        sync.errors.filter { $0.statusCode != 424 }.map { RejectedChange(error: $0) }
+        sync.errors.filter { !$0.isConsequence }.map { RejectedChange(error: $0) }
     }
 
     /// Sends a change again, based on the newest row of the server.
     func keepMine(_ change: RejectedChange) async {
-        // A row without columns: the changes stay as they are.
-        await attempt { try await change.error.updateOperationAndRetry(with: Row()) }
+        await attempt { try await change.error.keepMine() }
     }
 
     /// Restores the record whose absence is the reason of the rejection.

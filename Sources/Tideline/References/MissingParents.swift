@@ -44,57 +44,37 @@ extension SyncReader {
                 region.add(table: edge.parent)
             }
         }
-        return try edges.compactMap { edge in
-            var result = MissingParents(
-                table: edge.child,
-                column: edge.column,
-                parentTable: edge.parent,
-                count: 0,
-                ids: []
-            )
-            var last: Value?
-            repeat { last = try addPage(after: last, by: edge, to: &result) } while last != nil
-            return result.count == 0 ? nil : result
-        }
+        return try edges.compactMap { try missingParents(by: $0) }
     }
 
-    /// Adds the rows of a page whose parents are missing; returns the last id, or nil after the last page.
-    private func addPage(
-        after last: Value?,
-        by edge: ModelReferences.Edge,
-        to result: inout MissingParents
-    ) throws -> Value? {
-        let hasParent = Filter.differs(edge.column, from: .null)
-        var query = TableQuery(
-            filter: last.map { hasParent && .greater(SystemColumn.id, $0) } ?? hasParent
+    /// Compares the two tables of a reference in the store; returns nil if no parent is missing.
+    private func missingParents(by edge: ModelReferences.Edge) throws -> MissingParents? {
+        let parent = RelatedRows(
+            column: edge.column,
+            table: edge.parent,
+            key: SystemColumn.id,
+            condition: nil
         )
-        query.select = [SystemColumn.id, edge.column]
-        query.order = [SortKey(column: SystemColumn.id)]
-        query.limit = MissingParents.rowsAtOnce
-        let page = query
-        let rows = try reading { try $0.rows(page, in: edge.child) }
-        let parents = Set(rows.compactMap { $0[edge.column]?.text })
-        let known = try present(parents, in: edge.parent)
-        for row in rows {
-            guard let id = row[edge.column]?.text, !known.contains(ItemKey(id)) else { continue }
-            result.count += 1
-            if result.ids.count < MissingParents.idsMax { result.ids.append(row.id) }
-        }
-        return rows.count == MissingParents.rowsAtOnce ? rows.last?[SystemColumn.id] : nil
-    }
-
-    /// Returns those of some ids that a table has.
-    private func present(_ ids: Set<String>, in table: String) throws -> Set<ItemKey> {
-        guard !ids.isEmpty else { return [] }
-        var query = TableQuery(filter: .isIn(SystemColumn.id, ids.sorted().map(Value.string)))
+        let hasParent = QueryExpression(.related(parent))
+        let isMissing =
+            Filter.differs(edge.column, from: .null) && Filter(QueryExpression(.not(hasParent)))
+        let count = try reading { try $0.count(isMissing, in: edge.child) }
+        guard count > 0 else { return nil }
+        var query = TableQuery(filter: isMissing)
         query.select = [SystemColumn.id]
-        let page = query
-        return Set(try reading { try $0.rows(page, in: table) }.map { ItemKey($0.id) })
+        query.order = [SortKey(column: SystemColumn.id)]
+        query.limit = MissingParents.idsMax
+        let first = query
+        return MissingParents(
+            table: edge.child,
+            column: edge.column,
+            parentTable: edge.parent,
+            count: count,
+            ids: try reading { try $0.rows(first, in: edge.child) }.map(\.id)
+        )
     }
 }
 
 extension MissingParents {
-    /// The number of rows that are compared at a time.
-    fileprivate static let rowsAtOnce = 500
     fileprivate static let idsMax = 1000
 }

@@ -68,25 +68,6 @@ extension QueueReader {
         }
     }
 
-    /// Returns the updates of a table's rows before an operation that were not sent yet, at most a thousand.
-    func updates(
-        of table: String,
-        before operation: QueuedOperation
-    ) throws -> [QueuedOperation] {
-        let isUpdate: Filter =
-            .equal("table", .string(table))
-            && .equal("kind", .integer(Int64(OperationKind.update.rawValue)))
-        let isPending: Filter =
-            .equal("state", .integer(QueuedOperation.State.pending.rawValue))
-            && .less("id", .integer(operation.id))
-        var query = TableQuery(filter: isUpdate && isPending)
-        query.order = [SortKey(column: "id")]
-        query.limit = 1000
-        return try store.rows(query, in: SystemTables.operations)
-            .map { QueuedOperation(storedRow: $0, schema: catalog.schema) }
-            .filter { $0.damage == nil }
-    }
-
     /// Returns whether rows refer to each other in a cycle, so that none of their inserts can wait for another.
     private func isAncestor(_ row: RowKey, of operation: QueuedOperation) throws -> Bool {
         var left = Self.ancestorsMax
@@ -104,43 +85,27 @@ extension QueueReader {
         return false
     }
 
-    /// The maximum number of ancestors that a check follows.
-    private static let ancestorsMax = 64
+    /// The maximum number of operations that a check follows.
+    static let ancestorsMax = 64
 
     /// Returns whether an operation waits for one that is parked, directly or through others.
     func waitsForParked(_ operation: QueuedOperation) throws -> Bool {
-        guard operation.frozen == nil, !catalog.references.parents(of: operation.table).isEmpty
-        else { return false }
+        guard operation.frozen == nil, !catalog.references.isEmpty else { return false }
+        var children = DelayedChildren()
         var next = operation
         for _ in 0..<Self.ancestorsMax {
-            let local = try localRow(after: next)
-            guard let parent = try unsentParent(of: next, local: local) else { return false }
-            if parent.state == .parked { return true }
-            next = parent
+            let waited =
+                next.kind == .delete
+                ? try children.first(of: next, self)
+                : try unsentParent(of: next, local: try localRow(after: next))
+            guard let waited else { return false }
+            if waited.state == .parked { return true }
+            next = waited
         }
         return false
     }
 
-    /// Returns whether an operation waits for another one or for its group, by the parents of rows that are created.
-    ///
-    /// If the other one waited for it as well, neither would ever be sent.
-    func waits(_ operation: QueuedOperation, for other: QueuedOperation) throws -> Bool {
-        var left = Self.ancestorsMax
-        var seen: Set = [operation.id]
-        var open = [operation]
-        while let next = open.popLast(), left > 0 {
-            left -= 1
-            let group = try next.group.map { try members(of: $0) } ?? [next]
-            if group.contains(where: { $0.id == other.id }) { return true }
-            for member in group {
-                let parent = try unsentParent(of: member, local: try localRow(after: member))
-                if let parent, seen.insert(parent.id).inserted { open.append(parent) }
-            }
-        }
-        return false
-    }
-
-    private func localRow(after operation: QueuedOperation) throws -> Row? {
+    func localRow(after operation: QueuedOperation) throws -> Row? {
         guard catalog.names(tableOf: operation) else { return nil }
         return operation.result(
             local: try store.row(id: .string(operation.itemID), in: operation.table)
@@ -151,8 +116,7 @@ extension QueueReader {
 extension PushPreparation {
     /// Returns whether an operation has to wait until the server has accepted the insert of a parent.
     ///
-    /// The delete of a row waits for the children that an earlier operation moves to such a parent. Otherwise the
-    /// server would delete them with the row.
+    /// The delete of a row waits for the operations that take children away from it (DelayedChildren).
     func waitsForParent(_ operation: QueuedOperation, _ work: inout Work) throws -> Bool {
         guard operation.frozen == nil else { return false }
         if operation.kind == .delete { return try waitsForChildren(operation, &work) }
@@ -164,6 +128,12 @@ extension PushPreparation {
             isSent: { rows.contains($0) }
         )
         return parent != nil
+    }
+
+    /// Returns whether the delete of a row waits for an operation that takes a child away from the row.
+    private func waitsForChildren(_ delete: QueuedOperation, _ work: inout Work) throws -> Bool {
+        guard !queue.catalog.references.children(of: delete.table).isEmpty else { return false }
+        return try work.delayed.first(of: delete, queue.reader, taken: work.ids) != nil
     }
 
     private func row(after operation: QueuedOperation) throws -> Row? {
@@ -180,90 +150,32 @@ extension PushPreparation {
         work.tablesWithInserts[table] = mayWait
         return mayWait
     }
-
-    private func waitsForChildren(_ delete: QueuedOperation, _ work: inout Work) throws -> Bool {
-        for edge in queue.catalog.references.children(of: delete.table) {
-            guard try mayWaitForParents(edge.child, &work) else { continue }
-            for update in try queue.reader.updates(of: edge.child, before: delete) {
-                guard !work.ids.contains(update.id),
-                    update.group == nil || update.group != delete.group,
-                    update.basis.base?[edge.column]?.text == delete.itemID,
-                    try row(after: update)?[edge.column]?.text != delete.itemID
-                else { continue }
-                if try queue.reader.waits(update, for: delete) { continue }
-                return true
-            }
-        }
-        return false
-    }
-
-    /// Returns the operations of a group with the inserts of parents before the operations on their children, the
-    /// deletes of children before those of their parents, and otherwise in their order.
-    ///
-    /// A delete can come before that of a child if it replaced an earlier change of its row.
-    func parentsFirst(_ members: [QueuedOperation]) throws -> [QueuedOperation] {
-        let tables = Set(members.map(\.table))
-        let references = queue.catalog.references
-        let hasBoth = tables.contains { table in
-            references.parents(of: table).contains { tables.contains($0.parent) }
-        }
-        guard hasBoth else { return members }
-        var places: [RowKey: Int] = [:]
-        for (place, member) in members.enumerated()
-        where member.kind == .insert || member.revives {
-            places[member.row] = place
-        }
-        var children: [RowKey: [Int]] = [:]
-        for (place, member) in members.enumerated() where member.kind == .delete {
-            guard let row = member.basis.lastKnown?.row else { continue }
-            for parent in references.parents(of: row, in: member.table) {
-                children[parent, default: []].append(place)
-            }
-        }
-        guard !places.isEmpty || !children.isEmpty else { return members }
-        var result: [QueuedOperation] = []
-        var seen: Set<Int> = []
-        for place in members.indices {
-            // The operations on the way from this one to those before it, each with the ones that are left.
-            var path: [(place: Int, left: [Int])] = []
-            func enter(_ place: Int) throws {
-                guard seen.insert(place).inserted else { return }
-                let member = members[place]
-                guard member.kind != .delete else {
-                    path.append((place, children[member.row] ?? []))
-                    return
-                }
-                let stored = try store.row(id: .string(member.itemID), in: member.table)
-                let parents = queue.reader.newParents(
-                    of: member,
-                    local: member.result(local: stored)
-                )
-                path.append((place, parents.compactMap { places[$0] }))
-            }
-            try enter(place)
-            while let last = path.indices.last {
-                if let parent = path[last].left.popLast() {
-                    try enter(parent)
-                } else {
-                    result.append(members[path.removeLast().place])
-                }
-            }
-        }
-        return result
-    }
 }
 
 extension Settlement {
-    /// Returns a rejected operation to the queue if its parent is missing on the server because the parent's own
-    /// insert is still in the queue; nil otherwise.
-    func waitForParent(
+    /// Returns a rejected operation to the queue if an operation that is still there removes the reason; nil
+    /// otherwise.
+    ///
+    /// That is the insert of a missing parent, or an operation that takes a child away from a deleted row.
+    func waitForReference(
         _ rejected: QueuedOperation,
         _ later: QueuedOperation?,
         _ text: ParkText
     ) throws -> PushSettled? {
-        guard let reference = text.reference, reference.reason == .parentNotFound else {
-            return nil
+        switch text.reference?.reason {
+        case nil: return nil
+        case .parentNotFound: guard try lacksUnsentParent(rejected) else { return nil }
+        case .rowIsReferenced: guard try hasDelayedChild(rejected) else { return nil }
         }
+        if let later, !rejected.isChained(to: later) { return try collapse(rejected, later) }
+        var again = rejected
+        if later != nil { try keepEdit(of: rejected, in: &again) }
+        again.thaw()
+        try queue.put(again)
+        return .waiting
+    }
+
+    private func lacksUnsentParent(_ rejected: QueuedOperation) throws -> Bool {
         var known = rejected
         known.frozen = nil
         let stored = try queue.store.row(id: .string(known.itemID), in: known.table)
@@ -273,14 +185,11 @@ extension Settlement {
             guard let group = known.group else { return false }
             return try queue.reader.creatingOperation(of: parent)?.group == group
         }
-        guard try !isInGroup && queue.reader.unsentParent(of: known, local: local) != nil else {
-            return nil
-        }
-        if let later, !rejected.isChained(to: later) { return try collapse(rejected, later) }
-        var again = rejected
-        if later != nil { try keepEdit(of: rejected, in: &again) }
-        again.thaw()
-        try queue.put(again)
-        return .waiting
+        return try !isInGroup && queue.reader.unsentParent(of: known, local: local) != nil
+    }
+
+    private func hasDelayedChild(_ rejected: QueuedOperation) throws -> Bool {
+        var children = DelayedChildren()
+        return try children.first(of: rejected, queue.reader) != nil
     }
 }

@@ -197,6 +197,8 @@ public struct WorldViolation: Error, Sendable, CustomStringConvertible {
     public var plan: WorldPlan?
     /// The events before the violation, one line each, if they were recorded.
     public var story: [String] = []
+    /// The test suite of the simulation.
+    var suite = "SimulationTests"
 
     init(seed: UInt64, guarantee: String, detail: String) {
         self.seed = seed
@@ -208,7 +210,7 @@ public struct WorldViolation: Error, Sendable, CustomStringConvertible {
     public var description: String {
         var text =
             "seed \(seed) breaks '\(guarantee)': \(detail). "
-            + "Run it alone: TIDELINE_SEED=\(seed) swift test --filter SimulationTests"
+            + "Run it alone: TIDELINE_SEED=\(seed) swift test --filter \(suite)"
         guard !story.isEmpty else { return text }
         if let plan {
             text += "\nThe smallest simulation that breaks a guarantee: \(plan.devices) devices, "

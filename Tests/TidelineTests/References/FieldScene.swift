@@ -1,4 +1,4 @@
-// FieldScene: the models of a field service, which refer to each other, and devices with a server of these tables.
+// FieldScene: devices with a server of the tables of a field service, which refer to each other.
 
 import Foundation
 import Tideline
@@ -7,63 +7,8 @@ import TidelineServerCore
 import TidelineTestKit
 import TidelineTestSupport
 
-/// The models of `FieldService`.
-enum Field {
-    struct Customer: SyncRecord, Hashable {
-        var id = ""
-        var name = ""
-    }
-
-    struct Job: SyncRecord, Hashable {
-        static let references = [
-            Reference(\Job.customerID, to: Customer.self, onDelete: .cascade)
-        ]
-        var id = ""
-        var title = ""
-        var customerID: Customer.ID?
-    }
-
-    struct Visit: SyncRecord, Hashable {
-        static let references = [
-            Reference(\Visit.jobID, to: Job.self, onDelete: .cascade),
-            Reference(\Visit.nextID, to: Visit.self, onDelete: .setNull),
-        ]
-        var id = ""
-        var jobID: Job.ID?
-        var nextID: Visit.ID?
-    }
-
-    struct Invoice: SyncRecord, Hashable {
-        static let references = [Reference(\Invoice.jobID, to: Job.self)]
-        var id = ""
-        var jobID: Job.ID?
-    }
-
-    struct Note: SyncRecord, Hashable {
-        static let references = [
-            Reference(\Note.customerID, to: Customer.self, onDelete: .setNull)
-        ]
-        var id = ""
-        var text = ""
-        var customerID: Customer.ID?
-    }
-
-    static let models: [any SyncRecord.Type] = [
-        Customer.self, Job.self, Visit.self, Invoice.self, Note.self,
-    ]
-
-    /// The server's tables, with the references of the models.
-    static func tables() throws -> [TableDefinition] {
-        try models.map { type in
-            let table = try RecordSchema.of(type).table
-            return TableDefinition(
-                table.name,
-                columns: table.columns,
-                references: table.references
-            )
-        }
-    }
-}
+/// The models of the field service.
+typealias Field = RelationModels
 
 /// A server, and devices that have the same rows at first.
 struct FieldScene {

@@ -83,6 +83,28 @@ import TidelineTestSupport
         )
     }
 
+    @Test("transactions that insert parents of each other's rows are sent together")
+    func withEachOther() async throws {
+        let scene = try await FieldScene()
+        let context = scene.device.context
+        try await context.transaction { transaction in
+            try transaction.table(Field.Visit.self).insert(Field.Visit(id: "v"))
+            try transaction.table(Field.Job.self).insert(Field.Job(id: "j"))
+        }
+        try await context.transaction { transaction in
+            try transaction.table(Field.Invoice.self).insert(Field.Invoice(id: "i", jobID: "j"))
+            try transaction.table(Field.Customer.self).insert(Field.Customer(id: "c"))
+        }
+        try await scene.device.client.syncTable(Field.Job.self)
+            .insert(Field.Job(id: "k", customerID: "c"))
+        // The first transaction now needs the last job, which needs the second one, which needs the first one.
+        try await scene.device.client.syncTable(Field.Visit.self).update(id: "v") { $0.jobID = "k" }
+        #expect(try await scene.device.push() == nil)
+        let contents = try await scene.serverContents()
+        #expect(contents == ["Customer c", "Job j k", "Visit v", "Invoice i"])
+        #expect(Set(scene.tap.groups.first ?? []).count == 1)
+    }
+
     @Test("inserts that refer to each other do not wait for each other forever")
     func cycle() async throws {
         let scene = try await FieldScene()

@@ -6,6 +6,7 @@ import Tideline
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
+import TidelineTestKit
 import TidelineTestSupport
 
 @Suite struct ReferenceDeclarationTests {

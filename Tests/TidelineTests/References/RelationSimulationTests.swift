@@ -222,7 +222,17 @@ private struct RelationWorld {
             return
         }
         var left: [String] = []
-        for device in devices { left += try await device.queue() }
+        for (number, device) in devices.enumerated() {
+            for operation in try await device.context.pendingOperations() {
+                left.append(
+                    """
+                    device \(number): \(operation.id) \(operation.kind) \(operation.table) \(operation.itemID) \
+                    group \(operation.groupID ?? "-") \
+                    \(operation.isParked ? "parked" : operation.isAttempted ? "attempted" : "pending")
+                    """
+                )
+            }
+        }
         throw Violation(text: "operations are pending: \(left)")
     }
 

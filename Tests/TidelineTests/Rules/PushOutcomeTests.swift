@@ -156,6 +156,23 @@ import TidelineCore
         (.gone, PushAnswer(status: 404), .retry),
         (.gone, PushAnswer(status: 403), .rejected),
         (.gone, PushAnswer(status: 200), .retry),
+        // The rejection was caused by another operation of the group.
+        (.undone, PushAnswer(status: 200, item: old), .rejected),
+        (.undone, PushAnswer(status: 200, item: row), .conflict(.row(row), wasRead: false)),
+        (
+            .undone, PushAnswer(status: 410, item: tombstone),
+            .conflict(ServerState(tombstone), wasRead: false)
+        ),
+        (
+            .undone, PushAnswer(status: 404, lacksRow: true),
+            .conflict(.deleted(version: nil), wasRead: false)
+        ),
+        (.undone, PushAnswer(status: 404, message: "x", lacksTable: true), .rejected),
+        (.undone, PushAnswer(status: 403), .rejected),
+        (.undone, PushAnswer(status: 404, message: "x"), .retry),
+        (.undone, PushAnswer(status: 200), .retry),
+        (.undone, PushAnswer(status: 503), .retry),
+        (.undone, PushAnswer(status: 401), .unauthorized),
     ]
 
     private static let old: Row = ["id": "a", "text": "base", "version": "v1"]

@@ -140,4 +140,43 @@ import TidelineTestSupport
         }
         #expect(pull?.status == .networkFailure)
     }
+
+    /// A 409 that names a reference parks the operation with it.
+    @Test(arguments: BrokenReference.Reason.allCases)
+    func aBrokenReferenceIsStored(reason: BrokenReference.Reason) async throws {
+        let errors = try await errors(
+            409,
+            """
+            {"title":"Conflict","status":409,"code":"\(reason.rawValue)","column":"listID","table":"List"}
+            """
+        )
+        let expected = BrokenReference(reason: reason, column: "listID", table: "List")
+        #expect(errors.map(\.brokenReference) == [expected])
+        #expect(errors.map(\.statusCode) == [409])
+        #expect(errors.map(\.isConsequence) == [false])
+        #expect(errors.allSatisfy { $0.message.contains("'listID'") })
+    }
+
+    /// A body that does not name a reference completely, or is not the server's, leads to an error without one.
+    @Test(arguments: [
+        (409, #"{"title":"Conflict","status":409,"code":"parentNotFound","table":"List"}"#, 1),
+        (409, #"{"title":"Conflict","status":409,"code":"parentNotFound","column":"c"}"#, 1),
+        (409, #"{"title":"Conflict","status":409,"code":"x","column":"c","table":"T"}"#, 1),
+        (409, #"{"code":"parentNotFound","column":"c","table":"T"}"#, 0),
+        (400, #"{"title":"Bad","status":400,"code":"parentNotFound","column":"c","table":"T"}"#, 1),
+    ])
+    func otherBodiesNameNoReference(status: Int, body: String, parked: Int) async throws {
+        let errors = try await errors(status, body)
+        #expect(errors.count == parked)
+        #expect(errors.allSatisfy { $0.brokenReference == nil })
+    }
+
+    private func errors(_ status: Int, _ body: String) async throws -> [TableOperationError] {
+        let headers: HTTPFields = ["Content-Type": "application/json"]
+        let transport = ScriptedTransport(otherwise: .response(status, headers, body))
+        let device = try await Device(transport)
+        try await device.todos().insert(Todo(id: "a"))
+        _ = try await device.push()
+        return try await device.context.operationErrors()
+    }
 }

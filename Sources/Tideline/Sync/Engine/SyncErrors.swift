@@ -131,6 +131,12 @@ extension SyncError {
                 (503, 'limits.batchAnswerBytes' of the server). Give the server more room and retry \
                 it, or discard rows of it and change them in smaller transactions.
                 """
+        case nil where answer.isOfUndoneState:
+            return """
+                \(what) was rejected by the server (\(answer.status)), because a delete of the same \
+                transaction changes or deletes the row there. Discard one of the two operations, or make the \
+                changes in separate transactions.
+                """
         case nil where answer.status == 413 && operation.group != nil:
             return """
                 \(what) was refused by the server with its transaction, which is too large \

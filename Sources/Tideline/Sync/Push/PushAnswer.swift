@@ -56,6 +56,8 @@ package struct PushAnswer: Sendable, Hashable {
     package var reference: BrokenReference?
     /// Whether the request only revived a tombstone, without new values.
     package var isUndeleteOnly = false
+    /// Whether the response shows a state that the server may have rolled back with the operation's group.
+    package var isOfUndoneState = false
 
     package init(
         status: Int,
@@ -84,6 +86,14 @@ package struct PushAnswer: Sendable, Hashable {
     /// Whether the server reports that it failed to process the request, and does not ask for a wait.
     var isFailureOfTheServer: Bool {
         isProven && status >= 500 && status != 503 && retryAfter == nil
+    }
+
+    /// The response without the row, because the server may have rolled back the state that it shows.
+    var ofUndoneState: PushAnswer {
+        var answer = self
+        answer.item = nil
+        answer.isOfUndoneState = true
+        return answer
     }
 
     /// Whether a 404 or 410 certainly refers to the row.
@@ -185,10 +195,13 @@ package enum PushLook: Sendable, Hashable {
     case gone
     /// Reads the row, because a response to a conflict did not contain its state.
     case unclear
+    /// Reads the row, because the state in a rejection may have been rolled back with the operation's group.
+    case undone
 
     /// Returns the meaning of the response to this read.
     package func outcome(of operation: QueuedOperation, _ answer: PushAnswer) -> PushOutcome {
         if answer.status == 401 { return answer.isProven ? .unauthorized : .retry }
+        if self == .undone { return outcomeOfUndone(operation, answer) }
         if let item = answer.item, [200, 404, 410].contains(answer.status) {
             let state = ServerState(item)
             if state.row != nil, item.version == nil, !item.isWhole(for: operation) {
@@ -216,6 +229,29 @@ package enum PushLook: Sendable, Hashable {
         if self == .unclear { return .rejected }
         if answer.isOfTheRow { return .conflict(.deleted(version: nil), wasRead: true) }
         return self == .gone ? .retry : .look(.gone)
+    }
+
+    /// Returns the meaning of the row's state outside of the group.
+    ///
+    /// If the row is as the operation expects it, another operation of the group is the reason of the rejection, and
+    /// would be so each time.
+    private func outcomeOfUndone(
+        _ operation: QueuedOperation,
+        _ answer: PushAnswer
+    ) -> PushOutcome {
+        if let item = answer.item, [200, 404, 410].contains(answer.status) {
+            guard let version = item.version else { return .retry }
+            let isExpected = OperationRequest.quoted(version) == operation.frozen?.ifMatch
+            let isDeleted = item[SystemColumn.deleted] == true
+            return isExpected && isDeleted == operation.revives
+                ? .rejected : .conflict(ServerState(item), wasRead: false)
+        }
+        if answer.lacksTable || answer.status == 403 && answer.isProven { return .rejected }
+        guard [404, 410].contains(answer.status), answer.isProven, answer.isOfTheRow else {
+            return .retry
+        }
+        return operation.kind == .insert
+            ? .rejected : .conflict(.deleted(version: nil), wasRead: false)
     }
 }
 

@@ -158,14 +158,8 @@ public struct FailingRow: Sendable, Hashable {
 extension [TableOperationError] {
     /// The same errors, with those of operations that only share a transaction with a rejected one last.
     var rejectedFirst: [TableOperationError] {
-        filter { !$0.isOfGroup } + filter(\.isOfGroup)
+        filter { !$0.isConsequence } + filter(\.isConsequence)
     }
-}
-
-extension TableOperationError {
-    /// Whether the operation was not executed only because another operation of its transaction was rejected
-    /// (424).
-    fileprivate var isOfGroup: Bool { statusCode == 424 && groupID != nil }
 }
 
 extension SyncError {

@@ -29,4 +29,12 @@ package enum ServerDecision: Sendable, Hashable {
     /// The server undeleted the row with its old values; the operation is sent on top of it.
     case undeleted(ServerState)
     case rejected
+
+    /// Whether the outcome contains a state of the row.
+    var showsState: Bool {
+        switch self {
+        case .accepted, .conflict, .undeleted: true
+        case .rejected: false
+        }
+    }
 }

@@ -17,6 +17,7 @@ extension PushPreparation {
         while true {
             if let step = try step(members, of: group, isFirst: isFirst, &work) { return step }
             members = try queue.reader.members(of: group)
+            work.delayed = DelayedChildren()
         }
     }
 
@@ -46,11 +47,10 @@ extension PushPreparation {
             return .full
         }
         let queued = try queue.reader.operations(ofRowsOf: members)
-        var others: Set<String> = []
         var isWaiting = false
         for member in members {
             guard let first = queued[member.row]?.first, first.id != member.id,
-                let earlier = try operation(before: member, first: first)
+                let earlier = try WaitCircle.operation(before: member, first: first, queue.reader)
             else { continue }
             if earlier.group == group {
                 // Groups were merged, for example when the app resolved a row of all of them. The next
@@ -67,41 +67,26 @@ extension PushPreparation {
                 return nil
             } else {
                 isWaiting = true
-                if let other = earlier.group { others.insert(other) }
             }
         }
+        for member in members where !isWaiting { isWaiting = try waitsForParent(member, &work) }
         if isWaiting {
-            // Earlier operations of the rows are sent first; the group is checked again afterwards.
-            let circle = try circle(of: group, from: others)
+            // The operations before it are sent first; the group is checked again afterwards.
+            let circle = try WaitCircle(reader: queue.reader, taken: work.ids).others(of: group)
             if circle.isEmpty {
                 work.result.isWaiting = true
                 return .passed
             }
-            for other in circle.sorted() { try queue.rename(other, to: group) }
+            for var operation in circle {
+                operation.group = group
+                try queue.put(operation)
+            }
             return nil
-        }
-        for member in members {
-            guard try waitsForParent(member, &work) else { continue }
-            work.result.isWaiting = true
-            return .passed
         }
         guard work.result.operations.isEmpty || work.slice.groups == .together,
             work.hasRoom(for: members.count, bytes: 0)
         else { return .full }
-        return try freeze(parentsFirst(members), &work)
-    }
-
-    /// Returns the operation of a row that must be sent before another one; nil if there is none.
-    ///
-    /// This is the first operation of the row, or, if that belongs to the same group, the directly preceding
-    /// operation, which may belong to another group.
-    private func operation(
-        before member: QueuedOperation,
-        first: QueuedOperation
-    ) throws -> QueuedOperation? {
-        guard first.id != member.id else { return nil }
-        guard first.group == member.group else { return first }
-        return try queue.reader.operation(before: member)
+        return try freeze(GroupOrder(reader: queue.reader).sorted(members), &work)
     }
 
     private func isOurs(_ operation: QueuedOperation) -> Bool {
@@ -118,39 +103,6 @@ extension PushPreparation {
         var unsure = operation
         unsure.outcomeUnknown = true
         return unsure
-    }
-
-    /// Returns the groups that a group waits for and that wait for it: a cycle, of which no group could be
-    /// sent.
-    ///
-    /// `others` are the groups with an operation that precedes one of the group in its row.
-    private func circle(of group: String, from others: Set<String>) throws -> Set<String> {
-        var waits: [String: Set<String>] = [group: others]
-        var open = Array(others)
-        while let name = open.popLast() {
-            guard waits[name] == nil else { continue }
-            let members = try queue.reader.members(of: name)
-            let queued = try queue.reader.operations(ofRowsOf: members)
-            var before: Set<String> = []
-            for member in members {
-                guard let first = queued[member.row]?.first,
-                    let earlier = try operation(before: member, first: first),
-                    let other = earlier.group, other != name
-                else { continue }
-                before.insert(other)
-            }
-            waits[name] = before
-            open += before
-        }
-        var circle: Set = [group]
-        var count = 0
-        while circle.count > count {
-            count = circle.count
-            for (name, before) in waits where !before.isDisjoint(with: circle) {
-                circle.insert(name)
-            }
-        }
-        return circle.subtracting([group])
     }
 
     private func freeze(_ members: [QueuedOperation], _ work: inout Work) throws -> Step {

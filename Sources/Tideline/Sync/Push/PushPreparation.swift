@@ -37,6 +37,8 @@ struct PushPreparation {
         var hasGroups: Bool?
         /// Whether the queue may have inserts of parents of a table's rows, as far as it was checked.
         var tablesWithInserts: [String: Bool] = [:]
+        /// The operations that deletes of parents wait for, as far as they were read.
+        var delayed = DelayedChildren()
 
         init(_ slice: PushSlice) {
             self.slice = slice

@@ -57,7 +57,7 @@ struct Settlement {
             try queue.put(operation)
             return .asked
         case .park(let server, let error):
-            if let settled = try waitForParent(operation, later, error) { return settled }
+            if let settled = try waitForReference(operation, later, error) { return settled }
             return try park(operation, later, server, error)
         }
     }

@@ -6,6 +6,8 @@ extension QueueReader {
     /// Returns whether an operation that can be sent is in the queue.
     func hasSendable() throws -> Bool {
         var place = QueueReader.start
+        // The groups that cannot be sent.
+        var stopped: Set<String> = []
         while true {
             let operations = try operations(after: place, limit: 50)
             guard let last = operations.last else { return false }
@@ -13,7 +15,9 @@ extension QueueReader {
             // operations of a row wait while one of its operations cannot be decoded.
             let waiting = try parkedRows()
             for operation in operations {
+                if let group = operation.group, stopped.contains(group) { continue }
                 if try canSend(operation, waiting: waiting) { return true }
+                if let group = operation.group { stopped.insert(group) }
             }
             place = last.id
         }
@@ -21,11 +25,10 @@ extension QueueReader {
 
     /// Returns whether an operation and the rest of its group can be sent.
     private func canSend(_ operation: QueuedOperation, waiting: Set<RowKey>) throws -> Bool {
-        func canSend(_ operation: QueuedOperation) -> Bool {
-            catalog.names(tableOf: operation) && !waiting.contains(operation.row)
-                && account.maySend(operation)
-        }
-        guard canSend(operation), try !waitsForParked(operation) else { return false }
-        return try operation.group.map { try members(of: $0).allSatisfy(canSend) } ?? true
+        let group = try operation.group.map { try members(of: $0) } ?? [operation]
+        return try group.allSatisfy { member in
+            catalog.names(tableOf: member) && !waiting.contains(member.row)
+                && account.maySend(member)
+        } && !group.contains { try waitsForParked($0) }
     }
 }

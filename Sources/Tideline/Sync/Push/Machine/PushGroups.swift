@@ -29,11 +29,25 @@ package enum PushGroups {
         units(of: operations).contains { $0.count > 1 }
     }
 
-    /// Returns the replies, with the reply that a group shares for those of its operations that have none of
-    /// their own.
+    /// Returns whether an earlier operation of the same group may have changed the row of an operation.
     ///
-    /// If a reply only says that another operation was rejected, the operation is retried if that one is, and
-    /// otherwise waits for the outcome of that one.
+    /// A server that deletes a row also deletes or changes the rows that refer to it. If it rejects a later operation
+    /// of the group, its response shows a state of that row which was rolled back with the group.
+    package static func mayChange(
+        rowAt place: Int,
+        of operations: [QueuedOperation]
+    ) -> Bool {
+        guard let group = operations[place].group else { return false }
+        return operations[..<place].reversed().prefix { $0.group == group }
+            .contains { $0.kind == .delete }
+    }
+
+    /// Returns the replies, with the reply that a group shares for all of its operations but the first one that was
+    /// rejected.
+    ///
+    /// The others were not executed, whatever their replies say. They are retried if the rejected one is, and
+    /// otherwise wait for its outcome. If all have replies of their own, none of which is a success, the group was
+    /// rejected as a whole, and each reply counts.
     package static func replies(
         _ replies: [PushReply],
         to operations: [QueuedOperation]
@@ -47,15 +61,19 @@ package enum PushGroups {
                 for place in unit { result[place] = left }
                 continue
             }
+            let isFailed = { (place: Int) in
+                guard case .answer(let answer) = replies[place] else { return false }
+                return !(200..<300).contains(answer.status)
+            }
             let isStopped = { (place: Int) in
                 if case .answer(let answer) = replies[place] { answer.isGroupFailed } else { false }
             }
-            let stopped = unit.filter(isStopped)
-            guard !stopped.isEmpty else { continue }
-            let shared = shared(
-                unit.filter { !isStopped($0) }.map { (operations[$0], replies[$0]) }
-            )
-            for place in stopped { result[place] = shared }
+            let failed = unit.filter(isFailed)
+            guard unit.contains(where: isStopped) || !failed.isEmpty && failed.count < unit.count
+            else { continue }
+            let causes = failed.filter { !isStopped($0) }
+            let shared = shared(causes.map { (operations[$0], replies[$0]) })
+            for place in unit where place != causes.first { result[place] = shared }
         }
         return result
     }

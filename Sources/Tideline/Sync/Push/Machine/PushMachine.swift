@@ -135,7 +135,7 @@ package struct PushMachine: Sendable {
         var skipped: [Int64] = []
         // If the server executes none of them, that is a failure.
         let isPartly = replies.contains { if case .answer = $0 { true } else { false } }
-        for (operation, reply) in zip(operations, replies) {
+        for (place, (operation, reply)) in zip(operations, replies).enumerated() {
             switch reply {
             case .lost:
                 stop = stop ?? .network
@@ -148,7 +148,8 @@ package struct PushMachine: Sendable {
             case .skipped:
                 stop = stop ?? .network
             case .answer(let answer), .notReached(let answer):
-                judge(operation, answer, &settlings)
+                let mayBeUndone = inBatch && PushGroups.mayChange(rowAt: place, of: operations)
+                judge(operation, answer, mayBeUndone: mayBeUndone, &settlings)
             }
         }
         if !isPartly, PushGroups.hasAny(operations), replies.contains(where: \.isNotReached) {
@@ -294,13 +295,21 @@ package struct PushMachine: Sendable {
         return next()
     }
 
+    /// Finds out what a response means.
+    ///
+    /// If it `mayBeUndone`, the server may have rolled back the state that a rejection shows.
     private mutating func judge(
         _ operation: QueuedOperation,
         _ answer: PushAnswer,
+        mayBeUndone: Bool,
         _ settlings: inout [PushSettling]
     ) {
         budget.hear(answer)
         switch answer.outcome(of: operation, namesRequests: budget.namesRequests) {
+        case .decided(let decision)
+        where mayBeUndone && answer.status >= 400 && decision.showsState:
+            round.looks.append((operation, .undone))
+            round.unclear[operation.id] = answer.ofUndoneState
         case .decided(let decision): settlings.append(PushSettling(operation, decision, answer))
         case .look(let look):
             round.looks.append((operation, look))

@@ -45,7 +45,17 @@ struct OperationErrors {
         }
     }
 
-    func retry(_ error: TableOperationError, _ item: Row) async throws {
+    /// Sends the changes of this device again, on top of the newest known server row.
+    func keepMine(_ error: TableOperationError) async throws {
+        try await retry(error, ["id": .string(error.itemID)], keepsUnknownChanges: true)
+    }
+
+    /// If it `keepsUnknownChanges`, an update from an older copy keeps all local values, and not the server's.
+    func retry(
+        _ error: TableOperationError,
+        _ item: Row,
+        keepsUnknownChanges: Bool = false
+    ) async throws {
         try check(item, of: error)
         try await resolve(error) { queue, parked in
             guard parked.damage == nil else { throw SyncError.unsendable(parked) }
@@ -78,7 +88,12 @@ struct OperationErrors {
             guard operation.kind != .delete else { return }
             let server = operation.basis.lastKnown?.row
             let stored = try queue.store.row(id: .string(operation.itemID), in: operation.table)
-            let mine = stored.map { Self.edits(of: $0, operation, onto: server) } ?? server
+            let isUnknown = operation.kind == .update && operation.knownBase == nil
+            let mine =
+                stored.map {
+                    keepsUnknownChanges && isUnknown
+                        ? RowMerge.payload($0) : Self.edits(of: $0, operation, onto: server)
+                } ?? server
             let row = Self.item(item, operation, over: mine, queue.catalog)
             let changes = RowMerge.changes(from: server ?? Row(), to: row)
             try queue.catalog.rules(of: operation.table)?

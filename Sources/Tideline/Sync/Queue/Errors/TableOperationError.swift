@@ -66,6 +66,15 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     /// retry or an edit of one of the rows sends all of them again.
     public var groupID: String?
 
+    /// Whether the operation was not executed only because another operation of its transaction was rejected.
+    ///
+    /// The error of that operation has the reason, and the actions that resolve it. Its ``statusCode`` is not 424.
+    ///
+    /// ```swift
+    /// let errors = try await client.syncContext.operationErrors().filter { !$0.isConsequence }
+    /// ```
+    public var isConsequence: Bool { statusCode == 424 && groupID != nil }
+
     /// The reference because of which the server rejected the operation; nil for any other reason.
     ///
     /// If a parent is missing, ``restoreParent()``, ``moveToParent(_:)`` and ``cancelOperationAndDiscardItem()``
@@ -224,6 +233,23 @@ public struct TableOperationError: LocalizedError, Sendable, Identifiable, Custo
     ///   `rowDoesNotFit`, `ruleBroken`, `otherAccount`, and if ``canRetry`` is false; nothing is changed then.
     public func updateOperationAndRetry(with item: Row) async throws {
         try await errors().retry(self, item)
+    }
+
+    /// Sends the changes of this device with the next push, on top of the newest known server row.
+    ///
+    /// Columns that this device has not changed get the server's values, unless the change was made to an older record,
+    /// whose columns all count as changed. If the row is deleted on the server, it is restored; a delete remains a
+    /// delete.
+    ///
+    /// ```swift
+    /// for error in try await client.syncContext.operationErrors() where error.serverCopy != .neverSeen {
+    ///     try await error.keepMine()
+    /// }
+    /// ```
+    ///
+    /// - Throws: As ``updateOperationAndRetry(with:)-(Row)``.
+    public func keepMine() async throws {
+        try await errors().keepMine(self)
     }
 
     /// Makes `item` the local row, and sends the operation with the next push, based on the

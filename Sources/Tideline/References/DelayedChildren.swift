@@ -1,0 +1,130 @@
+// DelayedChildren: operations that take children away from a row, and that are sent before the delete of the row.
+//
+// They delete a child, or give it another parent. The queue has them before the delete, but one that the server failed
+// to process is sent again later, and one that it rejected is parked. If the delete overtook it, the server would
+// reject the delete, delete the child with its parent, or clear its reference.
+
+import TidelineCore
+
+/// The operations that take children away from rows, read once for each slice.
+struct DelayedChildren {
+    typealias Edge = ModelReferences.Edge
+
+    /// The operations that may take a child away, by reference and parent.
+    private var byParent: [Edge: [String: [QueuedOperation]]] = [:]
+
+    /// The maximum number of operations of a table that are examined.
+    ///
+    /// Delayed ones are the first in the queue. If there are more, the server may reject the delete.
+    private static let operationsMax = 1000
+
+    /// Returns an operation that has to be sent before the delete of a row; nil if there is none.
+    ///
+    /// - Parameters:
+    ///   - delete: The delete.
+    ///   - reader: The queue.
+    ///   - taken: The operations that are sent before, by their ids.
+    /// - Returns: The operation.
+    /// - Throws: The errors of the store.
+    mutating func first(
+        of delete: QueuedOperation,
+        _ reader: QueueReader,
+        taken: Set<Int64> = []
+    ) throws -> QueuedOperation? {
+        for (operation, edge) in try all(of: delete, reader) {
+            // If both are in one batch and the server rejects the first one, `restrict` prevents the delete. Otherwise
+            // the server would delete a child that was moved, or clear its reference.
+            let mayPrecede = operation.kind == .delete || edge.rule == .restrict
+            if mayPrecede, taken.contains(operation.id) { continue }
+            if try waits(operation, for: delete, reader) { continue }
+            return operation
+        }
+        return nil
+    }
+
+    /// Returns all operations that take children away from a row, except those in the group of its delete.
+    mutating func all(
+        of delete: QueuedOperation,
+        _ reader: QueueReader
+    ) throws -> [(operation: QueuedOperation, edge: Edge)] {
+        guard delete.kind == .delete, delete.damage == nil else { return [] }
+        var result: [(operation: QueuedOperation, edge: Edge)] = []
+        for edge in reader.catalog.references.children(of: delete.table) {
+            for operation in try operations(by: edge, reader)[delete.itemID] ?? [] {
+                guard operation.group == nil || operation.group != delete.group,
+                    operation.row != delete.row
+                else { continue }
+                let row = operation.kind == .delete ? nil : try reader.localRow(after: operation)
+                if row?[edge.column]?.text != delete.itemID { result.append((operation, edge)) }
+            }
+        }
+        return result
+    }
+
+    private mutating func operations(
+        by edge: Edge,
+        _ reader: QueueReader
+    ) throws -> [String: [QueuedOperation]] {
+        if let known = byParent[edge] { return known }
+        var found: [String: [QueuedOperation]] = [:]
+        for operation in try reader.firstOperations(of: edge.child, limit: Self.operationsMax) {
+            for parent in operation.parentsBefore(by: edge.column) {
+                found[parent, default: []].append(operation)
+            }
+        }
+        byParent[edge] = found
+        return found
+    }
+
+    /// Returns whether an operation without a group waits for another one, through others without groups.
+    ///
+    /// If the other one waited for it as well, neither would ever be sent. Groups that wait for each other become one
+    /// (WaitCircle).
+    private mutating func waits(
+        _ operation: QueuedOperation,
+        for other: QueuedOperation,
+        _ reader: QueueReader
+    ) throws -> Bool {
+        guard other.group == nil else { return false }
+        var left = QueueReader.ancestorsMax
+        var seen: Set = [operation.id]
+        var open = [operation]
+        while let next = open.popLast(), left > 0 {
+            left -= 1
+            if next.id == other.id { return true }
+            guard next.group == nil else { continue }
+            var before = try all(of: next, reader).map(\.operation)
+            if let earlier = try reader.operation(before: next) { before.append(earlier) }
+            if let parent = try reader.unsentParent(
+                of: next,
+                local: try reader.localRow(after: next)
+            ) {
+                before.append(parent)
+            }
+            open += before.filter { seen.insert($0.id).inserted }
+        }
+        return false
+    }
+}
+
+extension QueuedOperation {
+    /// Returns the parents that the row may have on the server before the operation is executed.
+    fileprivate func parentsBefore(by column: String) -> Set<String> {
+        var states = [basis.base, before, unknownSent]
+        if kind == .delete { states.append(basis.latest?.row) }
+        if kind == .insert { states.append(frozen?.sentRow) }
+        return Set(states.compactMap { $0?[column]?.text })
+    }
+}
+
+extension QueueReader {
+    /// Returns the first operations of a table's rows that this account may send, in order.
+    fileprivate func firstOperations(of table: String, limit: Int) throws -> [QueuedOperation] {
+        var query = TableQuery(filter: .equal("table", .string(table)))
+        query.order = [SortKey(column: "id")]
+        query.limit = limit
+        return try store.rows(query, in: SystemTables.operations)
+            .map { QueuedOperation(storedRow: $0, schema: catalog.schema) }
+            .filter { $0.damage == nil && account.owns($0) }
+    }
+}

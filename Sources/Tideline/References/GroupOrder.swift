@@ -1,0 +1,87 @@
+// GroupOrder: the order in which the operations of a group are sent.
+
+import TidelineCore
+
+/// The order of a group's operations, in which the server accepts them.
+struct GroupOrder {
+    let reader: QueueReader
+
+    /// Returns the operations of a group in the order in which the server accepts them, and otherwise in their order.
+    ///
+    /// Inserts of parents come before the operations on their children, and operations that take children away from
+    /// a row before its delete. A delete can come before that of a child if it replaced an earlier change of its row,
+    /// or if the device does not know how the two are related.
+    func sorted(_ members: [QueuedOperation]) throws -> [QueuedOperation] {
+        let references = reader.catalog.references
+        let tables = Set(members.map(\.table))
+        let areRelated = tables.contains { table in
+            references.parents(of: table).contains { tables.contains($0.parent) }
+        }
+        guard areRelated || tables.count > 1, !references.isEmpty else { return members }
+        var inserts: [RowKey: Int] = [:]
+        var deletes: [RowKey: Int] = [:]
+        for (place, member) in members.enumerated() {
+            if member.kind == .insert || member.revives { inserts[member.row] = place }
+            if member.kind == .delete { deletes[member.row] = place }
+        }
+        guard !inserts.isEmpty || !deletes.isEmpty else { return members }
+        // The operations that come before each one.
+        var before: [Int: [Int]] = [:]
+        for (place, member) in members.enumerated() where member.damage == nil {
+            let known = member.basis.lastKnown?.row.map {
+                references.parents(of: $0, in: member.table)
+            }
+            if member.kind == .delete {
+                for parent in known ?? [] {
+                    if let delete = deletes[parent] { before[delete, default: []].append(place) }
+                }
+                continue
+            }
+            let row = try reader.localRow(after: member)
+            for parent in reader.newParents(of: member, local: row) {
+                if let insert = inserts[parent] { before[place, default: []].append(insert) }
+            }
+            let parents = row.map { references.parents(of: $0, in: member.table) } ?? []
+            for parent in member.basis.base.map({ references.parents(of: $0, in: member.table) })
+                ?? []
+            where !parents.contains(parent) {
+                if let delete = deletes[parent] { before[delete, default: []].append(place) }
+            }
+        }
+        var result: [QueuedOperation] = []
+        var seen: Set<Int> = []
+        for place in deletesByTable(members, references) {
+            // The operations on the way from this one to those before it, each with the ones that are left.
+            var path: [(place: Int, left: [Int])] = []
+            func enter(_ place: Int) {
+                guard seen.insert(place).inserted else { return }
+                path.append((place, (before[place] ?? []).reversed()))
+            }
+            enter(place)
+            while let last = path.indices.last {
+                if let next = path[last].left.popLast() {
+                    enter(next)
+                } else {
+                    result.append(members[path.removeLast().place])
+                }
+            }
+        }
+        return result
+    }
+
+    /// Returns the places of operations, with the deletes among them ordered by their tables, children first.
+    private func deletesByTable(
+        _ members: [QueuedOperation],
+        _ references: ModelReferences
+    ) -> [Int] {
+        var result = Array(members.indices)
+        let places = result.filter { members[$0].kind == .delete }
+        let tables = references.parentsFirst(Set(places.map { members[$0].table }).sorted())
+        guard tables.count > 1 else { return result }
+        let sorted = tables.reversed().flatMap { table in
+            places.filter { members[$0].table == table }
+        }
+        for (place, member) in zip(places, sorted) { result[place] = member }
+        return result
+    }
+}

@@ -1,0 +1,75 @@
+// RelationDevice: a device of a simulation of related rows, whose app can be killed and started again.
+
+import Foundation
+import Tideline
+import TidelineCore
+
+/// A device with its content, its network, and the app that currently runs.
+final class RelationDevice {
+    let name: String
+    let network: RelationNetwork
+    private let policy: ConflictPolicy
+    private let lostRows: LostRowPolicy
+    private let environment: SyncEnvironment
+    private(set) var store = KillableStore(MemoryStore())
+    private(set) var client: SyncClient
+
+    static let endpoint = URL(string: "http://localhost") ?? URL(filePath: "/")
+
+    init(
+        name: String,
+        network: RelationNetwork,
+        policy: ConflictPolicy,
+        lostRows: LostRowPolicy,
+        environment: SyncEnvironment
+    ) {
+        (self.name, self.network, self.policy) = (name, network, policy)
+        (self.lostRows, self.environment) = (lostRows, environment)
+        client = Self.client(network, environment)
+    }
+
+    private static func client(
+        _ network: RelationNetwork,
+        _ environment: SyncEnvironment
+    ) -> SyncClient {
+        SyncClient(
+            endpoint: endpoint,
+            generation: .datasync,
+            transport: network,
+            environment: environment
+        )
+    }
+
+    var context: SyncContext { client.syncContext }
+
+    /// Starts the app with the content that the last one has stored.
+    func start() async throws {
+        store.kill()
+        store = KillableStore(store.content)
+        client = Self.client(network, environment)
+        try await context.initialize(
+            store: store,
+            tables: RelationModels.models,
+            conflicts: policy,
+            lostRows: lostRows
+        )
+    }
+
+    /// Returns the rows of a table, whether the app runs or not.
+    func rows(_ table: String) async throws -> [Row] {
+        try await store.content.read { try $0.rows(TableQuery(), in: table) }
+    }
+
+    func ids(_ table: String) async throws -> Set<String> { Set(try await rows(table).map(\.id)) }
+
+    /// Returns the operations in the queue, for a message.
+    func queue() async throws -> [String] {
+        try await context.pendingOperations().map { operation in
+            let state = operation.isParked ? "parked" : operation.isAttempted ? "attempted" : ""
+            return """
+                \(name): \(operation.id) \(operation.kind) \(operation.table) \(operation.itemID) \
+                \(operation.groupID?.prefix(8) ?? "-") \(state)
+                """
+        }
+    }
+}

@@ -1,0 +1,436 @@
+// RelationWorld: a simulation of devices that insert, move and delete related rows, while the network fails, apps are
+// killed between transactions, tables are purged, and the server is restored from a backup. At the end the faults stop,
+// and all devices sync: then no device has an orphan, all rows are the same everywhere, and no row is lost without an
+// error or a delete.
+
+import Foundation
+import Tideline
+import TidelineCore
+import TidelineServerCore
+
+/// A simulation of related rows, drawn from a seed.
+///
+/// ```swift
+/// try RelationWorld(seed: 7).run()
+/// ```
+package struct RelationWorld: Sendable {
+    private let seed: UInt64
+
+    package init(seed: UInt64) { self.seed = seed }
+
+    /// Runs the simulation on the calling thread.
+    ///
+    /// - Throws: ``WorldViolation`` with the seed and the events if a guarantee is broken.
+    package func run() throws {
+        let time = VirtualTime()
+        let ended = try time.run { [seed] in
+            try await RelationRun(seed, time).run()
+            return true
+        }
+        guard ended != nil else {
+            throw WorldViolation(seed: seed, relations: "liveness", "all tasks wait forever")
+        }
+    }
+}
+
+extension WorldViolation {
+    fileprivate init(seed: UInt64, relations guarantee: String, _ detail: String) {
+        self.init(seed: seed, guarantee: guarantee, detail: detail)
+        suite = "RelationWorldTests"
+    }
+}
+
+private final class RelationRun {
+    private let seed: UInt64
+    private let time: VirtualTime
+    private var random: SeededGenerator
+    private let server: any Transport
+    /// The database of a server that is restored from a backup.
+    private let database: WorldDatabase?
+    private var devices: [RelationDevice] = []
+    /// The ids that users have chosen, by table.
+    private var ids: [String: [String]] = [:]
+    private var number = 0
+    /// The visits that users inserted, and those that a user deleted, directly or with a parent, or discarded.
+    private var inserted: Set<String> = []
+    private var gone: Set<String> = []
+    private var story: [String] = []
+
+    /// The references of the tables, as column and parent's table.
+    private static let references: [String: [(column: String, parent: String)]] = [
+        "Job": [("customerID", "Customer")],
+        "Visit": [("jobID", "Job"), ("nextID", "Visit")],
+        "Invoice": [("jobID", "Job")],
+        "Note": [("customerID", "Customer")],
+    ]
+    private static let tables = ["Customer", "Job", "Visit", "Invoice", "Note"]
+
+    init(_ seed: UInt64, _ time: VirtualTime) async throws {
+        (self.seed, self.time) = (seed, time)
+        random = SeededGenerator(seed: seed)
+        if random.chance(15) {
+            let restorable = try await WorldDatabase(time) { try await Self.server(time, $0) }
+            (database, server) = (restorable, restorable)
+        } else {
+            (database, server) = (nil, try await Self.server(time, nil).transport)
+        }
+        let policies: [ConflictPolicy] = [.fail, .merge, .clientWins, .serverWins]
+        for number in 0..<3 {
+            let seed = seed &* 31 &+ UInt64(number)
+            let numbers = SeededNumbers(seed: seed)
+            let device = RelationDevice(
+                name: "d\(number)",
+                network: RelationNetwork(server, seed: seed),
+                policy: random.pick(policies),
+                lostRows: random.pick(LostRowPolicy.allCases),
+                environment: SyncEnvironment(
+                    now: { time.date },
+                    makeID: { numbers.id() },
+                    fraction: { numbers.fraction() },
+                    sleep: { try await time.sleep($0) }
+                )
+            )
+            try await device.start()
+            devices.append(device)
+        }
+    }
+
+    private static func server(
+        _ time: VirtualTime,
+        _ store: (any TableStore)?
+    ) async throws -> InProcessServer {
+        try await InProcessServer(
+            tables: RelationModels.tables(),
+            environment: ServerEnvironment(now: { time.now }, makeID: { "server-made" }),
+            store: store
+        )
+    }
+
+    func run() async throws {
+        do {
+            let steps = random.pick([30, 50, 80])
+            let backup = random.below(steps)
+            let restore = backup + random.below(steps - backup)
+            for number in 0..<steps {
+                try await step(random.pick(devices))
+                try await time.sleep(.milliseconds(10))
+                if let database, number == backup {
+                    story.append("the server is backed up")
+                    try database.backUp()
+                }
+                if let database, number == restore {
+                    story.append("the server is restored")
+                    try await database.restore()
+                }
+            }
+            try await settle()
+            try await check()
+        } catch var violation as WorldViolation {
+            violation.story = story
+            throw violation
+        }
+    }
+
+    private func violation(_ guarantee: String, _ detail: String) -> WorldViolation {
+        WorldViolation(seed: seed, relations: guarantee, detail)
+    }
+
+    // MARK: - Steps
+
+    private func step(_ device: RelationDevice) async throws {
+        if random.chance(10) {
+            device.store.kill(afterWrites: random.below(6), storesLast: random.chance(50))
+        }
+        switch random.below(16) {
+        case 0, 1, 2: try await push(device)
+        case 3, 4: try await pull(device)
+        case 5: if random.chance(50) { try await resolve(device) }
+        case 6: if random.chance(30) { try await purge(device) }
+        default: try await edit(device)
+        }
+        if device.store.isKilled || random.chance(3) {
+            story.append("\(device.name) starts again")
+            try await device.start()
+        }
+    }
+
+    private func push(_ device: RelationDevice) async throws {
+        story.append("\(device.name) pushes")
+        do {
+            try await device.context.push()
+        } catch let error as PushError {
+            if error.status == .storeFailure, !device.store.isKilled {
+                throw violation("push", "\(error)")
+            }
+        }
+    }
+
+    private func pull(_ device: RelationDevice) async throws {
+        story.append("\(device.name) pulls")
+        for table in Self.tables {
+            do {
+                _ = try await device.client.syncTable(named: table).pull(queryID: "all")
+            } catch let error as SyncError where error.code == .storeFailure {
+                if !device.store.isKilled { throw violation("pull", "\(error)") }
+            } catch {
+                // The network failed.
+            }
+        }
+    }
+
+    private func purge(_ device: RelationDevice) async throws {
+        let table = random.pick(Self.tables)
+        let isForced = random.chance(30)
+        let pending = (try? await device.context.pendingOperations()) ?? []
+        do {
+            try await device.client.syncTable(named: table).purge(force: isForced)
+        } catch let error as SyncError
+            where error.code == .pendingOperations || device.store.isKilled
+        {
+            // Purges without force keep what was not sent.
+        }
+        story.append("\(device.name) purges \(table)\(isForced ? " with its operations" : "")")
+        if isForced, table == "Visit" {
+            gone.formUnion(pending.filter { $0.table == table }.map(\.itemID))
+        }
+    }
+
+    // MARK: - Edits
+
+    private func edit(_ device: RelationDevice) async throws {
+        var edits: [RelationEdit] = []
+        for _ in 0..<(random.chance(30) ? 2 + random.below(3) : 1) {
+            if let edit = try await draw(device) { edits.append(edit) }
+        }
+        guard !edits.isEmpty else { return }
+        let before = try await device.ids("Visit")
+        do {
+            if edits.count == 1, random.chance(80) {
+                try await edits[0].make(device.client)
+            } else {
+                try await device.context.transaction { [edits] transaction in
+                    for edit in edits { try edit.make(transaction) }
+                }
+            }
+            story.append("\(device.name): \(edits.map(\.description).joined(separator: ", "))")
+        } catch let error as SyncError
+            where [.rowIsReferenced, .notFound, .alreadyExists].contains(error.code)
+            || device.store.isKilled
+        {
+            story.append("\(device.name) cannot: \(edits), \(error.code)")
+        }
+        let after = try await device.ids("Visit")
+        gone.formUnion(before.subtracting(after))
+        for case .insert("Visit", let id, _) in edits where after.contains(id) {
+            inserted.insert(id)
+            gone.remove(id)
+        }
+    }
+
+    private func draw(_ device: RelationDevice) async throws -> RelationEdit? {
+        let table = random.pick(["Customer", "Job", "Job", "Visit", "Visit", "Invoice", "Note"])
+        var parents: [String: String?] = [:]
+        for (column, parent) in Self.references[table] ?? [] {
+            parents.updateValue(try await pick(parent, device), forKey: column)
+        }
+        switch random.below(10) {
+        case 0..<5:
+            return .insert(table: table, id: newID(table), parents: parents)
+        case 5, 6:
+            guard !parents.isEmpty, let id = try await local(table, device) else { return nil }
+            return .move(table: table, id: id, parents: parents)
+        default:
+            guard let id = try await local(table, device) else { return nil }
+            return .delete(table: table, id: id)
+        }
+    }
+
+    private func newID(_ table: String) -> String {
+        // An id that was used before belongs to a row that may be deleted.
+        if let known = ids[table], random.chance(5) { return random.pick(known) }
+        number += 1
+        let id = "\(table.lowercased().prefix(1))\(number)"
+        ids[table, default: []].append(id)
+        return id
+    }
+
+    private func local(_ table: String, _ device: RelationDevice) async throws -> String? {
+        let ids = try await device.ids(table).sorted()
+        return ids.isEmpty ? nil : random.pick(ids)
+    }
+
+    /// Returns the id of a parent: mostly one that the device has, sometimes none, or any.
+    private func pick(_ table: String, _ device: RelationDevice) async throws -> String? {
+        if random.chance(5) { return nil }
+        if let known = ids[table], random.chance(8) { return random.pick(known) }
+        return try await local(table, device)
+    }
+
+    // MARK: - Errors
+
+    private func resolve(_ device: RelationDevice, onlyDiscards: Bool = false) async throws {
+        for row in (try? await device.context.lostRows()) ?? [] {
+            let isSent = !onlyDiscards && random.chance(50)
+            story.append("\(device.name) \(isSent ? "sends" : "discards") lost \(row.id)")
+            if isSent { try? await row.sendAgain() } else { try? await row.discard() }
+        }
+        let errors = (try? await device.context.operationErrors()) ?? []
+        for error in errors {
+            do {
+                if onlyDiscards {
+                    try await discard(error, device)
+                } else {
+                    try await resolve(error, device)
+                }
+            } catch let failure as SyncError where failure.code == .notFound {
+                // Another error of the group resolved it, or the parent's values are not known.
+                try? await discard(error, device)
+            } catch let failure as SyncError {
+                // The server cannot be reached for the values of a parent.
+                story.append("\(device.name) cannot resolve \(error.itemID): \(failure.code)")
+            }
+        }
+    }
+
+    private func discard(_ error: TableOperationError, _ device: RelationDevice) async throws {
+        story.append("\(device.name) discards \(error.kind) \(error.table) \(error.itemID)")
+        if error.table == "Visit" { gone.insert(error.itemID) }
+        try await error.cancelOperationAndDiscardItem()
+    }
+
+    private func resolve(_ error: TableOperationError, _ device: RelationDevice) async throws {
+        let what = "\(device.name) resolves \(error.kind) \(error.table) \(error.itemID)"
+        guard let reference = error.brokenReference else {
+            guard random.chance(50) else { return try await discard(error, device) }
+            story.append("\(what) (\(error.statusCode ?? 0)) by a retry")
+            if let item = error.item, error.serverItem != nil, random.chance(50) {
+                return try await error.updateOperationAndRetry(with: item)
+            }
+            return try await error.retry()
+        }
+        guard reference.reason == .parentNotFound else {
+            guard random.chance(30) else { return try await discard(error, device) }
+            story.append("\(what) (\(reference.reason)) by a retry")
+            return try await error.retry()
+        }
+        switch random.below(4) {
+        case 0:
+            story.append("\(what): restores \(reference.table)")
+            try await error.restoreParent()
+        case 1:
+            story.append("\(what): moves it to no parent")
+            try await error.moveToParent(nil)
+        case 2:
+            let parent = try await local(reference.table, device)
+            story.append("\(what): moves it to \(parent ?? "no parent")")
+            try await error.moveToParent(parent)
+        default: try await discard(error, device)
+        }
+    }
+
+    // MARK: - The end
+
+    /// Syncs without faults until nothing is pending.
+    private func settle() async throws {
+        story.append("no faults from here on")
+        for device in devices {
+            device.network.endFaults()
+            try await device.start()
+        }
+        for round in 0..<Self.roundsMax {
+            for device in devices {
+                try await pushAtEnd(device)
+                try await pullAtEnd(device)
+                // Restored parents could go on forever.
+                try await resolve(device, onlyDiscards: round >= Self.roundsMax / 2)
+            }
+            var pending = 0
+            for device in devices {
+                pending += try await device.context.pendingOperationCount
+                pending += try await device.context.lostRowCount
+            }
+            guard pending == 0 else { continue }
+            for device in devices { try await pullAtEnd(device) }
+            return
+        }
+        var left: [String] = []
+        for device in devices { left += try await device.queue() }
+        throw violation("liveness", "operations are pending:\n  \(left.joined(separator: "\n  "))")
+    }
+
+    private static let roundsMax = 24
+
+    private func pushAtEnd(_ device: RelationDevice) async throws {
+        story.append("\(device.name) pushes")
+        do {
+            try await device.context.push()
+        } catch let error as PushError where error.status == .operationErrors {
+            // They are resolved next.
+        } catch {
+            throw violation("push", "\(device.name): \(error)")
+        }
+    }
+
+    private func pullAtEnd(_ device: RelationDevice) async throws {
+        story.append("\(device.name) pulls")
+        for table in Self.tables {
+            do {
+                _ = try await device.client.syncTable(named: table).pull(queryID: "all")
+            } catch {
+                throw violation("pull", "\(device.name), \(table): \(error)")
+            }
+        }
+    }
+
+    private func check() async throws {
+        let client = SyncClient(
+            endpoint: RelationDevice.endpoint,
+            generation: .datasync,
+            transport: server
+        )
+        var truth: [String: [Row]] = [:]
+        var deleted: Set<String> = []
+        for table in Self.tables {
+            var query = Query<Row>()
+            query.includesDeleted = true
+            let rows = try await client.table(named: table).read(query).items
+            let live = rows.filter { $0[SystemColumn.deleted] != true }
+            truth[table] = live
+            if table == "Visit" {
+                deleted = Set(rows.map(\.id)).subtracting(live.map(\.id))
+            }
+        }
+        for device in devices {
+            let missing = try await device.context.read { try $0.missingParents() }
+            guard missing.isEmpty else {
+                throw violation("no orphans", "\(device.name): \(missing)")
+            }
+            for table in Self.tables {
+                let own = Self.texts(try await device.rows(table), table)
+                let theirs = Self.texts(truth[table] ?? [], table)
+                guard own == theirs else {
+                    throw violation(
+                        "convergence",
+                        "\(device.name), \(table): \(own) instead of \(theirs)"
+                    )
+                }
+            }
+        }
+        // A restored server has lost rows, and the devices that had them may have purged or discarded them.
+        guard database == nil else { return }
+        let lost = inserted.subtracting((truth["Visit"] ?? []).map(\.id)).subtracting(gone)
+        guard lost.isSubset(of: deleted) else {
+            throw violation("no lost rows", "\(lost.subtracting(deleted).sorted())")
+        }
+    }
+
+    /// Returns the rows with their versions and references, in order.
+    private static func texts(_ rows: [Row], _ table: String) -> [String] {
+        rows.map { row in
+            let columns = ["version"] + (references[table] ?? []).map(\.column)
+            return ([row.id] + columns.map { "\($0)=\(row[$0]?.text ?? "null")" })
+                .joined(separator: " ")
+        }
+        .sorted()
+    }
+}

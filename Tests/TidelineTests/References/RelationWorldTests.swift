@@ -1,0 +1,29 @@
+// Devices that insert, move and delete related rows while the network fails, apps are killed between transactions of
+// their stores, and tables are purged.
+
+import Foundation
+import Testing
+import TidelineTestKit
+import TidelineTestSupport
+
+@Suite struct RelationWorldTests {
+    /// The seeds of a run: those from `TIDELINE_SEED` on, `TIDELINE_SEEDS` of them, or a few.
+    private static var seeds: [UInt64] {
+        let environment = ProcessInfo.processInfo.environment
+        let first = environment["TIDELINE_SEED"].flatMap(UInt64.init)
+        let count = environment["TIDELINE_SEEDS"].flatMap(UInt64.init)
+        if first == nil, count == nil { return Array(1...60) }
+        return Array((first ?? 1)..<((first ?? 1) + (count ?? 1)))
+    }
+
+    @Test("related rows survive faults, kills and purges, and no device has an orphan")
+    func relations() {
+        for seed in Self.seeds {
+            do {
+                try RelationWorld(seed: seed).run()
+            } catch {
+                Issue.record("\(error)")
+            }
+        }
+    }
+}
