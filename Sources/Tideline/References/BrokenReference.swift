@@ -82,12 +82,14 @@ extension TableOperationError {
     /// kept of the deleted row. Its insert is queued, and restores the deleted row of the server. Rows that were
     /// deleted with the parent stay deleted.
     ///
-    /// If the server has the parent again, the operation is only sent again.
+    /// If the server has the parent again, the operation is only sent again. A parked update of the parent is sent again
+    /// as well, and restores the row that it changes.
     ///
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved, if it has no
     ///   ``brokenReference`` with the reason `parentNotFound`, or if neither side has the values of the parent; then
     ///   use ``restoreParent(with:)``. `unknownTable` if the store was opened without the parent's table;
-    ///   `otherAccount`; and the errors of a read of the server.
+    ///   `ruleBroken` if the parent's values break a rule of its model; `otherAccount`; and the errors of a read of the
+    ///   server.
     public func restoreParent() async throws {
         try await errors().restoreParent(of: self, with: nil)
     }
@@ -95,7 +97,7 @@ extension TableOperationError {
     /// Inserts the parent whose absence is the reason of the rejection, and sends the operation again after it.
     ///
     /// - Parameter parent: The record of the parent; its id is replaced with the one that the row names.
-    /// - Throws: ``SyncError`` as ``restoreParent()``, and with code `rowDoesNotFit`.
+    /// - Throws: ``SyncError`` as ``restoreParent()``, and with code `rowDoesNotFit` or `ruleBroken`.
     public func restoreParent<Parent: SyncRecord>(with parent: Parent) async throws {
         try await errors().restoreParent(of: self, with: Row(parent))
     }
@@ -104,8 +106,8 @@ extension TableOperationError {
     ///
     /// - Parameter id: The id of the new parent; nil for none, if the property is optional.
     /// - Throws: ``SyncError`` with code `notFound` if the error is already resolved or has no
-    ///   ``brokenReference`` with the reason `parentNotFound`; `rowDoesNotFit` or `otherAccount`. Nothing is changed
-    ///   then.
+    ///   ``brokenReference`` with the reason `parentNotFound`; `rowDoesNotFit`, `ruleBroken` or `otherAccount`. Nothing
+    ///   is changed then.
     public func moveToParent(_ id: String?) async throws {
         guard let reference = brokenReference, reference.reason == .parentNotFound else {
             throw SyncError.noParentMissing()
@@ -135,6 +137,7 @@ extension OperationErrors {
         guard let id = (child ?? error.item)?[reference.column]?.text else {
             return try await retry(error)
         }
+        if try await restoreUpdated(RowKey(table, id), with: given) { return try await retry(error) }
         let stored = try await engine.read { try $0.store.row(id: .string(id), in: table) }
         var values = given ?? stored
         if values == nil {
@@ -155,6 +158,20 @@ extension OperationErrors {
             }
             try queue.retry(operation)
         }
+    }
+
+    /// Sends a parked update of a row again, on top of the row that the server has deleted, which restores it.
+    ///
+    /// - Returns: Whether there is such an update.
+    private func restoreUpdated(_ parent: RowKey, with given: Row?) async throws -> Bool {
+        let parked = try await all().first {
+            $0.table == parent.table && $0.itemID == parent.itemID && $0.kind == .update
+        }
+        guard let parked else { return false }
+        var row = given.map(RowMerge.payload) ?? Row()
+        row[SystemColumn.id] = .string(parent.itemID)
+        try await retry(parked, row, keepsUnknownChanges: true)
+        return true
     }
 
     /// Returns a row as the server has it, deleted or not.

@@ -64,6 +64,35 @@ import TidelineTestSupport
         #expect(await code { try await error.restoreParent() } == .notFound)
     }
 
+    @Test("a parent that this device has edited is restored with the edit", arguments: [false, true])
+    func restoredEdit(isGiven: Bool) async throws {
+        let scene = try await FieldScene()
+        try await scene.fill()
+        try await scene.other.client.syncTable(Field.Customer.self).delete(id: "c")
+        #expect(try await scene.other.push() == nil)
+        try await scene.device.client.syncTable(Field.Customer.self).update(id: "c") {
+            $0.name = "Kiel-Ost"
+        }
+        try await scene.device.client.syncTable(Field.Job.self)
+            .insert(Field.Job(id: "x", title: "Pump", customerID: "c"))
+        _ = try await scene.device.push()
+        let errors = try await scene.device.context.operationErrors()
+        #expect(errors.map(\.itemID) == ["c", "x"])
+        let error = try #require(errors.last)
+        #expect(error.brokenReference?.reason == .parentNotFound)
+        if isGiven {
+            try await error.restoreParent(with: Field.Customer(id: "c", name: "New"))
+        } else {
+            try await error.restoreParent()
+        }
+        #expect(try await scene.device.push() == nil)
+        #expect(try await scene.device.context.operationErrors().isEmpty)
+        let customer = try await scene.other.client.table(Field.Customer.self).read(id: "c")
+        #expect(customer?.name == (isGiven ? "New" : "Kiel-Ost"))
+        let job = try await scene.other.client.table(Field.Job.self).read(id: "x")
+        #expect(job?.title == "Pump")
+    }
+
     @Test("the parent is inserted with the values of the app")
     func restoredWith() async throws {
         let (scene, error) = try await orphaned()
