@@ -244,7 +244,7 @@ public final class SQLiteStore: LocalStore {
                             end: connection.end
                         )
                         let result = try body(writer)
-                        try writer.updateSearch()
+                        try writer.updateIndexes()
                         return result
                     }
                     return (result, connection.takeWritten(), rows?.tables)
@@ -347,8 +347,8 @@ extension SQLiteStore {
 }
 
 extension SQLiteStore {
-    /// Runs a read, and repeats it after a search index was brought up to date, if another program has changed
-    /// rows.
+    /// Runs a read, and repeats it after a search index or an index in the order of a language was brought up to date,
+    /// if another program has changed rows.
     func retryingSearch<Result>(_ read: () async throws -> Result) async throws -> Result {
         for _ in 0..<Self.searchTries {
             do {
@@ -370,11 +370,11 @@ extension SQLiteStore {
 
     private func updateSearch(_ behind: SearchIndexBehind) async throws {
         _ = try await write { writer in
-            guard let transaction = writer as? SQLiteTransaction,
-                let search = try transaction.table(behind.table).search
-            else { return }
-            if behind.isDamaged { try search.remake(in: transaction.database) }
-            try search.update(in: transaction.database)
+            // The transaction brings all indexes up to date before it ends.
+            guard behind.isDamaged, let transaction = writer as? SQLiteTransaction else { return }
+            let table = try transaction.table(behind.table)
+            try table.search?.remake(in: transaction.database)
+            try table.order?.remake(in: transaction.database)
         }
     }
 }

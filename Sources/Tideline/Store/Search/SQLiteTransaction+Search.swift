@@ -3,7 +3,9 @@
 import TidelineCore
 import TidelineSQLite
 
-/// An error that ends a read: the search index of a table is not up to date, and only the writer can update it.
+/// An error that ends a read: an index of a table is not up to date, and only the writer can update it.
+///
+/// It is the search index, or an index in the order of a language.
 struct SearchIndexBehind: Error {
     var table: String
     /// Whether the index is damaged and has to be made again.
@@ -23,7 +25,11 @@ extension SQLiteTransaction {
         var query = query
         query.filter = try located(query.filter)
         guard query.searches else {
-            return try SQLiteStoreSQL.select(query, table, only: columns)
+            guard let select = try OrderedSelect(query, table) else {
+                return try SQLiteStoreSQL.select(query, table, only: columns)
+            }
+            try updateOrder(of: table)
+            return try select.select(only: columns)
         }
         try updateSearch(of: table)
         guard let ranked = try RankedSelect(query, table) else {
@@ -70,19 +76,22 @@ extension SQLiteTransaction {
         }
     }
 
-    /// Runs a query, and makes a damaged search index again.
+    /// Runs a query, and makes a damaged search index, or index in the order of a language, again.
     func searching<Result>(
         _ query: TableQuery,
         _ table: String,
         _ body: () throws -> Result
     ) throws -> Result {
-        guard query.searches else { return try body() }
+        let isLocalized = query.order.contains { $0.localized != nil }
+        guard query.searches || isLocalized else { return try body() }
         do {
             return try body()
         } catch let error as SQLiteError where error.isCorrupt {
-            guard let search = try self.table(table).search else { throw error }
+            let indexes = try self.table(table)
+            guard indexes.search != nil || indexes.order != nil else { throw error }
             guard isWriter else { throw SearchIndexBehind(table: table, isDamaged: true) }
-            try search.remake(in: database)
+            try indexes.search?.remake(in: database)
+            try indexes.order?.remake(in: database)
             return try body()
         }
     }
@@ -103,9 +112,21 @@ extension SQLiteTransaction {
         try search.update(in: database)
     }
 
-    /// Brings the search indexes of all tables up to date, at the end of a transaction.
-    func updateSearch() throws {
-        for table in tables.values { try table.search?.update(in: database) }
+    /// Brings the indexes in the order of a language of a table up to date if the transaction may write.
+    ///
+    /// - Throws: ``SearchIndexBehind`` if they are not up to date, and the transaction only reads.
+    func updateOrder(of table: SQLiteTable) throws {
+        guard let order = table.order, try order.isBehind(in: database) else { return }
+        guard isWriter else { throw SearchIndexBehind(table: table.schema.name) }
+        try order.update(in: database)
+    }
+
+    /// Brings the indexes that are not SQLite's own up to date in all tables, at the end of a transaction.
+    func updateIndexes() throws {
+        for table in tables.values {
+            try table.search?.update(in: database)
+            try table.order?.update(in: database)
+        }
     }
 
     func eraseRemovedWords(in table: String) throws {
