@@ -18,6 +18,7 @@ enum Bench {
                bench local DIR SECONDS      writes and reads of a store file
                bench jobs DIR ROWS SECONDS  inserts and reads of a model with nested values
                bench search DIR ROWS        inserts with a search index, and searches
+               bench orders DIR ROWS        inserts with an index in the order of a language, and pages
                bench read DIR ROWS SECONDS  lists, observed lists and opening a store
                bench related DIR SECONDS    records with their children or parents
                bench push URL DIR COUNT MS  pushes COUNT inserts over a link of MS round trip
@@ -45,6 +46,8 @@ enum Bench {
                 try await Jobs(directory: words[1], rows: Int(words[2]) ?? 0, time: time).measure()
             case ("search", 3):
                 try await Searches(directory: words[1], rows: Int(words[2]) ?? 0).measure()
+            case ("orders", 3):
+                try await Orders(directory: words[1], rows: Int(words[2]) ?? 0).measure()
             case ("read", 4):
                 let time = Duration.seconds(Int(words[3]) ?? 1)
                 try await Reads(directory: words[1], rows: Int(words[2]) ?? 0, time: time).measure()

@@ -33,12 +33,12 @@ func registerLocalizedCollations(on handle: OpaquePointer) -> Int32 {
                     .order
                 let one = UnsafeRawBufferPointer(start: left, count: Int(leftCount))
                 let two = UnsafeRawBufferPointer(start: right, count: Int(rightCount))
-                if one.elementsEqual(two) { return 0 }
-                let result = order.compare(
-                    String(decoding: one, as: UTF8.self),
-                    String(decoding: two, as: UTF8.self)
+                return Int32(
+                    order.compare(
+                        one.assumingMemoryBound(to: UInt8.self),
+                        two.assumingMemoryBound(to: UInt8.self)
+                    )
                 )
-                return Int32(result)
             },
             { context in
                 if let context { Unmanaged<CollationOrder>.fromOpaque(context).release() }

@@ -56,7 +56,7 @@ struct AbsentValues: Sendable {
         case .all(let parts): QueryExpression(.all(parts.map(meant)), at: expression.position)
         case .any(let parts): QueryExpression(.any(parts.map(meant)), at: expression.position)
         case .not(let part): QueryExpression(.not(meant(part)), at: expression.position)
-        case .compare, .isIn, .call, .anyElement, .member: atom(expression)
+        case .compare, .isIn, .call, .anyElement, .member, .localizedCompare: atom(expression)
         // A column alone is a condition.
         case .field(let name) where value(name) == .bool(true):
             .or(expression, .compare(.eq, QueryExpression(.field(name)), .null))

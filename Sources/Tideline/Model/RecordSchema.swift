@@ -107,6 +107,9 @@ package final class RecordSchema: Sendable {
         let places = PropertyColumns(declaredPaths, columnsByProperty, table: Record.tableName)
         var table = TableSchema(name: Record.tableName, columns: columns)
         table.indexes = try Record.indexes.map { try $0.map { try places.column(for: $0) } }
+        table.orderIndexes = try Record.localizedIndexes.map { index in
+            try index.table(model: name, table) { try places.column(for: $0) }
+        }
         table.search = try Record.search.table(model: name, table) { try places.column(for: $0) }
         table.references = try Record.references.tableReferences(model: name, table) {
             try places.column(for: $0)

@@ -69,6 +69,15 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
     /// ```
     static var indexes: [[any PartialKeyPath<Self> & Sendable]] { get }
 
+    /// The indexes of the table on the device for queries in the order of a language. By default, there are none.
+    ///
+    /// ```swift
+    /// static let localizedIndexes = [LocalizedIndex(\TodoItem.text)]
+    /// ```
+    ///
+    /// See <doc:QueryingAndWatching>.
+    static var localizedIndexes: [LocalizedIndex<Self>] { get }
+
     /// The properties whose words can be searched for on the device. By default, there are none.
     ///
     /// ```swift
@@ -148,6 +157,9 @@ extension SyncRecord {
 
     /// No indexes.
     public static var indexes: [[any PartialKeyPath<Self> & Sendable]] { [] }
+
+    /// No indexes in the order of a language.
+    public static var localizedIndexes: [LocalizedIndex<Self>] { [] }
 
     /// No search index.
     public static var search: SearchIndex<Self> { .none }

@@ -82,7 +82,7 @@ extension QueryExpression {
         case .compare, .all, .any, .not, .isIn, .anyElement: true
         case .call(let function, _): function.isCondition
         case .search(let search): search != .rank
-        case .related: true
+        case .related, .localizedCompare: true
         case .field, .value, .arithmetic, .negate, .position, .orElse, .member, .elementCount,
             .element:
             false

@@ -209,6 +209,34 @@ extension Query where Record: SyncRecord {
         copy.fields = names
         return copy
     }
+
+    /// Returns the query of those of its records that come after a record in the order of the query.
+    ///
+    /// This is how to read a long list page by page:
+    ///
+    /// ```swift
+    /// let query = try Query<TodoItem>().sorted(by: .ascending(\.text, .localized)).limited(to: 50)
+    /// let page = try await todos.read(query).items
+    /// guard let last = page.last else { return }
+    /// let next = try await todos.read(query.after(last)).items
+    /// ```
+    ///
+    /// No record is skipped or returned twice, whichever records are added and removed between the reads, as long as
+    /// the values by which it is sorted do not change. The record itself need not exist any longer. It works for any
+    /// order, also with several sort terms, null values and equal values; ties are broken by `id`.
+    ///
+    /// Call it after ``sorted(by:)-(SortTerm<Record>...)``: it uses the order that the query has at this time.
+    /// The total count of the query is then that of the records after the record.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for an order by rank, for an order by a column that the
+    ///   record does not have, and for a query that selects columns without those of the order; or `invalidModel`.
+    public func after(_ record: Record) throws -> Query {
+        let position = try QueryPosition(of: record, in: table)
+        var copy = self
+        let known = table.filter?.expression ?? .constant(true)
+        copy.table.filter = Filter(.and(known, position.condition))
+        return copy
+    }
 }
 
 extension Query: IncludableQuery where Record: SyncRecord {

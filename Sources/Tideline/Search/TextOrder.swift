@@ -17,7 +17,8 @@ public struct TextOrder: Hashable, Sendable {
     /// The order by the user's language and region, as Finder and the Files app sort names: "Ärger" is next to "apfel"
     /// in German and after "zeta" in Swedish, and "Job 2" comes before "Job 10".
     ///
-    /// Texts that this order considers equal, such as two spellings of one character, are ordered by the next term.
+    /// A ``LocalizedIndex`` makes it fast. Texts that this order considers equal, such as two spellings of one character,
+    /// are ordered by the next term.
     public static var localized: TextOrder { localized(.current) }
 
     /// The order by the rules of a locale.

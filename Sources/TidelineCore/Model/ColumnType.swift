@@ -139,6 +139,8 @@ public struct TableSchema: Hashable, Sendable {
     public var aliases: [String: String] = [:]
     /// The indexes of a store on a device, each by the names of its columns.
     public var indexes: [[String]] = []
+    /// The indexes of a store on a device in the order of a language.
+    package var orderIndexes: [TableOrderIndex] = []
     /// The search index of a store on a device; nil for none.
     public var search: TableSearch?
     /// The references to rows of other tables that a device knows; a server's are those of its table definition.

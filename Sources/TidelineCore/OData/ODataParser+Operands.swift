@@ -159,7 +159,7 @@ extension QueryExpression {
         case .element: true
         case .member(let document, _): document.isOfElement
         case .field, .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn,
-            .position, .orElse, .elementCount, .anyElement, .search, .related:
+            .position, .orElse, .elementCount, .anyElement, .search, .related, .localizedCompare:
             false
         }
     }

@@ -76,6 +76,8 @@ package struct ODataWriter {
         case .position(let operand, _): try write(operand, to: &text)
         // A server does not know the default values of a device's records.
         case .orElse(let operand, _): try write(operand, to: &text)
+        case .localizedCompare:
+            throw unsupported("a comparison in a localized order", expression)
         case .member, .elementCount, .anyElement, .element, .search, .related:
             try path(expression, to: &text)
         }
@@ -93,7 +95,7 @@ package struct ODataWriter {
             try write(expression, to: &text)
             text += ")"
         case .field, .call, .negate, .position, .orElse, .member, .elementCount, .anyElement,
-            .element, .search, .related:
+            .element, .search, .related, .localizedCompare:
             try write(expression, to: &text)
         case .value(let value):
             try write(value, other?.type(in: schema) ?? .any, expression, to: &text)
@@ -240,7 +242,7 @@ package struct ODataWriter {
             try anyElement(of: list, number, condition, to: &text)
         case .element(let number): text += name(ofElement: number)
         case .field, .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn,
-            .position, .orElse, .search, .related:
+            .position, .orElse, .search, .related, .localizedCompare:
             try write(expression, to: &text)
         }
     }
@@ -341,7 +343,7 @@ extension QueryExpression {
         case .all, .any: true
         case .isIn(_, let elements): dialect == .v3 && elements.count > 1
         case .field, .value, .compare, .not, .arithmetic, .negate, .call, .position, .orElse,
-            .member, .elementCount, .anyElement, .element, .search, .related:
+            .member, .elementCount, .anyElement, .element, .search, .related, .localizedCompare:
             false
         }
     }

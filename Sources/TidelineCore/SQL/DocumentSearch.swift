@@ -41,7 +41,7 @@ extension QueryExpression {
             return condition.requiredTexts(inner) + list.names(columns)
         case .member: return names(columns)
         case .field, .value, .any, .not, .compare, .arithmetic, .negate, .call, .isIn, .position,
-            .orElse, .elementCount, .element, .search, .related:
+            .orElse, .elementCount, .element, .search, .related, .localizedCompare:
             return []
         }
     }

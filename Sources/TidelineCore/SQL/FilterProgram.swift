@@ -98,7 +98,8 @@ extension QueryExpression {
             return 1 + operand.forEachNode(visit)
         case .anyElement(let list, _, let condition):
             return 1 + list.forEachNode(visit) + condition.forEachNode(visit)
-        case .compare(_, let left, let right), .arithmetic(_, let left, let right):
+        case .compare(_, let left, let right), .arithmetic(_, let left, let right),
+            .localizedCompare(_, let left, let right, _):
             return 1 + left.forEachNode(visit) + right.forEachNode(visit)
         case .all(let parts), .any(let parts), .call(_, let parts):
             return parts.reduce(1) { $0 + $1.forEachNode(visit) }

@@ -31,6 +31,8 @@ package struct FilterRenderer {
     package let dateUnit: DateUnit
     /// The table that is written before column names in joins; nil for none.
     package let table: Identifier?
+    /// The columns of a joined table that have the same values as columns of this one, and are read instead of them.
+    package var copies: [String: Identifier] = [:]
     /// A column of instants that is not truncated: see InstantWindow.
     private(set) var uncutColumn: String?
 
@@ -76,8 +78,7 @@ package struct FilterRenderer {
     }
 
     private func collation(of key: SortKey) -> SQL {
-        guard let localized = key.localized else { return "" }
-        return " COLLATE \(Identifier(localized.collation))"
+        key.localized.map { collation($0) } ?? ""
     }
 
     func orderKey(_ expression: QueryExpression) -> SQL {
@@ -114,6 +115,7 @@ package struct FilterRenderer {
     func type(_ expression: QueryExpression) -> ExpressionType { expression.type(in: schema) }
 
     func column(_ name: String) -> SQL {
+        if let copy = copies[name] { return "\(copy)" }
         if let table { return "\(table).\(Identifier(name))" }
         return "\(Identifier(name))"
     }
@@ -139,6 +141,8 @@ package struct FilterRenderer {
             return dialect.isTrue(plain(expression))
         case .search: return plain(expression)
         case .related(let rows): return related(rows, mode)
+        case .localizedCompare(let comparison, let left, let right, let order):
+            return localizedCompare(comparison, left, right, order, mode)
         }
     }
 
@@ -206,7 +210,7 @@ package struct FilterRenderer {
         case .position(let operand, let members): return position(plain(operand), members)
         case .orElse(let operand, let value):
             return dialect.value(plain(operand), or: literal(value))
-        case .compare, .all, .any, .not, .isIn, .anyElement:
+        case .compare, .all, .any, .not, .isIn, .anyElement, .localizedCompare:
             return "(\(condition(expression, .strict)))"
         case .member, .elementCount, .element: return program(expression, isCondition: false)
         case .search(let search): return self.search(search)
@@ -234,7 +238,7 @@ package struct FilterRenderer {
             let isScaled = type(expression) == .dateTime && dateUnit == .milliseconds
             return isScaled ? "\(plain(expression)) * 1000" : plain(expression)
         case .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn, .position,
-            .member, .elementCount, .anyElement, .element, .search, .related:
+            .member, .elementCount, .anyElement, .element, .search, .related, .localizedCompare:
             return plain(expression)
         }
     }
@@ -246,7 +250,7 @@ package struct FilterRenderer {
         case .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn, .position, .member,
             .elementCount, .anyElement, .element:
             type(expression) == .dateTime
-        case .search, .related: false
+        case .search, .related, .localizedCompare: false
         }
     }
 
@@ -289,7 +293,8 @@ extension QueryExpression {
         case .any(let parts):
             parts.flatMap { part in if case .any = part.kind { part.chain } else { [part] } }
         case .field, .value, .compare, .not, .arithmetic, .negate, .call, .isIn, .position,
-            .orElse, .member, .elementCount, .anyElement, .element, .search, .related:
+            .orElse, .member, .elementCount, .anyElement, .element, .search, .related,
+            .localizedCompare:
             [self]
         }
     }
@@ -299,7 +304,7 @@ extension QueryExpression {
         switch kind {
         case .all, .any, .isIn: true
         case .field, .value, .compare, .not, .arithmetic, .negate, .call, .position, .orElse,
-            .member, .elementCount, .anyElement, .element, .search, .related:
+            .member, .elementCount, .anyElement, .element, .search, .related, .localizedCompare:
             false
         }
     }

@@ -29,6 +29,21 @@ extension FilterRenderer {
         return apply(comparison, plain(left), plain(right), isNeverNull, mode)
     }
 
+    /// Renders a comparison of texts in the order of a language, for which an index with its collation can be used.
+    func localizedCompare(
+        _ comparison: Comparison,
+        _ left: QueryExpression,
+        _ right: QueryExpression,
+        _ order: LocalizedOrder,
+        _ mode: Mode
+    ) -> SQL {
+        let one: SQL = "\(plain(left))\(collation(order))"
+        let sql = one + comparison.sql + plain(right)
+        return mode == .strict ? dialect.orFalse(sql) : sql
+    }
+
+    func collation(_ order: LocalizedOrder) -> SQL { " COLLATE \(Identifier(order.collation))" }
+
     private func apply(
         _ comparison: Comparison,
         _ left: SQL,
@@ -76,7 +91,7 @@ extension FilterRenderer {
         case .value(let value), .orElse(_, let value): !value.isNull
         case .field(let name): schema.column(named: name)?.isNullable == false
         case .compare, .all, .any, .not, .isIn, .call, .arithmetic, .negate, .position, .member,
-            .elementCount, .anyElement, .element, .search, .related:
+            .elementCount, .anyElement, .element, .search, .related, .localizedCompare:
             expression.isCondition
         }
     }
@@ -186,7 +201,7 @@ extension QueryExpression {
         case .compare, .all, .any, .not, .isIn, .anyElement: true
         case .call(let function, _): function.isCondition
         case .search(let search): search != .rank
-        case .related: true
+        case .related, .localizedCompare: true
         case .field, .value, .arithmetic, .negate, .position, .orElse, .member, .elementCount,
             .element:
             false

@@ -117,6 +117,7 @@ extension FilterRenderer {
             return expression.readsTables ? Self.stepsMax + 1 : Self.documentSteps
         case .negate(let operand): return 5 + steps(operand)
         case .compare(_, let left, let right): return 10 + deepest([left, right])
+        case .localizedCompare(_, let left, let right, _): return 12 + deepest([left, right])
         case .arithmetic(_, let left, let right): return 6 + deepest([left, right])
         case .call(_, let arguments): return 8 + deepest(arguments)
         case .position(let operand, _), .orElse(let operand, _): return 10 + steps(operand)

@@ -54,7 +54,7 @@ package struct FilterSplit {
             .call(.endswith, let parts):
             parts.count == 2 && parts.allSatisfy(isExactText)
         case .call, .arithmetic, .negate, .position, .orElse, .member, .elementCount, .anyElement,
-            .element, .search, .related:
+            .element, .search, .related, .localizedCompare:
             false
         }
     }
@@ -84,7 +84,7 @@ package struct FilterSplit {
         case .compare, .all, .any, .not, .isIn: isExact(value)
         case .call(let function, _): function.isCondition && isExact(value)
         case .arithmetic, .negate, .orElse, .member, .elementCount, .anyElement, .element, .search,
-            .related:
+            .related, .localizedCompare:
             false
         }
     }

@@ -34,7 +34,7 @@ extension QueryExpression {
     }
 
     /// The conditions that must all be true.
-    private var chainOfConditions: [QueryExpression] {
+    package var chainOfConditions: [QueryExpression] {
         if case .all = kind { chain } else { [self] }
     }
 }

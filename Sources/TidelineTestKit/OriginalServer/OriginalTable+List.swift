@@ -208,7 +208,9 @@ extension QueryExpression {
     private var parts: [QueryExpression] {
         switch kind {
         case .field, .value, .element, .search, .related: []
-        case .compare(_, let left, let right), .arithmetic(_, let left, let right): [left, right]
+        case .compare(_, let left, let right), .arithmetic(_, let left, let right),
+            .localizedCompare(_, let left, let right, _):
+            [left, right]
         case .all(let parts), .any(let parts), .call(_, let parts): parts
         case .not(let operand), .negate(let operand), .position(let operand, _),
             .orElse(let operand, _), .member(let operand, _), .elementCount(let operand):

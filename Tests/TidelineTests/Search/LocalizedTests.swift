@@ -145,6 +145,59 @@ import TidelineTestSupport
         )
     }
 
+    /// Texts and parts that folding, normalization and languages treat in special ways.
+    private static let hardTexts = [
+        "Straße", "STRASSE", "strasse", "ẞ", "ﬁsh", "FISH", "İstanbul", "ISTANBUL", "ıstanbul",
+        "istanbul",
+        "Ａｂｃ", "abc", "e\u{301}te\u{301}", "été", "ete", "a\u{323}\u{307}", "a\u{307}\u{323}", "ạ̇",
+        "\u{212B}ngström", "Ångström", "angstrom", "각", "\u{1100}\u{1161}\u{11A8}", "가", "ガ", "ｶﾞ",
+        "カ", "が",
+        "ΣΊΣΥΦΟΣ", "σίσυφος", "σίσυφοσ", "👩‍👩‍👧", "👩", "🇩🇪🇫🇷", "🇪🇫", "soft\u{AD}hyphen", "softhyphen",
+        "a\u{200B}b", "ab", "a\u{1}b", "\u{1}", "e", "\u{301}", "", " ", "مـرحبا", "مرحبا", "مُرَحَّب",
+        "कि", "क",
+        "œuvre", "OEUVRE", "Æ", "ae", "ø", "o", "đ", "d", "ł", "ǆ", "ǅ", "Ǆ", "ŉ", "ʼn", "½", "1⁄2",
+        "²", "2",
+        "100%", "a_b", "a%b", "\\", "'", "\"",
+    ]
+
+    @Test(
+        "texts are found as Foundation finds them, also where folding and normalization are difficult"
+    )
+    func hardCases() async throws {
+        try await withTemporaryFile { path in
+            for device in try await devices(path) {
+                let table = try device.client.syncTable(Person.self)
+                let texts = Self.hardTexts
+                try await table.insert(
+                    texts.enumerated().map { Person(id: "p\(100 + $0)", name: $1, group: $1) }
+                )
+                try await table.insert(Person(id: "nil"))
+                func names(_ query: Query<Person>) async throws -> [String] {
+                    try await table.read(query.sorted(by: .ascending(\.id))).items.compactMap(
+                        \.name
+                    )
+                }
+                for part in texts {
+                    let standard = texts.filter { $0.localizedStandardContains(part) }
+                    let closure = try Query<Person> { $0.name.localizedStandardContains(part) }
+                    #expect(try await names(closure) == standard, "\(part.unicodeScalars)")
+                    let predicate = #Predicate<Person> { $0.group.localizedStandardContains(part) }
+                    #expect(
+                        try await names(Query(where: predicate)) == standard,
+                        "\(part.unicodeScalars)"
+                    )
+                    let other = try Query<Person> { $0.name.localizedCaseInsensitiveContains(part) }
+                    let found = texts.filter { $0.localizedCaseInsensitiveContains(part) }
+                    #expect(try await names(other) == found, "\(part.unicodeScalars)")
+                    let negated = try await table.count(where: {
+                        !$0.name.localizedStandardContains(part)
+                    })
+                    #expect(negated == texts.count + 1 - standard.count)
+                }
+            }
+        }
+    }
+
     @Test(
         "localizedCaseInsensitiveContains finds what Foundation finds",
         arguments: 0..<6 as Range<UInt64>

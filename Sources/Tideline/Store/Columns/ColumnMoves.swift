@@ -49,8 +49,11 @@ struct ColumnMoves {
     func run(in database: Database, _ progress: (Int) throws -> Void) throws {
         guard table.hasExtra, hasGained || !changed.isEmpty else { return }
         let indexes = changed.isEmpty ? [] : try self.indexes(in: database)
-        // Its triggers and its view name columns, which would prevent the moves.
-        if !changed.isEmpty { try SearchTables.remove(from: table.schema.name, in: database) }
+        // Their triggers and the view name columns, which would prevent the moves.
+        if !changed.isEmpty {
+            try SearchTables.remove(from: table.schema.name, in: database)
+            try OrderTables.remove(from: table.schema.name, in: database)
+        }
         for index in indexes {
             try database.execute("DROP INDEX \(Identifier(index.name).quoted)")
         }

@@ -244,7 +244,7 @@ public final class SQLiteStore: LocalStore {
                             end: connection.end
                         )
                         let result = try body(writer)
-                        try writer.updateSearch()
+                        try writer.updateIndexes()
                         return result
                     }
                     return (result, connection.takeWritten(), rows?.tables)
@@ -252,8 +252,8 @@ public final class SQLiteStore: LocalStore {
                 func transaction() throws -> Written {
                     do {
                         return try attempt()
-                    } catch let behind as SearchIndexBehind {
-                        try database.transaction { try updateSearch(behind, database) }
+                    } catch let behind as IndexBehind {
+                        try database.transaction { try updateIndexes(behind, database) }
                         return try attempt()
                     }
                 }
@@ -355,19 +355,19 @@ extension SQLiteStore {
 }
 
 extension SQLiteStore {
-    /// Runs a read, and repeats it after a search index was brought up to date, if another program has changed
-    /// rows.
+    /// Runs a read, and repeats it after a search index or an index in the order of a language was brought up to date,
+    /// if another program has changed rows.
     func retryingSearch<Result>(_ read: () async throws -> Result) async throws -> Result {
         for _ in 0..<Self.searchTries {
             do {
                 return try await read()
-            } catch let behind as SearchIndexBehind {
-                try await updateSearch(behind)
+            } catch let behind as IndexBehind {
+                try await updateIndexes(behind)
             }
         }
         do {
             return try await read()
-        } catch is SearchIndexBehind {
+        } catch is IndexBehind {
             throw SyncError.unsupportedQuery(
                 "another program keeps changing the rows during a search. Search again."
             )
@@ -376,18 +376,22 @@ extension SQLiteStore {
 
     private static var searchTries: Int { 3 }
 
-    private func updateSearch(_ behind: SearchIndexBehind) async throws {
+    private func updateIndexes(_ behind: IndexBehind) async throws {
         try await write { [self] writer in
             guard let transaction = writer as? SQLiteTransaction else { return }
-            try updateSearch(behind, transaction.database)
+            try updateIndexes(behind, transaction.database)
         }
     }
 
-    private func updateSearch(_ behind: SearchIndexBehind, _ database: Database) throws {
+    private func updateIndexes(_ behind: IndexBehind, _ database: Database) throws {
         let tables = try current(database)
-        for search in behind.tables.compactMap({ tables[$0]?.search }) {
-            if behind.isDamaged { try search.remake(in: database) }
-            try search.update(in: database)
+        for table in behind.tables.compactMap({ tables[$0] }) {
+            if behind.isDamaged {
+                try table.search?.remake(in: database)
+                try table.order?.remake(in: database)
+            }
+            try table.search?.update(in: database)
+            try table.order?.update(in: database)
         }
     }
 }

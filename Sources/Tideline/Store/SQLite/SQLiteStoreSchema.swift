@@ -42,6 +42,8 @@ struct SQLiteTable: Sendable {
     let memberNames: [[UInt8]]
     /// The search index in the file; nil if the model declares none, or the file has another one.
     var search: SearchTables?
+    /// The indexes in the order of a language; nil if the model declares none, or the file has others.
+    var order: OrderTables?
 
     init(_ schema: TableSchema, others: [ColumnDefinition] = []) {
         self.schema = schema
@@ -85,11 +87,13 @@ struct SQLiteTable: Sendable {
         if hasExtra { names.append(Identifier(Self.checksum).quoted) }
         let marks = names.indices.map { "?\($0 + 1)" }.joined(separator: ", ")
         let list = names.joined(separator: ", ")
-        guard schema.search != nil, Database.hasUpsert else {
+        let isCopied = schema.search != nil || !schema.orderIndexes.isEmpty
+        guard isCopied, Database.hasUpsert else {
             insert = "INSERT OR REPLACE INTO \(table) (\(list)) VALUES (\(marks))"
             return
         }
-        // A replaced row would get another key of SQLite's, by which the search index knows it.
+        // A replaced row would get another key of SQLite's, by which the search index knows it, and would count as
+        // changed in all columns.
         let changes = names.filter { $0 != "\"id\"" }.map { "\($0) = excluded.\($0)" }
         insert = """
             INSERT INTO \(table) (\(list)) VALUES (\(marks))
@@ -212,6 +216,7 @@ enum SQLiteStoreSchema {
         in database: Database,
         moved: (_ table: String, _ rows: Int) throws -> Void
     ) throws -> [SQLiteTable] {
+        try OrderTables.removeForeign(in: database)
         for schema in schemas {
             let table = SQLiteTable(schema)
             try ColumnMemory.keepRequired(table, in: database)
@@ -221,6 +226,9 @@ enum SQLiteStoreSchema {
             let search = SearchTables(of: schema)
             var hasSearch = try search?.exist(in: database) == true
             if !hasSearch { try SearchTables.remove(from: schema.name, in: database) }
+            let order = OrderTables(of: schema)
+            var hasOrder = try order?.exist(in: database) == true
+            if !hasOrder { try OrderTables.remove(from: schema.name, in: database) }
             try make(table, in: database) { try moved(schema.name, $0) }
             try indexes.make(in: database)
             // It was removed if the types of columns changed.
@@ -228,6 +236,8 @@ enum SQLiteStoreSchema {
             if let search, !hasSearch {
                 try search.make(in: database) { try moved(schema.name, $0) }
             }
+            if hasOrder { hasOrder = try order?.exist(in: database) == true }
+            if let order, !hasOrder { try order.make(in: database) { try moved(schema.name, $0) } }
         }
         for schema in schemas { try ColumnMemory.keep(SQLiteTable(schema), in: database) }
         let names = Set(schemas.map(\.name))
@@ -260,6 +270,9 @@ enum SQLiteStoreSchema {
         var table = others.isEmpty ? plain : SQLiteTable(schema, others: others)
         if let search = SearchTables(of: schema), try search.exist(in: database) {
             table.search = search
+        }
+        if let order = OrderTables(of: schema), try order.exist(in: database) {
+            table.order = order
         }
         return table
     }

@@ -44,8 +44,20 @@ struct SQLiteTransaction: LocalStoreWriter {
     func rows(_ query: TableQuery, in table: String, isMasked: Bool) throws -> [Row] {
         let table = try self.table(table)
         let columns = query.select.flatMap { table.columns(named: $0) }
-        let sql = try select(query, table, only: columns)
-        return try rows(of: sql, table, columns, query.select, isMasked: isMasked)
+        return try inParts(query) { part in
+            let sql = try select(part, table, only: columns)
+            return try rows(of: sql, table, columns, query.select, isMasked: isMasked)
+        }
+    }
+
+    /// Reads the rows of a query, in two parts if an index can then be used for each.
+    private func inParts(_ query: TableQuery, _ read: (TableQuery) throws -> [Row]) throws -> [Row]
+    {
+        guard let limit = query.limit, var parts = query.nullsApart else { return try read(query) }
+        let rows = try read(parts.first)
+        guard rows.count < limit else { return rows }
+        parts.second.limit = limit - rows.count
+        return rows + (try read(parts.second))
     }
 
     /// Returns the rows of a statement that reads these columns of a table; without columns, whole rows.
@@ -89,7 +101,7 @@ struct SQLiteTransaction: LocalStoreWriter {
         guard query.select == nil, table.hasExtra, table.others.isEmpty, column == HeldMask.name
         else { return try rows(query, in: name, omitting: column) }
         return try searching(query, name) {
-            try recordRows(of: try select(query, table, only: nil), table)
+            try inParts(query) { try recordRows(of: try select($0, table, only: nil), table) }
         }
     }
 
@@ -127,7 +139,10 @@ struct SQLiteTransaction: LocalStoreWriter {
         let query = TableQuery(filter: filter)
         return try searching(query, name) {
             if query.searches { try updateSearch(of: table) }
-            let sql = try SQLiteStoreSQL.count(try located(filter), table)
+            let filter = try located(filter)
+            let ordered = try OrderedSelect.count(filter, table)
+            if ordered != nil { try updateOrder(of: table) }
+            let sql = try ordered ?? SQLiteStoreSQL.count(filter, table)
             let statement = try database.prepare(sql.text(for: .sqlite))
             defer { statement.reset() }
             try statement.bind(sql.bindings)

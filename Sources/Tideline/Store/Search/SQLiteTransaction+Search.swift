@@ -3,10 +3,11 @@
 import TidelineCore
 import TidelineSQLite
 
-/// An error that ends a transaction, which is repeated after the search indexes of tables were brought up to date.
+/// An error that ends a transaction, which is repeated after the indexes of tables were brought up to date.
 ///
-/// Only a writer can update an index, and it can do so only in an open transaction.
-struct SearchIndexBehind: Error {
+/// They are search indexes, or indexes in the order of a language. Only a writer can update an index, and it can do so
+/// only in an open transaction.
+struct IndexBehind: Error {
     var tables: Set<String>
     /// Whether an index is damaged, so that each has to be made again.
     var isDamaged = false
@@ -25,7 +26,11 @@ extension SQLiteTransaction {
         var query = query
         query.filter = try located(query.filter)
         guard query.searches else {
-            return try SQLiteStoreSQL.select(query, table, only: columns)
+            guard let select = try OrderedSelect(query, table) else {
+                return try SQLiteStoreSQL.select(query, table, only: columns)
+            }
+            try updateOrder(of: table)
+            return try select.select(only: columns)
         }
         try updateSearch(of: table)
         guard let ranked = try RankedSelect(query, table) else {
@@ -72,7 +77,8 @@ extension SQLiteTransaction {
         }
     }
 
-    /// Runs a query, and makes the search indexes that it uses again if one of them is damaged.
+    /// Runs a query, and makes the search indexes that it uses, or an index in the order of a language, again if one of
+    /// them is damaged.
     func searching<Result>(
         _ query: TableQuery,
         _ table: String,
@@ -81,13 +87,17 @@ extension SQLiteTransaction {
         do {
             return try body()
         } catch let error as SQLiteError where error.isCorrupt {
-            let names = query.searchedTables(in: table)
-            let searches = try names.compactMap { try self.table($0).search }
-            guard !searches.isEmpty else { throw error }
+            var names = query.searchedTables(in: table)
+            let hasOrder = try self.table(table).order != nil
+            if hasOrder { names.insert(table) }
+            guard !names.isEmpty else { throw error }
             guard isWriter, database.isInTransaction else {
-                throw SearchIndexBehind(tables: names, isDamaged: true)
+                throw IndexBehind(tables: names, isDamaged: true)
             }
-            for search in searches { try search.remake(in: database) }
+            for table in try names.map({ try self.table($0) }) {
+                try table.search?.remake(in: database)
+                try table.order?.remake(in: database)
+            }
             return try body()
         }
     }
@@ -101,16 +111,28 @@ extension SQLiteTransaction {
 
     /// Brings the search index of a table up to date if the transaction may write.
     ///
-    /// - Throws: ``SearchIndexBehind`` if the index is not up to date, and the transaction only reads.
+    /// - Throws: ``IndexBehind`` if the index is not up to date, and the transaction only reads.
     func updateSearch(of table: SQLiteTable) throws {
         guard let search = table.search, try search.isBehind(in: database) else { return }
-        guard isWriter else { throw SearchIndexBehind(tables: [table.schema.name]) }
+        guard isWriter else { throw IndexBehind(tables: [table.schema.name]) }
         try search.update(in: database)
     }
 
-    /// Brings the search indexes of all tables up to date, at the end of a transaction.
-    func updateSearch() throws {
-        for table in tables.values { try table.search?.update(in: database) }
+    /// Brings the indexes in the order of a language of a table up to date if the transaction may write.
+    ///
+    /// - Throws: ``IndexBehind`` if they are not up to date, and the transaction only reads.
+    func updateOrder(of table: SQLiteTable) throws {
+        guard let order = table.order, try order.isBehind(in: database) else { return }
+        guard isWriter else { throw IndexBehind(tables: [table.schema.name]) }
+        try order.update(in: database)
+    }
+
+    /// Brings the indexes that are not SQLite's own up to date in all tables, at the end of a transaction.
+    func updateIndexes() throws {
+        for table in tables.values {
+            try table.search?.update(in: database)
+            try table.order?.update(in: database)
+        }
     }
 
     func eraseRemovedWords(in table: String) throws {

@@ -200,7 +200,7 @@ struct SearchTables: Sendable {
 
     /// Brings the index up to date with the rows, within the open transaction.
     ///
-    /// - Throws: ``SearchIndexBehind`` if SQLite rolled back the transaction because the index is damaged.
+    /// - Throws: ``IndexBehind`` if SQLite rolled back the transaction because the index is damaged.
     func update(in database: Database) throws {
         guard try isBehind(in: database) else { return }
         do {
@@ -212,7 +212,7 @@ struct SearchTables: Sendable {
         } catch let error as SQLiteError where error.isCorrupt {
             // The index can be made again from the rows, whereas a change that fails would be lost.
             guard database.isInTransaction else {
-                throw SearchIndexBehind(tables: [schema.name], isDamaged: true)
+                throw IndexBehind(tables: [schema.name], isDamaged: true)
             }
             try remake(in: database)
         }

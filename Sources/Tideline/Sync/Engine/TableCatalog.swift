@@ -102,6 +102,7 @@ struct TableCatalog: Sendable {
                 }
             }
             schema.indexes += model.indexes.filter { !schema.indexes.contains($0) }
+            schema.orderIndexes += model.orderIndexes.filter { !schema.orderIndexes.contains($0) }
             schema.search = model.search ?? schema.search
             schema.references += model.references.filter { reference in
                 !schema.references.contains { $0.column == reference.column }

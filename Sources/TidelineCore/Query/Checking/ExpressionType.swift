@@ -85,7 +85,7 @@ extension QueryExpression {
         case .field(let name):
             schema?.column(named: name).map { ExpressionType($0.type) } ?? .any
         case .value(let value): ExpressionType(of: value)
-        case .compare, .all, .any, .not, .isIn: .boolean
+        case .compare, .all, .any, .not, .isIn, .localizedCompare: .boolean
         case .arithmetic(let operation, let left, let right):
             Self.result(operation, left.type(in: schema), right.type(in: schema))
         case .negate(let operand), .orElse(let operand, _): operand.type(in: schema)

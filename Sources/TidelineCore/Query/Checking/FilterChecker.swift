@@ -154,7 +154,8 @@ package struct FilterChecker {
         case .isIn(let operand, let elements): (try isIn(operand, elements, expression), .boolean)
         case .position(let operand, let members): try position(operand, members, expression)
         case .orElse(let operand, let value): try orElse(operand, value, expression)
-        case .member, .elementCount, .anyElement, .element, .search, .related:
+        case .member, .elementCount, .anyElement, .element, .search, .related,
+            .localizedCompare:
             try checkRare(expression)
         }
     }
@@ -169,6 +170,8 @@ package struct FilterChecker {
         case .element: (expression, .any)
         case .search(let search): try self.search(search, expression)
         case .related(let rows): (try related(rows, expression), .boolean)
+        case .localizedCompare(let comparison, let left, let right, let order):
+            (try localizedCompare(comparison, left, right, order, expression), .boolean)
         case .field, .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn,
             .position, .orElse:
             try check(expression)

@@ -19,6 +19,24 @@ extension FilterChecker {
         return byPosition(comparison, one, two, result)
     }
 
+    /// Checks a comparison in the order of a language, which only a device can evaluate.
+    func localizedCompare(
+        _ comparison: Comparison,
+        _ left: QueryExpression,
+        _ right: QueryExpression,
+        _ order: LocalizedOrder,
+        _ whole: QueryExpression
+    ) throws(ODataError) -> QueryExpression {
+        let (one, two) = (try check(left), try check(right))
+        let isText = [one, two].allSatisfy {
+            $0.type == .string || $0.type == .any || $0.type == .null
+        }
+        guard schema == nil || isOnDevice, isText else {
+            throw mismatch("a comparison in a localized order takes texts, on a device", whole)
+        }
+        return whole.with(.localizedCompare(comparison, one.expression, two.expression, order))
+    }
+
     func isIn(
         _ operand: QueryExpression,
         _ elements: [QueryExpression],

@@ -43,6 +43,8 @@ package struct FilterEvaluator {
         case .not(let operand): !matches(operand)
         case .compare(let comparison, let left, let right):
             compare(comparison, evaluate(left), evaluate(right))
+        case .localizedCompare(let comparison, let left, let right, let order):
+            order.compare(evaluate(left), evaluate(right)).map(comparison.holds) ?? false
         case .isIn(let operand, let elements): isIn(evaluate(operand), elements)
         case .anyElement(let list, let number, let condition):
             anyElement(of: evaluate(list), number, condition)
@@ -69,7 +71,8 @@ package struct FilterEvaluator {
         case .member(let document, let names): member(evaluate(document), names)
         case .elementCount(let list): .integer(count(evaluate(list)))
         case .element(let number): elements[number] ?? .null
-        case .compare, .all, .any, .not, .isIn, .anyElement: .bool(matches(expression))
+        case .compare, .all, .any, .not, .isIn, .anyElement, .localizedCompare:
+            .bool(matches(expression))
         // Only a store can evaluate them.
         case .search(.matches), .related: .bool(false)
         case .search(.rank): .null

@@ -1,35 +1,150 @@
 // LocalizedOrder: the order of texts by the rules of a language, the same one in memory and in SQLite.
+//
+// Foundation compares two texts from their first difference on, after it has folded what came before. That is not
+// consistent: the beginning of a text may decide how its end is read ("ch" is one letter in Czech), so that three texts
+// can form a circle. A comparison from the first character on is the one of ICU, which is consistent. Control
+// characters have no weight in it, so two different ones in front of the texts are the first difference.
 
 package import Foundation
 
 /// The order of texts by the rules of a language and region, as Finder and the Files app sort names.
 ///
 /// Accents, width and letter case only decide between texts that are equal otherwise, and numbers are ordered by their
-/// value. It is the order of `localizedStandardCompare`.
+/// value. Two texts are equal only if they are canonically equivalent, as for `==`. The order is total and consistent,
+/// so that an index can rely on it.
 package struct LocalizedOrder: Hashable, Sendable {
     private let locale: Locale
+    /// Whether ``PlainTextOrder`` decides the order of plain texts.
+    private let isPlain: Bool
 
-    package init(_ locale: Locale) { self.locale = locale }
+    package init(_ locale: Locale) {
+        self.locale = locale
+        isPlain = Self.facts(locale).isPlain
+    }
 
     /// Returns a negative number, 0 or a positive number.
     package func compare(_ one: String, _ two: String) -> Int {
-        one.compare(two, options: Self.options, range: nil, locale: locale).rawValue
+        if isPlain {
+            let order = one.utf8.withContiguousStorageIfAvailable { first in
+                two.utf8.withContiguousStorageIfAvailable { PlainTextOrder.compare(first, $0) }
+            }
+            if case .some(.some(.some(let order))) = order, order != 0 { return order }
+        }
+        let order = Self.rules(one, two, locale)
+        if order != 0 { return order }
+        return one == two ? 0 : one < two ? -1 : 1
     }
 
-    private static let options: String.CompareOptions = [
-        .caseInsensitive, .numeric, .widthInsensitive, .forcedOrdering,
-    ]
+    /// Returns the order of two texts in UTF-8.
+    package func compare(
+        _ one: UnsafeBufferPointer<UInt8>,
+        _ two: UnsafeBufferPointer<UInt8>
+    ) -> Int {
+        if isPlain, let order = PlainTextOrder.compare(one, two), order != 0 { return order }
+        if one.elementsEqual(two) { return 0 }
+        return compare(String(decoding: one, as: UTF8.self), String(decoding: two, as: UTF8.self))
+    }
+
+    /// Returns the order of two values; nil if one of them is not a text.
+    package func compare(_ one: Value, _ two: Value) -> Int? {
+        guard case .string(let one) = one, case .string(let two) = two else { return nil }
+        return compare(one, two)
+    }
+
+    private static func rules(_ one: String, _ two: String, _ locale: Locale) -> Int {
+        guard isConsistent else {
+            let options: String.CompareOptions = [
+                .caseInsensitive, .numeric, .widthInsensitive, .forcedOrdering,
+            ]
+            return one.compare(two, options: options, range: nil, locale: locale).rawValue
+        }
+        return wholeTexts(one, two, locale)
+    }
+
+    private static func wholeTexts(_ one: String, _ two: String, _ locale: Locale) -> Int {
+        ("\u{1}" + one).compare("\u{2}" + two, options: .numeric, range: nil, locale: locale)
+            .rawValue
+    }
+
+    /// Whether this system ignores the control characters, so that the order is consistent.
+    ///
+    /// Otherwise the order is that of `localizedStandardCompare`, and no index may rely on it.
+    package static let isConsistent: Bool = {
+        let locale = Locale(identifier: "en_US")
+        let isIgnored = wholeTexts("b", "a", locale) > 0 && wholeTexts("a", "a", locale) == 0
+        return isIgnored && wholeTexts("a 10", "a 2", locale) > 0
+    }()
 
     // MARK: - Collation
 
-    /// The name of the collation in SQLite, which names the locale.
-    package var collation: String { Self.prefix + locale.identifier }
+    /// The name of the collation in SQLite, which names the locale and the version of its order.
+    package var collation: String { Self.prefix + version + "." + locale.identifier }
 
-    /// Returns the order of a collation; nil if it is another collation.
+    /// Returns the order of a collation; nil if it is another collation, or one of another version of the order.
     package init?(collation: String) {
         guard collation.hasPrefix(Self.prefix) else { return nil }
-        self.init(Locale(identifier: String(collation.dropFirst(Self.prefix.count))))
+        let parts = collation.dropFirst(Self.prefix.count).split(separator: ".", maxSplits: 1)
+        guard parts.count == 2 else { return nil }
+        self.init(Locale(identifier: String(parts[1])))
+        guard version == parts[0] else { return nil }
     }
 
-    private static let prefix = "tideline.localized."
+    package static let prefix = "tideline.localized."
+
+    // MARK: - Version
+
+    /// A text that differs if this system orders some texts differently from another system, or may do so.
+    ///
+    /// Foundation does not tell the version of its order. This is a hash of the version of the operating system, which
+    /// contains the order, and of the order of some texts by the locale.
+    package var version: String {
+        Self.facts(locale).version
+    }
+
+    /// What is found out once for each locale.
+    private struct Facts {
+        var isPlain: Bool
+        var version: String
+    }
+
+    private static let lock = NSLock()
+    // Only read and written while `lock` is held.
+    private nonisolated(unsafe) static var known: [String: Facts] = [:]
+
+    private static func facts(_ locale: Locale) -> Facts {
+        if let facts = lock.withLock({ known[locale.identifier] }) { return facts }
+        let isPlain = PlainTextOrder.agrees(with: locale) { rules($0, $1, locale) }
+        let facts = Facts(isPlain: isPlain, version: makeVersion(locale))
+        lock.withLock { known[locale.identifier] = facts }
+        return facts
+    }
+
+    private static func makeVersion(_ locale: Locale) -> String {
+        var parts = [
+            String(format), ProcessInfo.processInfo.operatingSystemVersionString, locale.identifier,
+        ]
+        let sorted = probes.sorted { rules($0, $1, locale) < 0 }
+        for (one, next) in zip(sorted, sorted.dropFirst()) {
+            parts.append("\(one)\(rules(one, next, locale))")
+        }
+        let hash = SHA256.hash(Array(parts.joined(separator: "\u{0}").utf8))
+        return SchemaDocument.hexadecimal(Array(hash.prefix(8)))
+    }
+
+    /// The version of this file's comparison; change it together with the comparison.
+    private static let format = 1
+
+    /// Texts that languages and versions of the rules order differently.
+    private static let probes = [
+        "", " ", "-", "_", "'", ".", "a", "A", "a b", "ab", "a-b", "ä", "Ä", "ae", "af", "å", "aa",
+        "az", "æ",
+        "b", "c", "ch", "cz", "č", "d", "đ", "dz", "e", "é", "ê", "f", "ﬁ", "g", "h", "i", "ı", "İ",
+        "I", "j", "l",
+        "ll", "lj", "ł", "n", "ñ", "ng", "nj", "o", "ö", "ø", "œ", "p", "r", "s", "ß", "ss", "st",
+        "š", "t", "þ",
+        "u", "ü", "v", "w", "x", "y", "z", "ž", "1", "2", "10", "1a", "α", "ά", "β", "а", "б", "е",
+        "ё", "й", "я", "א",
+        "ا", "ب", "ก", "เก", "क", "か", "が", "カ", "ｶ", "一", "丁", "人", "阿", "字", "漢", "中", "가", "한",
+        "😀",
+    ]
 }

@@ -50,10 +50,7 @@ package struct RowOrder {
 extension SortKey {
     /// Returns the order of two values of the key, without its direction.
     fileprivate func order(_ one: Value, _ two: Value) -> Int {
-        guard let localized, case .string(let text) = one, case .string(let other) = two else {
-            return ValueOrder.sort(one, two)
-        }
-        return localized.compare(text, other)
+        localized?.compare(one, two) ?? ValueOrder.sort(one, two)
     }
 }
 

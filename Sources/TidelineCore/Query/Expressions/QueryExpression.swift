@@ -70,6 +70,11 @@ package struct QueryExpression: Sendable {
         ///
         /// Only a device can evaluate it. SQL: `"customerID" IN (SELECT "id" FROM "Customer" WHERE …)`.
         case related(RelatedRows)
+
+        /// A comparison of two texts in the order of a language; false if one of them is null.
+        ///
+        /// Only a device can evaluate it. SQL: `"name" COLLATE "tideline.localized.…" >= 'é'`.
+        case localizedCompare(Comparison, QueryExpression, QueryExpression, LocalizedOrder)
     }
 
     package enum Search: Hashable, Sendable {
@@ -191,7 +196,8 @@ extension QueryExpression {
             return parts.contains { $0.contains(isWanted) }
         case .isIn(let operand, let parts):
             return operand.contains(isWanted) || parts.contains { $0.contains(isWanted) }
-        case .compare(_, let left, let right), .arithmetic(_, let left, let right):
+        case .compare(_, let left, let right), .arithmetic(_, let left, let right),
+            .localizedCompare(_, let left, let right, _):
             return left.contains(isWanted) || right.contains(isWanted)
         case .not(let operand), .negate(let operand), .position(let operand, _),
             .orElse(let operand, _), .member(let operand, _), .elementCount(let operand):
@@ -231,6 +237,9 @@ extension QueryExpression {
             return with(
                 .arithmetic(operation, try left.replacing(change), try right.replacing(change))
             )
+        case .localizedCompare(let comparison, let left, let right, let order):
+            let (left, right) = (try left.replacing(change), try right.replacing(change))
+            return with(.localizedCompare(comparison, left, right, order))
         case .isIn(let operand, let parts):
             return with(
                 .isIn(try operand.replacing(change), try parts.map { try $0.replacing(change) })
@@ -252,7 +261,7 @@ extension QueryExpression {
             switch kind {
             case .member, .elementCount, .anyElement, .element: true
             case .field, .value, .compare, .all, .any, .not, .arithmetic, .negate, .call, .isIn,
-                .position, .orElse, .search, .related:
+                .position, .orElse, .search, .related, .localizedCompare:
                 false
             }
         }

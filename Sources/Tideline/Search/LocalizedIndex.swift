@@ -1,0 +1,79 @@
+// LocalizedIndex: an index that a model declares for queries in the order of a language.
+
+import TidelineCore
+
+/// An index for queries that are ordered by a text property in the order of a language.
+///
+/// ```swift
+/// struct Customer: SyncRecord {
+///     var id = UUID().uuidString.lowercased()
+///     var city = ""
+///     var name = ""
+///
+///     static let localizedIndexes = [LocalizedIndex(\Customer.name)]
+/// }
+/// ```
+///
+/// ``SQLiteStore`` uses it for queries whose order ends with the text property, such as
+/// `sortedBy: [.ascending(\.name, .localized)]`, and reads only the rows of the result if the query has a limit. It
+/// keeps the index current in each transaction that changes rows, and makes it again when the order differs: after an
+/// update of the system, and for another language. Each index makes a change of a row slower.
+public struct LocalizedIndex<Record>: Sendable {
+    private let paths: [any PartialKeyPath<Record> & Sendable]
+    private let order: TextOrder
+
+    /// Declares an index of properties, the last of which is the text.
+    ///
+    /// A query can use it if the condition compares the properties in front of the text with `==`, or if they come
+    /// first in the order, in the same direction. The last property must be of type `String` or `String?`.
+    ///
+    /// - Parameters:
+    ///   - paths: The properties.
+    ///   - order: The order of the texts; by default that of the user's language and region when the model is first
+    ///     used.
+    public init(
+        _ paths: any PartialKeyPath<Record> & Sendable...,
+        order: TextOrder = .localized
+    ) {
+        self.paths = paths
+        self.order = order
+    }
+}
+
+extension LocalizedIndex {
+    /// The maximum number of columns of an index.
+    private static var columnsMax: Int { 8 }
+
+    /// Returns the index with the names of its columns.
+    ///
+    /// - Throws: ``SyncError`` with code `invalidModel`, or `unsupportedQuery` for a path that has no column.
+    func table(
+        model: String,
+        _ schema: TableSchema,
+        column: (AnyKeyPath) throws -> String
+    ) throws -> TableOrderIndex {
+        let columns = try paths.map { try column($0) }
+        guard let text = columns.last, let localized = order.localized,
+            schema.column(named: text)?.type == .string
+        else {
+            throw SyncError.invalidModel(
+                model,
+                """
+                a localized index needs an order of a language, and a text as its last property. Change \
+                'localizedIndexes', or use 'indexes'.
+                """
+            )
+        }
+        let isKey = columns.contains(SystemColumn.id)
+        guard !isKey, columns.count <= Self.columnsMax, Set(columns).count == columns.count else {
+            throw SyncError.invalidModel(
+                model,
+                """
+                a localized index names 'id', a property twice, or more than \(Self.columnsMax) properties. Name each \
+                once; 'id' follows by itself.
+                """
+            )
+        }
+        return TableOrderIndex(columns: columns, order: localized)
+    }
+}

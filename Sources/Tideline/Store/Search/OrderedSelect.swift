@@ -1,0 +1,104 @@
+// OrderedSelect: the statement of a query in the order of a language that an index can answer.
+
+import TidelineCore
+
+/// A query that is ordered by an index in the order of a language.
+struct OrderedSelect {
+    private let query: TableQuery
+    private let table: SQLiteTable
+    private let tables: OrderTables
+    private let filter: QueryExpression?
+    private let order: [SortKey]
+
+    /// Nil if no index has the order of the query.
+    ///
+    /// The table of the index is joined; SQLite decides whether it begins with this index or with another one that
+    /// excludes more rows.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a query that is not valid.
+    init?(_ query: TableQuery, _ table: SQLiteTable) throws {
+        guard let tables = table.order, query.order.contains(where: { $0.localized != nil }) else {
+            return nil
+        }
+        let filter = try SQLiteStoreSQL.checked(query.filter, table)
+        let order = try SQLiteStoreSQL.order(query.order, table)
+        guard let first = order.first,
+            tables.indexes.contains(where: { $0.has(order, first, filter) })
+        else { return nil }
+        (self.query, self.table, self.tables) = (query, table, tables)
+        (self.filter, self.order) = (filter, order)
+    }
+
+    /// `columns` are the columns to read; nil for whole rows.
+    func select(only columns: [ColumnDefinition]?) throws -> SQL {
+        let list =
+            columns?.map { Identifier($0.name).quoted }.joined(separator: ", ") ?? table.selectList
+        var renderer = SQLiteStoreSQL.renderer(table)
+        renderer.copies = tables.copies
+        let name = Identifier(table.schema.name)
+        var sql: SQL = """
+            SELECT \(SQL(verbatim: list)) FROM \(tables.copy)
+            JOIN \(name) ON \(name)."id" = \(OrderTables.key)
+            """
+        if let filter { sql.append("\nWHERE \(renderer.condition(filter))") }
+        sql.append("\nORDER BY \(renderer.orderBy(order))")
+        if query.limit != nil || query.offset > 0 {
+            let limit = SQLValue.integer(Int64(query.limit ?? -1))
+            sql.append("\nLIMIT \(limit) OFFSET \(.integer(Int64(query.offset)))")
+        }
+        return sql
+    }
+}
+
+extension OrderedSelect {
+    /// Returns the statement that counts the rows with null in the first column of an index; nil for other conditions.
+    ///
+    /// A read that is ordered by a property which cannot be nil counts them.
+    static func count(_ filter: Filter?, _ table: SQLiteTable) throws -> SQL? {
+        guard let tables = table.order, let filter, !filter.expression.searches,
+            let condition = try SQLiteStoreSQL.checked(filter, table),
+            condition.chainOfConditions.contains(where: { part in
+                guard case .compare(.eq, let value, .null) = part.kind else { return false }
+                return tables.indexes.contains { value.kind == .field($0.columns[0]) }
+            })
+        else { return nil }
+        var renderer = SQLiteStoreSQL.renderer(table)
+        renderer.copies = tables.copies
+        let name = Identifier(table.schema.name)
+        return """
+            SELECT count(*) FROM \(tables.copy) JOIN \(name) ON \(name)."id" = \(OrderTables.key)
+            WHERE \(renderer.condition(condition))
+            """
+    }
+}
+
+extension TableOrderIndex {
+    /// Returns whether the index has the rows in an order, once the condition has compared its first columns.
+    fileprivate func has(_ keys: [SortKey], _ first: SortKey, _ filter: QueryExpression?) -> Bool {
+        let keys = keys.prefix { !$0.isID }
+        let compared = columns.count - keys.count
+        guard compared >= 0, keys.allSatisfy({ $0.isAscending == first.isAscending }) else {
+            return false
+        }
+        let isSame = zip(columns.dropFirst(compared), keys).allSatisfy { column, key in
+            key.expression.kind == .field(column)
+                && key.localized == (column == columns.last ? order : nil)
+        }
+        let parts = filter?.chainOfConditions ?? []
+        return isSame
+            && columns.prefix(compared).allSatisfy { column in
+                parts.contains { $0.isEquality(of: column) }
+            }
+    }
+}
+
+extension QueryExpression {
+    /// Returns whether the condition compares a column with one value.
+    fileprivate func isEquality(of column: String) -> Bool {
+        guard case .compare(.eq, let left, let right) = kind else { return kind == .field(column) }
+        return switch (left.kind, right.kind) {
+        case (.field(column), .value), (.value, .field(column)): true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,13 @@
+// TableOrderIndex: an index of a table on a device whose last column is in the order of a language.
+
+/// An index for queries in the order of a language.
+package struct TableOrderIndex: Hashable, Sendable {
+    /// The columns; the last one is a text in the order, the others are compared by their values.
+    package var columns: [String]
+    /// The order of the last column.
+    package var order: LocalizedOrder
+
+    package init(columns: [String], order: LocalizedOrder) {
+        (self.columns, self.order) = (columns, order)
+    }
+}
