@@ -4,6 +4,7 @@
 //     SyncProbe STORE SERVER edit N SEED      N changes that SEED, a word, decides; 0 for changes without end
 //     SyncProbe STORE SERVER push | pull
 //     SyncProbe STORE SERVER hold             takes the turn to sync, and keeps it
+//     SyncProbe STORE SERVER mark N SEED | keep   see PrivateValues
 //     SyncProbe STORE SERVER first T N        a first sync of T tables with N rows each; without a port
 //                                             in SERVER the rows are made up
 
@@ -44,6 +45,7 @@ struct SyncProbe {
         limits.pageRowsMax = 40
         let client = SyncClient(endpoint: server, limits: limits)
         let store = try SQLiteStore(path: words[0])
+        if try await PrivateValues.run(words, client, store) { return }
         try await client.syncContext.initialize(store: store, tables: [TodoItem.self])
         let items = try client.syncTable(TodoItem.self)
         switch (words[2], words.count) {
@@ -91,7 +93,7 @@ struct SyncProbe {
 }
 
 /// Random numbers that a word decides (SplitMix64); the test kit, with a server, is too much for this program.
-private struct WordGenerator: RandomNumberGenerator {
+struct WordGenerator: RandomNumberGenerator {
     private var state: UInt64
 
     /// Starts at the hash of a word (FNV-1a), which is the same in every process.
