@@ -100,17 +100,21 @@ extension SyncClient {
         _ policy: SyncPolicy = SyncPolicy()
     ) async throws -> Bool {
         let engine = try syncContext.engine()
+        let isSynced = Latch()
         do {
             return try await withThrowingTaskGroup(of: Bool?.self) { group in
                 group.addTask {
                     let rejected = try await PolicyRunner(engine: engine).sync(policy)
                     self.automatic.publish(rejected: rejected)
+                    isSynced.set()
+                    await engine.schemaCheck.compareIfChanged()
                     return true
                 }
                 group.addTask {
                     do {
                         try await engine.environment.sleep(deadline.clampedForTimers)
-                        return false
+                        // A comparison of the schemas that takes longer is not part of the sync.
+                        return isSynced.isSet
                     } catch is CancellationError {
                         // The task that syncs returns the result or throws the error.
                         return nil

@@ -133,6 +133,7 @@ public actor SyncContext {
         )
         await engine.takeOverRenamedTables()
         await engine.serverFacts.recall()
+        await engine.schemaCheck.recall()
         opened.withLock { $0 = engine }
         // A suspension before this call did not have the store yet.
         if calls.isSuspended {

@@ -48,8 +48,7 @@ enum Command {
             case .copy(let source, let target, let isJSON):
                 try copy(from: source, to: target, isJSON)
             case .schema(let task): try await schema(task)
-            case .models(let source, let hasReferences):
-                try await models(source, hasReferences: hasReferences)
+            case .models(let source): try await models(source)
             case .migrate(let configuration, let isApplied, let showsSQL, let isJSON):
                 try migrate(configuration, isApplied: isApplied, showsSQL: showsSQL, isJSON)
             }

@@ -6,6 +6,8 @@
 //     SyncProbe STORE SERVER hold             takes the turn to sync, and keeps it
 //     SyncProbe STORE SERVER cascade fill N | push | delete
 //                                             N customers with jobs and visits; deletes the customers
+
+//     SyncProbe STORE SERVER mark N SEED | keep   see PrivateValues
 //     SyncProbe STORE SERVER first T N        a first sync of T tables with N rows each; without a port
 //                                             in SERVER the rows are made up
 
@@ -57,6 +59,7 @@ struct SyncProbe {
         limits.pageRowsMax = 40
         let client = SyncClient(endpoint: server, limits: limits)
         let store = try SQLiteStore(path: words[0])
+        if try await PrivateValues.run(words, client, store) { return }
         try await client.syncContext.initialize(store: store, tables: [TodoItem.self])
         let items = try client.syncTable(TodoItem.self)
         switch (words[2], words.count) {
@@ -104,7 +107,7 @@ struct SyncProbe {
 }
 
 /// Random numbers that a word decides (SplitMix64); the test kit, with a server, is too much for this program.
-private struct WordGenerator: RandomNumberGenerator {
+struct WordGenerator: RandomNumberGenerator {
     private var state: UInt64
 
     /// Starts at the hash of a word (FNV-1a), which is the same in every process.

@@ -23,8 +23,18 @@ package final class RecordSchema: Sendable {
     /// The columns whose properties are not optional.
     let neverNil: Set<String>
 
+    /// The raw values of the enums of properties, by column, in the order of their cases.
+    ///
+    /// Columns that the model declares have the declared type instead.
+    let enumerations: [String: [String]]
+
     /// The values in the model's record of defaults, by column; see ``SyncRecord/defaults``.
     let ownDefaults: [String: Value]
+
+    /// The values in the model's record of defaults of properties that can be nil, by column.
+    ///
+    /// A column without a value means nil for them, so they are only stated in the schema document.
+    let optionalDefaults: [String: Value]
 
     private let columnsByProperty: [String: String]
     private let declaredPaths: [(path: any AnyKeyPath & Sendable, column: String)]
@@ -50,36 +60,39 @@ package final class RecordSchema: Sendable {
     private static func probe<Record: SyncRecord>(_ type: Record.Type) throws -> RecordSchema {
         let schema = try RecordSchema(type)
         let defaults = schema.defaults(of: type)
-        return defaults.isEmpty ? schema : RecordSchema(schema, ownDefaults: defaults)
+        return defaults.isEmpty ? schema : RecordSchema(schema, defaults: defaults)
     }
 
-    /// Returns the values of the model's record of defaults, for properties that cannot be nil.
+    /// Returns the values of the model's record of defaults.
     ///
     /// A value that differs each time, such as a new id or `Date()`, is not a default.
     private func defaults<Record: SyncRecord>(of type: Record.Type) -> [String: Value] {
         var moment = PresentMoment()
         guard let one = try? RowWriter.row(of: Record.defaults, self) else { return [:] }
         moment.close()
-        if neverNil.contains(where: { one[$0].map(PresentMoment.maySet) ?? false }) {
+        if columns.contains(where: { one[$0.name].map(PresentMoment.maySet) ?? false }) {
             PresentMoment.pass()
         }
         guard let two = try? RowWriter.row(of: Record.defaults, self) else { return [:] }
         var defaults: [String: Value] = [:]
-        for name in neverNil where !SystemColumn.names.contains(name) {
+        for name in columns.map(\.name) where !SystemColumn.names.contains(name) {
             guard let value = one[name], !value.isNull, value == two[name] else { continue }
             if !moment.contains(value) { defaults[name] = value }
         }
         return defaults
     }
 
-    private init(_ schema: RecordSchema, ownDefaults: [String: Value]) {
+    private init(_ schema: RecordSchema, defaults: [String: Value]) {
         table = schema.table
         systemProperties = schema.systemProperties
         columns = schema.columns
         layout = schema.layout
         zeros = schema.zeros
         neverNil = schema.neverNil
-        self.ownDefaults = ownDefaults
+        enumerations = schema.enumerations
+        let neverNil = schema.neverNil
+        ownDefaults = defaults.filter { neverNil.contains($0.key) }
+        optionalDefaults = defaults.filter { !neverNil.contains($0.key) }
         columnsByProperty = schema.columnsByProperty
         declaredPaths = schema.declaredPaths
     }
@@ -92,10 +105,20 @@ package final class RecordSchema: Sendable {
         columns = found.map(\.definition)
         layout = RowLayout(columns.map(\.name))
         ownDefaults = [:]
+        optionalDefaults = [:]
         var zeros: [String: Value] = [:]
         for column in found { zeros[column.definition.name] = column.zero }
         self.zeros = zeros
         neverNil = Set(found.filter { !$0.mayBeNil }.map(\.definition.name))
+        let declaredNames = Set(declared.map(\.definition.name))
+        var enumerations: [String: [String]] = [:]
+        for column in found
+        where column.definition.type == .string && !declaredNames.contains(column.definition.name) {
+            enumerations[column.definition.name] = column.content.flatMap {
+                EnumerationMembers.of($0)
+            }
+        }
+        self.enumerations = enumerations
         systemProperties = SystemColumn.names
             .intersection(columns.map(\.name))
             .subtracting([SystemColumn.id])

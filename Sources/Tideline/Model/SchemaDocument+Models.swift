@@ -16,15 +16,19 @@ extension SchemaDocument {
     /// tideline schema --check schema.json --server https://jobs.example
     /// ```
     ///
-    /// Tables and columns that stay on the device are left out; see ``SyncRecord/isLocalOnly`` and
-    /// ``SyncRecord/localColumns``.
+    /// A property whose type is an enum with texts as raw values, and `CaseIterable`, becomes a column with its
+    /// members. Tables and columns that stay on the device are left out, and so are references to such tables; see
+    /// ``SyncRecord/isLocalOnly`` and ``SyncRecord/localColumns``.
     ///
     /// - Parameter models: The models of the tables.
     /// - Throws: ``SyncError`` with code `invalidModel`, whose message says what to change in the model.
     public init(of models: [any SyncRecord.Type]) throws {
         var names: Set<String> = []
-        let tables = try models.compactMap { type -> Table? in
-            let found = try RecordSchema.of(type)
+        let found = try models.map { (type: $0, schema: try RecordSchema.of($0)) }
+        let local = Set(
+            found.map(\.schema.table).filter(\.isLocalOnly).map { $0.name.lowercased() }
+        )
+        let tables = try found.compactMap { type, found -> Table? in
             guard names.insert(found.table.name.lowercased()).inserted else {
                 throw SyncError.invalidModel(
                     "\(type)",
@@ -32,19 +36,52 @@ extension SchemaDocument {
                 )
             }
             guard !found.table.isLocalOnly else { return nil }
-            var schema = found.table.synced
-            for place in schema.columns.indices where schema.columns[place].defaultValue == nil {
-                schema.columns[place].defaultValue = found.ownDefaults[schema.columns[place].name]
+            var table = Table(
+                ofModel: found.table,
+                enumerations: found.enumerations,
+                localTables: local
+            )
+            let rules = RowRules(table.schema)
+            for place in table.schema.columns.indices
+            where table.schema.columns[place].defaultValue == nil {
+                let name = table.schema.columns[place].name
+                // A new record may have an empty text that a rule rejects; for a server it is no default.
+                guard let value = found.ownDefaults[name] ?? found.optionalDefaults[name],
+                    rules.check([name: value], changing: [name]) == nil
+                else { continue }
+                table.schema.columns[place].defaultValue = value
             }
-            var references: [String: Reference] = [:]
-            for reference in found.table.references {
-                references[reference.column] = Reference(
-                    table: reference.table,
-                    onDelete: reference.onDelete.rawValue
-                )
-            }
-            return Table(schema, references: references)
+            return table
         }
-        self.init(tables, parts: [.columns, .references, .rules])
+        self.init(tables)
+    }
+}
+
+extension SchemaDocument.Table {
+    /// A table of an app as its server should have it.
+    ///
+    /// - Parameters:
+    ///   - schema: The table on the device.
+    ///   - enumerations: The raw values of the enums of properties, by column.
+    ///   - localTables: The names of the tables that stay on the device, in lower case.
+    init(
+        ofModel schema: TableSchema,
+        enumerations: [String: [String]],
+        localTables: Set<String>
+    ) {
+        var synced = schema.synced
+        for place in synced.columns.indices where synced.columns[place].type == .string {
+            let rules = synced.columns[place].rules
+            // These rules are for texts only.
+            guard let members = enumerations[synced.columns[place].name],
+                rules.maxLength == nil, rules.pattern == nil, Set(members).count == members.count
+            else { continue }
+            synced.columns[place].type = .enumeration(members)
+        }
+        let references = schema.references.filter { reference in
+            !schema.localColumns.contains(reference.column)
+                && !localTables.contains(reference.table.lowercased())
+        }
+        self.init(synced, references: references)
     }
 }

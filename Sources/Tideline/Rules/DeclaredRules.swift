@@ -156,8 +156,8 @@ struct DeclaredRules<Record> {
 }
 
 /// The members of an enum with texts as raw values, in the order of its cases.
-private enum EnumerationMembers {
-    /// Returns the members of a type, or of the type of an optional.
+enum EnumerationMembers {
+    /// Returns the members of a type, or of the type of an optional; nil if it is no such enum.
     static func of(_ type: Any.Type) -> [String]? {
         if let optional = type as? any Wrapping.Type { return of(optional.wrapped) }
         guard let type = type as? any CaseIterable.Type else { return nil }

@@ -1,6 +1,7 @@
 // LiveStatus: the state of sync and of the operation queue as an observable object, for views.
 
 public import Observation
+public import TidelineCore
 
 /// The state of automatic sync and of the operation queue, for views.
 ///
@@ -32,9 +33,13 @@ public final class LiveStatus {
     public private(set) var errors: [TableOperationError] = []
     /// The number of rows that a restored server lost; see ``SyncContext/lostRows()``.
     public private(set) var lostRowCount = 0
+    /// The differences between the tables of the app and those of the server; see
+    /// ``SyncContext/knownSchemaDifferences``.
+    public private(set) var schemaDifferences: [SchemaDifference] = []
 
     @ObservationIgnored private let statuses = LiveTask()
     @ObservationIgnored private let queue = LiveTask()
+    @ObservationIgnored private let schema = LiveTask()
 
     /// Observes a client.
     ///
@@ -56,6 +61,18 @@ public final class LiveStatus {
         queue.replace(
             with: Task { [weak self] in
                 for await (counts, errors, lost) in waiting { self?.show(counts, errors, lost) }
+            }
+        )
+        let (finding, changes) = (engine.schemaFinding, engine.schemaFinding.changes())
+        schemaDifferences = finding.differences
+        schema.replace(
+            with: Task { [weak self] in
+                for await _ in changes {
+                    guard let self else { return }
+                    if schemaDifferences != finding.differences {
+                        schemaDifferences = finding.differences
+                    }
+                }
             }
         )
     }

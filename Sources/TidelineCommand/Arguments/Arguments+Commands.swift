@@ -167,7 +167,7 @@ extension Arguments {
     }
 
     static func doctor(_ words: [String]) throws -> Arguments {
-        let names = ["--server", "--token", "--store", "--authority"]
+        let names = ["--server", "--token", "--store", "--models", "--authority"]
         let words = try Words(of: "doctor", words, options: names, flags: ["--json"])
         guard !words.wantsHelp else { return .help }
         guard let text = words.options["--server"], let url = URL(string: text),
@@ -179,6 +179,7 @@ extension Arguments {
             server: url,
             token: try token(words),
             store: words.options["--store"],
+            models: words.options["--models"],
             authority: try authority(words)
         )
         return .doctor(doctor, isJSON: words.isJSON)

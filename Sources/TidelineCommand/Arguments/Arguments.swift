@@ -55,7 +55,7 @@ enum Arguments: Sendable {
     )
     case compact(ServerConfiguration, isJSON: Bool)
     case schema(SchemaTask)
-    case models(SchemaSource, hasReferences: Bool)
+    case models(SchemaSource)
     case migrate(ServerConfiguration, isApplied: Bool, showsSQL: Bool, isJSON: Bool)
 
     private static let commands = [
@@ -85,7 +85,7 @@ enum Arguments: Sendable {
                tideline schema --from-models FILE
                tideline schema --check FILE (--server URL [--token FILE] [--authority FILE]
                               | --config FILE) [--json]
-               tideline models --swift [--references] (--server URL [--token FILE] [--authority FILE]
+               tideline models --swift (--server URL [--token FILE] [--authority FILE]
                               | --config FILE | --schema FILE)
                tideline purge-tombstones --days N [--tables NAME[,NAME…]] [--trust-clock]
                               [--config FILE] [--database ADDRESS] [--json]
@@ -99,8 +99,8 @@ enum Arguments: Sendable {
                               [--database ADDRESS] [--json]
                tideline owners --rename OLD NEW [--dry-run | --apply] [--config FILE]
                               [--database ADDRESS] [--json]
-               tideline doctor --server URL [--token FILE] [--store FILE] [--authority FILE]
-                              [--json]
+               tideline doctor --server URL [--token FILE] [--store FILE] [--models FILE]
+                              [--authority FILE] [--json]
                tideline bench URL --table NAME [--connections N] [--seconds N] [--writes PERCENT]
                               [--token FILE] [--authority FILE] [--json]
                tideline help, --help
@@ -163,7 +163,6 @@ enum Arguments: Sendable {
 
         models             Prints the tables as models of an app.
           --swift          In Swift.
-          --references     With references, for versions of the SDK that have them.
           --server, --config, --token, --authority  As for schema.
           --schema         A schema document.
 
@@ -207,6 +206,8 @@ enum Arguments: Sendable {
           --server         The address of the server, such as https://todo.example.
           --token          A file with the token of a user.
           --store          A copy of a device's store. Its tables and cursors are compared with the
+                           server's.
+          --models         The schema document of an app, as for schema --check. It is compared with the
                            server's.
           --authority      A PEM file with certificates of authorities to trust in addition to the
                            system's.

@@ -2,7 +2,7 @@
 // whether an index is missing for observed pulls.
 //
 // It finds out the columns by $select, which any caller may use. The server reports indexes only to
-// operators.
+// operators. With the schema document of an app's models it compares everything that both declare.
 
 import Foundation
 import Tideline
@@ -163,6 +163,44 @@ extension Doctor {
         }
         let answer = try? await asker.get("/tables/\(path)?$top=1&$select=\(query)", signed: true)
         return answer?.status == 400
+    }
+}
+
+// MARK: - Models
+
+extension Doctor {
+    /// Reports where the models of an app do not fit the server's tables.
+    func checkModels(_ findings: inout Findings) async {
+        guard let models else { return }
+        do {
+            let source = SchemaSource.server(server, token: token, authority: authority)
+            let app = try await SchemaSource.file(models).document()
+            let differences = app.differences(from: try await source.document())
+            if differences.isEmpty {
+                findings.add("models", .fine, "The server has the tables of the app's models.")
+            }
+            for difference in differences {
+                findings.add("models \(difference.table)", .fault, "\(difference).")
+            }
+        } catch {
+            findings.add("models", .fault, "\(error)")
+        }
+    }
+
+    /// Reports the differences that the app on the device found when it last compared its models with a server.
+    func checkStoredDifferences(_ store: Report, _ findings: inout Findings) {
+        for found in store.reports("differences") {
+            guard let table = found.string("table"), let reason = found.string("difference") else {
+                continue
+            }
+            let place = found.string("column").map { "\(table).\($0)" } ?? table
+            let server = found.string("endpoint") ?? "its server"
+            findings.add(
+                "schema \(table)",
+                .warning,
+                "The app on the device does not fit \(server): \(place): \(reason)."
+            )
+        }
     }
 }
 

@@ -12,6 +12,8 @@ struct Doctor: Sendable {
     let server: URL
     let token: String?
     let store: String?
+    /// The file with the schema document of an app's models.
+    let models: String?
     let authority: String?
 
     /// The clock difference in seconds from which a server rejects idempotency keys (docs/PROTOCOL.md).
@@ -33,6 +35,7 @@ struct Doctor: Sendable {
         guard isReached else { return findings }
         await checkReadiness(asker, &findings)
         await checkToken(asker, &findings)
+        await checkModels(&findings)
         let answer = try? await asker.get("/$admin/overview", signed: true)
         let tables = answer.flatMap { $0.status == 200 ? ServerTables($0.body) : nil }
         for warning in tables?.warnings ?? [] { findings.add("watch", .warning, warning) }
@@ -41,6 +44,7 @@ struct Doctor: Sendable {
             do {
                 let found = try FileInspection.report(of: store)
                 await checkStore(found, asker, tables, &findings)
+                checkStoredDifferences(found, &findings)
                 report = found
             } catch {
                 findings.add("store", .fault, "\(error)")

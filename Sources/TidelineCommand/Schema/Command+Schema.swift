@@ -92,8 +92,8 @@ extension Command {
         }
     }
 
-    static func models(_ source: SchemaSource, hasReferences: Bool) async throws {
-        try tellExactly(SwiftModels(try await source.document(), hasReferences: hasReferences).text)
+    static func models(_ source: SchemaSource) async throws {
+        try tellExactly(SwiftModels(try await source.document()).text)
     }
 
     /// Prints a text that ends with a line break.
@@ -132,13 +132,13 @@ extension Arguments {
             of: "models",
             words,
             options: sourceOptions,
-            flags: ["--swift", "--references"]
+            flags: ["--swift"]
         )
         guard !words.wantsHelp else { return .help }
         guard words.flags.contains("--swift") else {
             throw UsageError("--swift is missing: the language of the models.")
         }
-        return .models(try source(words), hasReferences: words.flags.contains("--references"))
+        return .models(try source(words))
     }
 
     private static func source(_ words: Words) throws -> SchemaSource {

@@ -6,14 +6,11 @@ import TidelineCore
 /// The Swift source of the models of a document.
 struct SwiftModels {
     private let document: SchemaDocument
-    /// Whether references are declared.
-    private let hasReferences: Bool
     /// The type of each table.
     private let types: [String: String]
 
-    init(_ document: SchemaDocument, hasReferences: Bool) {
+    init(_ document: SchemaDocument) {
         self.document = document
-        self.hasReferences = hasReferences
         var names = SwiftNames(taken: SwiftNames.usedTypes)
         types = Dictionary(
             document.tables.map {
@@ -28,7 +25,7 @@ struct SwiftModels {
             "// Models of the tables of a Tideline server, written by 'tideline models --swift'.",
             "// Change the server's configuration and write them again instead of editing this file.",
             "//",
-            "// Schema \(document.fingerprint)",
+            "// Schema \(fingerprint)",
             "",
             "import Foundation",
             "import Tideline",
@@ -42,6 +39,22 @@ struct SwiftModels {
         }
         if hasDocuments { lines += ["", Self.documentType] }
         return lines.joined(separator: "\n") + "\n"
+    }
+
+    /// The fingerprint of what the models state, so that the document of the printed models has the same one.
+    ///
+    /// Models state no owners and no former names, and a property that is not optional always has a default.
+    private var fingerprint: String {
+        let stated = document.tables.map { table in
+            var schema = table.schema
+            schema.aliases = [:]
+            for place in schema.columns.indices
+            where !schema.columns[place].isNullable && schema.columns[place].defaultValue == nil {
+                schema.columns[place].defaultValue = schema.columns[place].type.zeroOfProperty
+            }
+            return SchemaDocument.Table(schema, references: references(table).mapValues(\.stated))
+        }
+        return SchemaDocument(stated).fingerprint
     }
 
     // MARK: - Models
@@ -64,7 +77,7 @@ struct SwiftModels {
             lines += ["", "    static let tableName = \(SwiftNames.literal(table.name))"]
         }
         lines += declaredColumns(type, properties)
-        if hasReferences { lines += references(table, properties) }
+        lines += references(table, properties)
         lines += rules(table, type, properties)
         if properties.contains(where: { $0.name != $0.column.name }) {
             lines += ["", "    enum CodingKeys: String, CodingKey {", "        case id"]
@@ -145,7 +158,9 @@ struct SwiftModels {
 
     /// The type of columns that hold any JSON, which the SDK does not have.
     private static let documentType = """
-        /// Any JSON value. Replace it where you know what a column holds.
+        /// Any JSON value.
+        ///
+        /// Replace it if you know what a column holds.
         indirect enum JSONValue: Codable, Hashable, Sendable {
             case null
             case bool(Bool)
@@ -254,13 +269,37 @@ struct SwiftModels {
 
     // MARK: - References and rules
 
+    /// A reference that can be declared: its table has a model, and its rule is known.
+    private struct DeclarableReference {
+        var parent: String
+        var rule: DeleteRule
+
+        var stated: SchemaDocument.Reference {
+            SchemaDocument.Reference(table: parent, onDelete: rule.rawValue)
+        }
+    }
+
+    /// Returns the references of a table that the models can declare, by column.
+    ///
+    /// A table that the caller may not read has no model to refer to.
+    private func references(
+        _ table: SchemaDocument.Table
+    ) -> [String: DeclarableReference] {
+        table.references.compactMapValues { reference in
+            guard let parent = document.table(matching: reference.table)?.name,
+                let rule = DeleteRule(rawValue: reference.onDelete)
+            else { return nil }
+            return DeclarableReference(parent: parent, rule: rule)
+        }
+    }
+
     private func references(_ table: SchemaDocument.Table, _ properties: [Property]) -> [String] {
-        let type = type(of: table.name)
+        let (type, references) = (type(of: table.name), references(table))
         let lines = properties.compactMap { property -> String? in
-            guard let reference = table.references[property.column.name] else { return nil }
+            guard let reference = references[property.column.name] else { return nil }
             return
-                "        Reference(\\\(type).\(property.name), to: \(self.type(of: reference.table)).self, "
-                + "onDelete: .\(reference.onDelete)),"
+                "        Reference(\\\(type).\(property.name), to: \(self.type(of: reference.parent)).self, "
+                + "onDelete: .\(reference.rule)),"
         }
         return lines.isEmpty ? [] : ["", "    static let references = ["] + lines + ["    ]"]
     }

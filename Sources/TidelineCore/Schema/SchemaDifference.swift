@@ -9,6 +9,13 @@ public struct SchemaDifference: Hashable, Sendable, CustomStringConvertible {
     /// The difference, and the remedy.
     public let reason: String
 
+    /// Creates a difference, for an app's tests.
+    public init(table: String, column: String? = nil, reason: String) {
+        self.table = table
+        self.column = column
+        self.reason = reason
+    }
+
     /// The place and the difference.
     public var description: String {
         let place = column.map { "\(table).\($0)" } ?? table
@@ -19,9 +26,21 @@ public struct SchemaDifference: Hashable, Sendable, CustomStringConvertible {
 extension SchemaDocument {
     /// Returns where these tables of an app do not fit the tables of a server.
     ///
-    /// The documents are compared in the parts that both state. Columns of the server that the app lacks are not
-    /// differences, because an app keeps columns that it does not know. The order of the result is that of the app's tables and columns.
-    package func differences(from server: SchemaDocument) -> [SchemaDifference] {
+    /// `tideline schema --check` compares in the same way. In a test of an app:
+    ///
+    /// ```swift
+    /// let app = try SchemaDocument(of: [Customer.self, Job.self])
+    /// let server = try SchemaDocument(json: String(contentsOfFile: "server.json", encoding: .utf8))
+    /// #expect(app.differences(from: server).isEmpty)
+    /// ```
+    ///
+    /// Tables, columns, types, rules and references are compared if both documents state them. Columns of the server
+    /// that the app lacks are not differences unless the server requires a value, because an app keeps columns that it
+    /// does not know. Names are compared without letter case, and those of columns also with their former names.
+    ///
+    /// - Parameter server: The document of the server.
+    /// - Returns: The differences, in the order of the app's tables and columns; none if both fit.
+    public func differences(from server: SchemaDocument) -> [SchemaDifference] {
         let parts = parts.intersection(server.parts)
         return tables.flatMap { table -> [SchemaDifference] in
             guard let other = server.table(matching: table.name) else {
@@ -57,11 +76,8 @@ private struct SchemaComparison {
             guard let other = server.schema.column(matching: column.name) else {
                 return difference(column.name, "the server's table has no such column")
             }
-            guard Self.fits(column.type, other.type) else {
-                return difference(
-                    column.name,
-                    "the app has the type \(column.type.name), the server \(other.type.name)"
-                )
+            if let misfit = Self.misfit(column.type, other.type) {
+                return difference(column.name, misfit)
             }
             guard !column.isNullable || other.isNullable else {
                 return difference(
@@ -89,14 +105,29 @@ private struct SchemaComparison {
         }
     }
 
-    /// Whether a property of the app holds every value that the server's column may have, and the reverse.
-    private static func fits(_ app: ColumnType, _ server: ColumnType) -> Bool {
+    /// Returns why a property of the app does not hold every value of the server's column, or the reverse; nil if
+    /// both fit.
+    private static func misfit(_ app: ColumnType, _ server: ColumnType) -> String? {
         switch (app, server) {
-        case (.enumeration(let app), .enumeration(let server)): Set(server).isSubset(of: app)
-        // An enum of an app is stored as its raw value.
-        case (.string, .enumeration), (.string, .guid), (.string, .date), (.string, .time): true
-        default: app == server
+        case (.enumeration(let app), .enumeration(let server)):
+            let (unknown, rejected) = (Set(server).subtracting(app), Set(app).subtracting(server))
+            if !unknown.isEmpty {
+                return "the app's enum has no case for the server's members \(listed(unknown))"
+            }
+            return rejected.isEmpty
+                ? nil : "the server rejects the cases \(listed(rejected)) of the app's enum"
+        // An enum of an app is stored as its raw value, and the server may accept any text.
+        case (.enumeration, .string), (.string, .enumeration), (.string, .guid), (.string, .date),
+            (.string, .time):
+            return nil
+        default:
+            return app == server
+                ? nil : "the app has the type \(app.name), the server \(server.name)"
         }
+    }
+
+    private static func listed(_ members: Set<String>) -> String {
+        members.sorted { SchemaDocument.precedes($0, $1) }.map { "'\($0)'" }.joined(separator: ", ")
     }
 
     // MARK: - Rules
@@ -111,8 +142,14 @@ private struct SchemaComparison {
             return difference(column.name, "app and server have different rules")
         }
         let (one, two) = (app.schema.rules, server.schema.rules)
-        let unique = Set(one.unique.map { Set($0) }).symmetricDifference(two.unique.map { Set($0) })
-        let comparisons = Set(one.comparisons).symmetricDifference(two.comparisons)
+        let unique = Set(one.unique.map { Set($0.map(current)) })
+            .symmetricDifference(two.unique.map { Set($0) })
+        let comparisons = Set(
+            one.comparisons.map {
+                ColumnComparison(current($0.left), $0.operator, current($0.right))
+            }
+        )
+        .symmetricDifference(two.comparisons)
         return columns
             + unique.map { $0.sorted().joined(separator: ", ") }.sorted().map {
                 difference(nil, "only one side has the rule unique (\($0))")
@@ -122,11 +159,39 @@ private struct SchemaComparison {
             }
     }
 
+    /// Returns the name that a column of the app has on the server; its own if the server has no such column.
+    private func current(_ column: String) -> String {
+        server.schema.column(matching: column)?.name ?? column
+    }
+
+    // MARK: - References
+
     private var references: [SchemaDifference] {
-        let columns = Set(app.references.keys).union(server.references.keys)
-        return columns.sorted().compactMap { column in
-            guard app.references[column] != server.references[column] else { return nil }
+        // A reference of the app may have a former name of its column, or another letter case.
+        let own = Dictionary(
+            app.references.map { (key(of: $0.key), (column: $0.key, reference: $0.value)) },
+            uniquingKeysWith: { first, _ in first }
+        )
+        let others = Dictionary(
+            server.references.map { (key(of: $0.key), (column: $0.key, reference: $0.value)) },
+            uniquingKeysWith: { first, _ in first }
+        )
+        let columns = Set(own.keys).union(others.keys)
+        return columns.sorted { SchemaDocument.precedes($0, $1) }.compactMap { key in
+            let (one, two) = (own[key], others[key])
+            if let one, let two, Self.isSame(one.reference, two.reference) { return nil }
+            let column = one?.column ?? two?.column ?? key
             return difference(column, "app and server have different references")
         }
+    }
+
+    /// Returns the name of the server's column in lower case, by which references are compared.
+    private func key(of column: String) -> String { current(column).lowercased() }
+
+    private static func isSame(
+        _ one: SchemaDocument.Reference,
+        _ two: SchemaDocument.Reference
+    ) -> Bool {
+        one.onDelete == two.onDelete && one.table.lowercased() == two.table.lowercased()
     }
 }

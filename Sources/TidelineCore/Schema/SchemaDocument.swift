@@ -53,6 +53,17 @@ public struct SchemaDocument: Hashable, Sendable {
             self.owner = owner
         }
 
+        package init(_ schema: TableSchema, references: [TableReference], owner: String? = nil) {
+            var found: [String: Reference] = [:]
+            for reference in references {
+                found[reference.column] = Reference(
+                    table: reference.table,
+                    onDelete: reference.onDelete.rawValue
+                )
+            }
+            self.init(schema, references: found, owner: owner)
+        }
+
         package var name: String { schema.name }
     }
 
@@ -68,6 +79,17 @@ public struct SchemaDocument: Hashable, Sendable {
         self.tables = tables.sorted { Self.precedes($0.name, $1.name) }
         self.parts = parts
     }
+
+    /// Reads a document, such as one that `tideline schema` printed or that ``json`` returned.
+    ///
+    /// ```swift
+    /// let server = try SchemaDocument(json: String(contentsOfFile: "server.json", encoding: .utf8))
+    /// ```
+    ///
+    /// Members that this version does not know are ignored.
+    ///
+    /// - Throws: ``JSONError`` if the text is not a schema document, or has another format.
+    public init(json: String) throws { try self.init(Array(json.utf8)) }
 
     /// Returns the table with this name, in any letter case.
     package func table(matching name: String) -> Table? {

@@ -50,13 +50,6 @@ struct SchemaRoute {
 extension SchemaDocument.Table {
     /// A table as other sides see it.
     package init(_ definition: TableDefinition) {
-        var references: [String: SchemaDocument.Reference] = [:]
-        for reference in definition.references {
-            references[reference.column] = SchemaDocument.Reference(
-                table: reference.table,
-                onDelete: reference.onDelete.rawValue
-            )
-        }
-        self.init(definition.schema, references: references, owner: definition.owner)
+        self.init(definition.schema, references: definition.references, owner: definition.owner)
     }
 }

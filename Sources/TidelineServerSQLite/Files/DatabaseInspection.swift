@@ -162,6 +162,10 @@ package struct DatabaseInspection {
         report["cursors"] = .list(
             try Self.has("MS_TableConfig", database) ? try cursors(database) : []
         )
+        if try Self.has("MS_TableConfig", database) {
+            let found = try differences(database)
+            if !found.isEmpty { report["differences"] = .list(found) }
+        }
         return report
     }
 
@@ -216,6 +220,22 @@ package struct DatabaseInspection {
                     "position": .text(isLink ? "changes" : $0.text(2)),
                     "epoch": Report.Item($0.text(4).isEmpty ? nil : $0.text(4)),
                     "endpoint": Report.Item($0.text(5).isEmpty ? nil : $0.text(5)),
+                ])
+            )
+        }
+        return entries
+    }
+
+    /// Returns where the device found that the app's tables differ from those of its server.
+    private func differences(_ database: Database) throws -> [Report] {
+        var entries: [Report] = []
+        try Self.rows("\(StoreSQL.differences) LIMIT \(Self.listedMax)", database) {
+            entries.append(
+                Report([
+                    "endpoint": .text($0.text(0)),
+                    "table": .text($0.text(1)),
+                    "column": Report.Item($0.text(2).isEmpty ? nil : $0.text(2)),
+                    "difference": .text($0.text(3)),
                 ])
             )
         }
@@ -278,6 +298,17 @@ private enum StoreSQL {
         FROM "MS_TableConfig"
         WHERE "keyType" IN (0, 4, 5, 7) AND "table" <> ''
         GROUP BY "table", "key" ORDER BY "table", "key"
+        """
+
+    /// Reads the result of the last comparison of schemas with each endpoint, which is JSON.
+    static let differences = """
+        SELECT substr(c."id", length('schema|') + 1), coalesce(json_extract(d."value", '$.table'), ''),
+            coalesce(json_extract(d."value", '$.column'), ''),
+            coalesce(json_extract(d."value", '$.reason'), '')
+        FROM "MS_TableConfig" AS c,
+            json_each(CASE WHEN json_valid(c."value") THEN c."value" ELSE '{}' END, '$.differences') AS d
+        WHERE c."key" = 'schema' AND c."table" = ''
+        ORDER BY c."id", d."id"
         """
 
     static func kind(_ number: Int64) -> String {

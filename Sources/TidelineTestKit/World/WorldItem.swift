@@ -19,6 +19,9 @@ struct WorldItem: WorldRecord, Equatable {
     var rank: Int?
     var nested: WorldNest?
 
+    static let rules: [Rule<WorldItem>] = [
+        .required(\.text), .maxLength(\.text, 24), .range(\.rank, 0...1_000_000),
+    ]
     static let tableName = "WorldItem"
     var state: String? { nil }
 }
@@ -32,6 +35,9 @@ struct WorldTimedItem: WorldRecord {
     var nested: WorldNest?
     var updatedAt: Date?
 
+    static let rules: [Rule<WorldTimedItem>] = [
+        .required(\.text), .maxLength(\.text, 24), .range(\.rank, 0...1_000_000),
+    ]
     static let tableName = WorldItem.tableName
     var state: String? {
         updatedAt.map { "\(Int64(($0.timeIntervalSince1970 * 1000).rounded()))" }
@@ -47,6 +53,9 @@ struct WorldVersionedItem: WorldRecord {
     var nested: WorldNest?
     var version: String?
 
+    static let rules: [Rule<WorldVersionedItem>] = [
+        .required(\.text), .maxLength(\.text, 24), .range(\.rank, 0...1_000_000),
+    ]
     static let tableName = WorldItem.tableName
     var state: String? { version }
 }

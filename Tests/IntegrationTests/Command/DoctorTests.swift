@@ -104,6 +104,64 @@ extension ProcessTests {
             }
         }
 
+        private struct Newer: SyncRecord {
+            static let tableName = "TodoItem"
+            var id = ""
+            var text = ""
+            var note = ""
+        }
+
+        @Test(
+            "differences between an app and the server are reported, from its models and from its store"
+        )
+        func differencesAreReported() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(
+                    in: workspace,
+                    configuration: """
+                        {"tables": {"TodoItem": {"columns": {
+                          "text": {"type": "string", "nullable": false, "default": ""}}}}}
+                        """
+                )
+                let file = workspace.path("phone.db")
+                let client = SyncClient(endpoint: server.url, transport: CurlTransport())
+                let store = try SQLiteStore(path: file)
+                try await client.syncContext.initialize(store: store, tables: [Newer.self])
+                #expect(try await client.syncOnce(deadline: .seconds(60)))
+                try await store.close()
+                let document = try SchemaDocument(of: [Newer.self]).json
+                let models = try workspace.file("models.json", document)
+                let (code, states) = try await Self.doctor(
+                    workspace,
+                    "\(server.url)",
+                    "--models",
+                    models
+                )
+                #expect(code == 1 && states["models TodoItem"] == "fault")
+                let device = try await Self.doctor(workspace, "\(server.url)", "--store", file)
+                #expect(device.states["schema TodoItem"] == "warning")
+                let inspected = try await workspace.run(.tideline, ["inspect", file, "--json"])
+                #expect(
+                    inspected.output.contains(
+                        #""difference":"the server's table has no such column""#
+                    ),
+                    "\(inspected.output)"
+                )
+                let own = try await workspace.run(
+                    .tideline,
+                    ["schema", "--server", "\(server.url)"]
+                )
+                let fitting = try workspace.file("own.json", own.output)
+                let fits = try await Self.doctor(
+                    workspace,
+                    "\(server.url)",
+                    "--models",
+                    fitting
+                )
+                #expect(fits.code == 0 && fits.states["models"] == "fine")
+            }
+        }
+
         /// A proxy that drops `If-Match` is detected with a row and without one.
         @Test func aProxyThatDropsConditionsIsDetected() async throws {
             try await withWorkspace { workspace in

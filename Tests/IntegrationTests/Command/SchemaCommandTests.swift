@@ -105,6 +105,92 @@ extension ProcessTests {
             }
         }
 
+        @Test("the document of printed models prints the same models, byte for byte")
+        func roundTrip() async throws {
+            try await withWorkspace { workspace in
+                let file = try workspace.file("tideline.json", RoundTrip.configuration)
+                let printed = try await workspace.run(
+                    .tideline,
+                    ["models", "--swift", "--config", file]
+                )
+                #expect(printed.code == 0, "\(printed.error)")
+                // The file in this module is what the command prints. After a change of the command, write it again.
+                let kept = try String(contentsOf: RoundTrip.models, encoding: .utf8)
+                if printed.output != kept {
+                    Issue.record("RoundTripModels.swift differs:\n\(printed.output)")
+                }
+                let json = try SchemaDocument(of: RoundTrip.types).json
+                #expect(try SchemaDocument(of: RoundTrip.types).json == json)
+                let document = try workspace.file("models.json", json)
+                let again = try await workspace.run(
+                    .tideline,
+                    ["models", "--swift", "--schema", document]
+                )
+                #expect(again.output == printed.output)
+                // Through the configuration of a server, too.
+                let made = try await workspace.run(
+                    .tideline,
+                    ["schema", "--from-models", document]
+                )
+                let tables = try workspace.file("made.json", made.output)
+                let third = try await workspace.run(
+                    .tideline,
+                    ["models", "--swift", "--config", tables]
+                )
+                #expect(third.output == printed.output, "\(third.error)")
+                for config in [file, tables] {
+                    let fits = try await workspace.run(
+                        .tideline,
+                        ["schema", "--check", document, "--config", config]
+                    )
+                    #expect(fits.code == 0, "\(fits.output)")
+                }
+            }
+        }
+
+        @Test("references are printed if their table is, and CI finds what differs")
+        func references() async throws {
+            try await withWorkspace { workspace in
+                let file = try workspace.file("tideline.json", RoundTrip.configuration)
+                let printed = try await workspace.run(
+                    .tideline,
+                    ["models", "--swift", "--config", file]
+                )
+                for line in [
+                    "        Reference(\\Ship.portID, to: Port.self, onDelete: .setNull),",
+                    "        Reference(\\Ship.next, to: Ship.self, onDelete: .cascade),",
+                ] {
+                    #expect(printed.output.contains(line + "\n"), "\(line)")
+                }
+                let other = RoundTrip.configuration.replacing(#""setNull""#, with: #""restrict""#)
+                let changed = try workspace.file("other.json", other)
+                let app = try workspace.file(
+                    "app.json",
+                    try SchemaDocument(of: RoundTrip.types).json
+                )
+                let differs = try await workspace.run(
+                    .tideline,
+                    ["schema", "--check", app, "--config", changed]
+                )
+                #expect(differs.code == 1)
+                #expect(
+                    differs.output == "Ship.portID: app and server have different references\n"
+                )
+                // A caller that may not read the parents gets models that compile.
+                let hidden = RoundTrip.configuration.replacing(
+                    #""Port": {"#,
+                    with: #""Port": {"permissions": {"read": "disabled"}, "#
+                )
+                let part = try workspace.file("part.json", hidden)
+                let rest = try await workspace.run(
+                    .tideline,
+                    ["models", "--swift", "--config", part]
+                )
+                #expect(rest.code == 0 && !rest.output.contains("Port.self"), "\(rest.error)")
+                #expect(rest.output.contains("to: Ship.self"))
+            }
+        }
+
         @Test("rules are printed as the models declare them")
         func rules() async throws {
             try await withWorkspace { workspace in

@@ -168,6 +168,33 @@ import TidelineCore
         #expect(none.map(\.table) == ["Job"] && none[0].column == nil)
     }
 
+    @Test(
+        "rules and references may name a column by a former name, and tables in another letter case"
+    )
+    func formerNames() {
+        func job(_ column: String, _ parent: String, aliases: [String: String]) -> SchemaDocument {
+            SchemaDocument([
+                Self.table(
+                    [ColumnDefinition(column, .string), ColumnDefinition("end", .string)],
+                    rules: TableRules(
+                        unique: [[column]],
+                        comparisons: [ColumnComparison(column, .different, "end")]
+                    ),
+                    aliases: aliases,
+                    references: [
+                        column: SchemaDocument.Reference(table: parent, onDelete: "cascade")
+                    ]
+                )
+            ])
+        }
+        let server = job("customerID", "Customer", aliases: ["client": "customerID"])
+        for name in ["customerID", "CustomerId", "client"] {
+            let app = job(name, "customer", aliases: [:])
+            #expect(app.differences(from: server) == [])
+        }
+        #expect(job("other", "customer", aliases: [:]).differences(from: server).count == 7)
+    }
+
     @Test("rules and references are compared if both documents state them")
     func rules() {
         var other = Self.job

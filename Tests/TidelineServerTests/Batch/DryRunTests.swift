@@ -181,6 +181,54 @@ import TidelineTestKit
         }
     }
 
+    @Test(
+        "several batches leave nothing in the database, and each meets the rows as they are"
+    )
+    func severalBatches() async throws {
+        try await onDatabases(FieldService.tables()) { place in
+            let door = place.door
+            let customer = #"{"id":"old","name":"a"}"#
+            #expect(await door.send("POST", "/tables/Customer", customer).status == 201)
+            let list = await door.send("GET", "/tables/Customer")
+            let before = try place.dump()
+            let batches = [
+                [
+                    BatchPart(
+                        "1",
+                        "post",
+                        "tables/Customer",
+                        #"{"id":"c","name":"a"}"#,
+                        headers: [
+                            "repeatability-request-id": "request-1",
+                            "repeatability-first-sent": "Fri, 15 Jan 2027 08:00:00 GMT",
+                        ]
+                    ), BatchPart("2", "post", "tables/Job", #"{"id":"j","customerID":"c"}"#),
+                    BatchPart("3", "delete", "tables/Customer/old"),
+                ],
+                // The customer of the first batch is not there.
+                [
+                    BatchPart("4", "post", "tables/Job", #"{"id":"k","customerID":"c"}"#),
+                    BatchPart("5", "post", "tables/Job", #"{"id":"l","customerID":"old"}"#),
+                ],
+                [
+                    BatchPart(
+                        "6",
+                        "patch",
+                        "tables/Customer/old",
+                        #"{"name":"b"}"#,
+                        group: "g"
+                    ), BatchPart("7", "delete", "tables/Customer/old", group: "g"),
+                ],
+            ]
+            var statuses: [[Int]] = []
+            for batch in batches { statuses.append(await dryRun(door, batch).partStatuses) }
+            #expect(statuses == [[201, 201, 204], [409, 201], [200, 204]])
+            #expect(try place.dump() == before)
+            let after = await door.send("GET", "/tables/Customer")
+            #expect(after.text == list.text && after.headers["ETag"] == list.headers["ETag"])
+        }
+    }
+
     @Test("a batch can say so in its body, which older servers reject as a whole")
     func inTheBody() async throws {
         try await onDatabases { place in

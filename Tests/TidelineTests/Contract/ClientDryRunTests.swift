@@ -167,6 +167,164 @@ import TidelineTestSupport
         #expect(try await contents(device) == before)
     }
 
+    /// The tables of `Field` in an app that does not declare their references.
+    private enum Loose {
+        struct Customer: SyncRecord {
+            var id = ""
+            var name = ""
+        }
+
+        struct Job: SyncRecord {
+            var id = ""
+            var title = ""
+            var customerID: String?
+        }
+
+        struct Invoice: SyncRecord {
+            var id = ""
+            var jobID: String?
+        }
+
+        static let models: [any SyncRecord.Type] = [Customer.self, Job.self, Invoice.self]
+    }
+
+    private func small() -> SyncLimits {
+        var limits = SyncLimits()
+        limits.batchRowsMax = 2
+        return limits
+    }
+
+    @Test("a rejection names the reference that it would break, in the server's words")
+    func references() async throws {
+        let server = try await InProcessServer(tables: Field.tables())
+        let device = try await Device(server.transport, tables: Loose.models)
+        let customers = try device.client.syncTable(Loose.Customer.self)
+        let jobs = try device.client.syncTable(Loose.Job.self)
+        let invoices = try device.client.syncTable(Loose.Invoice.self)
+        try await jobs.insert(Loose.Job(id: "j"))
+        try await invoices.insert(Loose.Invoice(id: "i", jobID: "j"))
+        #expect(try await device.push() == nil)
+        try await jobs.delete(id: "j")
+        try await customers.insert(Loose.Customer(id: "c"))
+        let run = try await device.context.dryRun()
+        #expect(run.batches == 1 && run.operations.count == 2)
+        guard case .rejected(let refusal) = run.operations[0].outcome else {
+            Issue.record("\(run.operations[0].outcome)")
+            return
+        }
+        #expect(refusal.statusCode == 409 && refusal.brokenRule == nil)
+        #expect(
+            refusal.brokenReference
+                == BrokenReference(reason: .rowIsReferenced, column: "jobID", table: "Invoice")
+        )
+        #expect(!refusal.message.isEmpty)
+        try await jobs.insert(Loose.Job(id: "k", customerID: "nobody"))
+        let second = try await device.context.dryRun()
+        guard case .rejected(let missing) = second.operations[2].outcome else {
+            Issue.record("\(second.operations[2].outcome)")
+            return
+        }
+        #expect(
+            missing.brokenReference
+                == BrokenReference(reason: .parentNotFound, column: "customerID", table: "Customer")
+        )
+        // The push meets what the dry run said.
+        #expect(try await device.push()?.status == .operationErrors)
+        let errors = try await device.context.operationErrors()
+        #expect(errors.map(\.brokenReference) == [refusal, missing].map(\.brokenReference))
+    }
+
+    @Test(
+        "an operation whose parent is inserted by an earlier batch waits, and the push accepts it",
+        arguments: [true, false]
+    )
+    func parentInEarlierBatch(declares: Bool) async throws {
+        let server = try await InProcessServer(tables: Field.tables())
+        let models = declares ? Field.models : Loose.models
+        let device = try await Device(server.transport, limits: small(), tables: models)
+        let tables = ["Customer", "Job", "Invoice"]
+        let rows: [(String, Row)] = [
+            ("Customer", ["id": "c", "name": "Kiel"]), ("Customer", ["id": "d", "name": "Ulm"]),
+            ("Job", ["id": "j", "title": "Boiler", "customerID": "c"]),
+            ("Job", ["id": "k", "title": "Valve"]),
+            ("Job", ["id": "l", "title": "Pump", "customerID": "gone"]),
+        ]
+        for (table, row) in rows {
+            try await device.client.syncTable(named: table).insert(row)
+        }
+        let before = try await store(device, tables)
+        let run = try await device.context.dryRun()
+        #expect(run.operations.map(\.itemID) == ["c", "d", "j", "k", "l"])
+        #expect(
+            run.operations.prefix(4).map(\.outcome) == [.accepted, .accepted, .waits, .accepted]
+        )
+        guard case .rejected(let refusal) = run.operations[4].outcome else {
+            Issue.record("\(run.operations[4].outcome)")
+            return
+        }
+        #expect(refusal.brokenReference?.reason == .parentNotFound)
+        #expect(run.batches >= 2)
+        #expect(try await store(device, tables) == before)
+        for table in tables {
+            let remote = SyncClient(endpoint: Device.endpoint, transport: server.transport)
+            #expect(try await remote.table(named: table).read().isEmpty)
+        }
+        #expect(try await device.push()?.status == .operationErrors)
+        #expect(try await device.context.operationErrors().map(\.itemID) == ["l"])
+    }
+
+    @Test("the delete of a row waits for the delete of rows that refer to it in an earlier batch")
+    func childInEarlierBatch() async throws {
+        let server = try await InProcessServer(tables: Field.tables())
+        let device = try await Device(server.transport, limits: small(), tables: Loose.models)
+        let customers = try device.client.syncTable(Loose.Customer.self)
+        let jobs = try device.client.syncTable(Loose.Job.self)
+        let invoices = try device.client.syncTable(Loose.Invoice.self)
+        for id in ["j", "k", "l"] {
+            try await jobs.insert(Loose.Job(id: id))
+            try await invoices.insert(Loose.Invoice(id: "i" + id, jobID: id))
+        }
+        #expect(try await device.push() == nil)
+        for type in Loose.models {
+            try await device.client.syncTable(named: type.tableName).pull(queryID: "all")
+        }
+        try await invoices.delete(id: "ij")
+        try await invoices.update(id: "ik") { $0.jobID = nil }
+        try await customers.insert(Loose.Customer(id: "c"))
+        for id in ["j", "k", "l"] { try await jobs.delete(id: id) }
+        let run = try await device.context.dryRun()
+        #expect(run.operations.map(\.itemID) == ["ij", "ik", "c", "j", "k", "l"])
+        #expect(
+            run.operations.prefix(5).map(\.outcome)
+                == [.accepted, .accepted, .accepted, .waits, .waits]
+        )
+        guard case .rejected(let refusal) = run.operations[5].outcome else {
+            Issue.record("\(run.operations[5].outcome)")
+            return
+        }
+        #expect(refusal.brokenReference?.reason == .rowIsReferenced)
+        #expect(try await device.push()?.status == .operationErrors)
+        #expect(try await device.context.operationErrors().map(\.itemID) == ["l"])
+    }
+
+    /// The rows of some tables and all that the store has besides, as text.
+    private func store(_ device: Device, _ tables: [String]) async throws -> [String] {
+        try await device.store.read { reader in
+            let system = [
+                "MS_TableOperations", "MS_TableOperationErrors", "MS_TableConfig",
+                "MS_TableLostRows", "MS_TableOwnStates",
+            ]
+            return try (tables + system).flatMap { table in
+                try reader.rows(TableQuery(), in: table)
+                    .map { row in
+                        table + " "
+                            + row.map { "\($0.0)=\($0.1)" }.sorted().joined(separator: " ")
+                    }
+                    .sorted()
+            }
+        }
+    }
+
     @Test("an empty queue needs no request, and parked operations are named")
     func parked() async throws {
         let server = try await RuleScene.server()

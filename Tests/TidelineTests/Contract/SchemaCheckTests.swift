@@ -39,6 +39,56 @@ import TidelineTestSupport
         #expect(found.map(\.column) == ["rank", nil, nil])
     }
 
+    @Test("references are compared: the column, the table, and the effect of a delete")
+    func references() async throws {
+        let fitting = try await Device(
+            try await InProcessServer(tables: Field.tables()).transport,
+            tables: Field.models
+        )
+        #expect(try await fitting.context.schemaDifferences() == [])
+        var tables = try Field.tables()
+        for place in tables.indices {
+            switch tables[place].name {
+            case "Job": tables[place].references = []
+            case "Invoice": tables[place].references[0].onDelete = .cascade
+            case "Note": tables[place].references[0].table = "Job"
+            default: break
+            }
+        }
+        let device = try await Device(
+            try await InProcessServer(tables: tables).transport,
+            tables: Field.models
+        )
+        #expect(
+            try await device.context.schemaDifferences().map(\.description) == [
+                "Invoice.jobID: app and server have different references",
+                "Job.customerID: app and server have different references",
+                "Note.customerID: app and server have different references",
+            ]
+        )
+    }
+
+    @Test("an enum of the app and the members of the server's column have to be the same")
+    func members() async throws {
+        var table = try RuleScene.table()
+        for (name, members) in [
+            ("from", ["planned", "open", "done", "billed"]), ("to", ["planned", "done"]),
+        ] {
+            let place = try #require(table.schema.columns.firstIndex { $0.name == name })
+            table.schema.columns[place].type = .enumeration(members)
+        }
+        table.schema.rules.comparisons.removeAll { $0.left == "from" }
+        let server = try await InProcessServer(tables: [table])
+        let device = try await Device(server.transport, tables: [Inspection.self])
+        #expect(
+            try await device.context.schemaDifferences().map(\.description) == [
+                "Inspection.from: the app's enum has no case for the server's members 'billed'",
+                "Inspection.to: the server rejects the cases 'open' of the app's enum",
+                "Inspection: only one side has the rule from < to",
+            ]
+        )
+    }
+
     @Test("an original server has no document, and the error says so")
     func otherServers() async throws {
         let transport = ScriptedTransport(otherwise: .json(404, "{}"), takesBatches: true)

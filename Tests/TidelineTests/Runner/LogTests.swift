@@ -85,6 +85,7 @@ import TidelineTestSupport
         .pullFinished(table: "Todo", applied: 1, removed: 0),
         .pullFailed(table: "Todo", code: .offline),
         .restoredServer(lost: 1),
+        .schemaCompared(differences: 1),
         .verifyStarted(table: "Todo"),
         .rangeCompared(table: "Todo", VerifyResult()),
         .verifyFinished(table: "Todo", VerifyResult()),

@@ -76,7 +76,11 @@ struct SyncRunner: Sendable {
         case .publish(let status):
             publish(status)
         case .sync(let work):
-            group.addTask { send(.finished(await sync(work))) }
+            group.addTask {
+                send(.finished(await sync(work)))
+                // A later sync does not wait for it.
+                await engine.schemaCheck.compareIfChanged()
+            }
         case .listen:
             group.addTask { await listen() }
         case .wait(let timer, let duration):

@@ -45,9 +45,9 @@ public struct SyncProgress: Sendable, Hashable {
         case .operationCompleted: sent += 1
         case .pageApplied(_, let applied, let removed): received += applied + removed
         case .operationParked, .pushFinished, .pullStarted, .pullFinished, .pullFailed,
-            .restoredServer, .verifyStarted, .rangeCompared, .verifyFinished, .verifyFailed,
-            .purgeFinished, .rowsRemoved, .rowsChanged, .rowsMoved, .checkStarted, .tableChecked,
-            .checkFinished, .checkFailed:
+            .restoredServer, .schemaCompared, .verifyStarted, .rangeCompared, .verifyFinished,
+            .verifyFailed, .purgeFinished, .rowsRemoved, .rowsChanged, .rowsMoved, .checkStarted,
+            .tableChecked, .checkFinished, .checkFailed:
             break
         }
     }

@@ -29,7 +29,7 @@ final class SyncEngine: Sendable {
     let lastPulls = Mutex<[String: Date]>([:])
     let pushMemory = PushMemory()
     /// The last comparison of the app's tables with those of the server.
-    let schemaMemory = Mutex<SchemaMemory?>(nil)
+    let schemaFinding = SharedSchemaFinding()
     /// Notifies views that the account changed.
     let accountHub = ChangeHub<Set<String>>()
 
@@ -208,5 +208,6 @@ final class SyncEngine: Sendable {
     var lostRows: LostRows { LostRows(engine: self) }
     var accountChanges: AccountChanges { AccountChanges(engine: self) }
     var serverFacts: ServerFacts { ServerFacts(engine: self) }
+    var schemaCheck: SchemaCheck { SchemaCheck(engine: self) }
     var serverWait: ServerWait { ServerWait(engine: self) }
 }

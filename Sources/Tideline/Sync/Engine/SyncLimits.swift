@@ -150,6 +150,11 @@ public struct SyncLimits: Sendable, Hashable {
     /// ``SyncTable/update(_:)-(Record)`` takes a record of such a state as a current one.
     public var ownStatesMax = 20_000
 
+    /// The maximum number of bytes of a server's schema document that the client compares with its models.
+    ///
+    /// With 0, automatic sync does not compare; see ``SyncContext/schemaDifferences()``.
+    public var schemaBytesMax = 1 << 20
+
     /// The default limits.
     public init() {}
 }
@@ -174,7 +179,7 @@ extension SyncLimits {
             \.transactionBytesMax, \.compressedBatchBytesMin, \.lostBatchesMax,
             \.parallelOperations,
             \.storedRowsMax, \.storedBytesMax, \.pageRowsSmall, \.pagesMax, \.selectedRowsMax,
-            \.ownStatesMax, \.cascadeRowsMax,
+            \.ownStatesMax, \.cascadeRowsMax, \.schemaBytesMax,
         ]
     }
 

@@ -1,6 +1,11 @@
-// The events of maintenance: verifications, purges, checks of the store.
+// The events of maintenance: comparisons of schemas, verifications, purges, checks of the store.
 
 extension SyncEvent {
+    /// The tables of the app were compared with those of the server.
+    public static func schemaCompared(differences: Int) -> SyncEvent {
+        SyncEvent(.schemaCompared(differences: differences))
+    }
+
     /// A verification began.
     public static func verifyStarted(table: String) -> SyncEvent {
         SyncEvent(.verifyStarted(table: table))

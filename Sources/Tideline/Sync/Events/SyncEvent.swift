@@ -26,6 +26,7 @@ public struct SyncEvent: Sendable, Hashable {
             case pullFinished
             case pullFailed
             case restoredServer
+            case schemaCompared
             case verifyStarted
             case rangeCompared
             case verifyFinished
@@ -68,6 +69,11 @@ public struct SyncEvent: Sendable, Hashable {
         /// `lost` rows of all tables on this device are missing on the server, or are there only in an older
         /// state.
         public static let restoredServer = Self(.restoredServer)
+        /// The tables of the app were compared with those of the server, because a response had another
+        /// `Tideline-Schema` than before: `differences` were found.
+        ///
+        /// ``SyncContext/knownSchemaDifferences`` has them.
+        public static let schemaCompared = Self(.schemaCompared)
         /// A verification of `table` began.
         public static let verifyStarted = Self(.verifyStarted)
         /// Rows of a range that differs were compared.
@@ -117,6 +123,7 @@ public struct SyncEvent: Sendable, Hashable {
         case pullFinished(table: String, applied: Int, removed: Int)
         case pullFailed(table: String, SyncError.Code)
         case restoredServer(lost: Int)
+        case schemaCompared(differences: Int)
         case verifyStarted(table: String)
         case rangeCompared(table: String, VerifyResult)
         case verifyFinished(table: String, VerifyResult)
@@ -157,6 +164,7 @@ public struct SyncEvent: Sendable, Hashable {
         case .pullFinished: .pullFinished
         case .pullFailed: .pullFailed
         case .restoredServer: .restoredServer
+        case .schemaCompared: .schemaCompared
         case .verifyStarted: .verifyStarted
         case .rangeCompared: .rangeCompared
         case .verifyFinished: .verifyFinished
@@ -186,8 +194,8 @@ extension SyncEvent {
             .rowsChanged(let table, _), .rowsMoved(let table, _), .tableChecked(let table):
             table
         case .purgeFinished(let table, _): table
-        case .pushStarted, .pushFinished, .restoredServer, .checkStarted, .checkFinished,
-            .checkFailed:
+        case .pushStarted, .pushFinished, .restoredServer, .schemaCompared, .checkStarted,
+            .checkFinished, .checkFailed:
             nil
         }
     }
@@ -227,8 +235,9 @@ extension SyncEvent {
         case .rowsChanged(_, let applied), .rowsMoved(_, let applied): (applied, nil)
         case .purgeFinished(_, let removed), .rowsRemoved(_, let removed): (nil, removed)
         case .pushStarted, .operationCompleted, .operationParked, .pushFinished, .pullStarted,
-            .pullFailed, .restoredServer, .verifyStarted, .rangeCompared, .verifyFinished,
-            .verifyFailed, .checkStarted, .tableChecked, .checkFinished, .checkFailed:
+            .pullFailed, .restoredServer, .schemaCompared, .verifyStarted, .rangeCompared,
+            .verifyFinished, .verifyFailed, .checkStarted, .tableChecked, .checkFinished,
+            .checkFailed:
             (nil, nil)
         }
     }
@@ -253,6 +262,11 @@ extension SyncEvent {
     /// The number of rows that a restored server has lost.
     public var lost: Int? {
         if case .restoredServer(let lost) = payload { lost } else { nil }
+    }
+
+    /// The number of differences between the tables of the app and those of the server.
+    public var differences: Int? {
+        if case .schemaCompared(let differences) = payload { differences } else { nil }
     }
 
     /// The code of the error that ended the operation.

@@ -88,6 +88,10 @@ extension SyncEvent {
         case .pullFailed: return failure("A pull failed.", metadata)
         case .restoredServer:
             return SyncLogEntry(.notice, "The server was restored from a backup.", metadata)
+        case .schemaCompared(let differences):
+            return differences == 0
+                ? SyncLogEntry(.debug, "App and server have the same tables.", metadata)
+                : SyncLogEntry(.warning, "App and server have different tables.", metadata)
         case .verifyStarted: return SyncLogEntry(.debug, "A verification begins.", metadata)
         case .rangeCompared: return SyncLogEntry(.trace, "Rows were compared.", metadata)
         case .verifyFinished(_, let result):
@@ -127,7 +131,7 @@ extension SyncEvent {
             ("pending", pending), ("completed", completed), ("parked", parked),
             ("applied", applied), ("removed", removed), ("missing", missing),
             ("different", different), ("surplus", surplus), ("repaired", repaired),
-            ("problems", problems), ("lost", lost),
+            ("problems", problems), ("lost", lost), ("differences", differences),
         ]
         for (name, count) in counts { metadata[name] = count.map(String.init) }
         return metadata

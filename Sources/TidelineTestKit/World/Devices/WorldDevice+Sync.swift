@@ -107,6 +107,9 @@ extension WorldDevice {
             if let status = error.statusCode, !isConflict, !rejections.contains(status) {
                 noteParked("\(error.itemID) is parked with status \(status): \(error.message)")
             }
+            if let rule = error.brokenRule {
+                noteParked("\(error.itemID) is parked for a rule that the device knows: \(rule)")
+            }
             touch([error.itemID])
             do {
                 if draw({ $0.chance(50) }), let mine = error.item {

@@ -267,6 +267,8 @@ final class WorldDevice: Sendable {
         try await noteFlight(of: id, client)
         let stored = try await client.syncTable(named: WorldItem.tableName).read(id: id)
         if stored == nil { noteVanished(id) }
+        let fault = try await WorldRules.attempt(id, exists: stored != nil, in: todos, turn: edits)
+        if let fault { noteParked(fault) }
         switch (stored != nil, dice) {
         case (false, ..<70):
             story?.add(name, "inserts \(id) with text \(text)")

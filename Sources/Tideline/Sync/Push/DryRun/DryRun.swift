@@ -21,7 +21,9 @@ public struct DryRun: Sendable, Hashable {
     /// The number of batches that were sent.
     ///
     /// The server rolls each one back, so an operation of a later batch meets the rows without the changes of the
-    /// earlier ones.
+    /// earlier ones. One that needs a row that an earlier batch inserts, or the delete of a row that refers to it,
+    /// has the outcome ``Outcome/waits``. A rule `unique` may be reported as broken by a value that an earlier batch
+    /// frees.
     public var batches: Int
 
     /// Whether the server would accept all operations.
@@ -72,8 +74,8 @@ extension DryRun {
         case rejected(Refusal)
         /// The server would not execute the operation, because it rejects another one of its transaction.
         case stoppedWithTransaction
-        /// A push sends it after an earlier operation of its row, or of a row of its transaction. Its outcome
-        /// depends on that of the earlier one.
+        /// A push sends it after an earlier operation of its row, of a row of its transaction, of its parent, or of
+        /// a row that refers to it. Its outcome depends on that of the earlier one.
         case waits
         /// A push does not send it: it was rejected before and waits for the app, or it cannot be sent.
         case parked
@@ -87,13 +89,22 @@ extension DryRun {
         public var statusCode: Int
         /// The rule that the row breaks; nil for another reason.
         public var brokenRule: BrokenRule?
+        /// The reference that the operation breaks on the server: its parent is missing, or other rows refer to the
+        /// row; nil for another reason.
+        public var brokenReference: BrokenReference?
         /// The server's words.
         public var message: String
 
         /// Creates a rejection, for an app's tests.
-        public init(statusCode: Int, brokenRule: BrokenRule? = nil, message: String = "") {
+        public init(
+            statusCode: Int,
+            brokenRule: BrokenRule? = nil,
+            brokenReference: BrokenReference? = nil,
+            message: String = ""
+        ) {
             self.statusCode = statusCode
             self.brokenRule = brokenRule
+            self.brokenReference = brokenReference
             self.message = message
         }
     }
@@ -107,7 +118,7 @@ extension SyncContext {
     /// not affected.
     ///
     /// The result is true for the moment of the dry run. Operations of one row wait for each other, so only the
-    /// first one is checked.
+    /// first one is checked. An operation also waits for the insert of its parent in an earlier batch.
     ///
     /// ```swift
     /// let run = try await client.syncContext.dryRun()

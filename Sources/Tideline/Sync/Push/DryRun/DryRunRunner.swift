@@ -22,15 +22,26 @@ struct DryRunRunner {
 
     private func runPinned() async throws -> DryRun {
         if await engine.account() == .signedOut { throw SyncError.signedOut() }
+        if let run = try await runOnce(isLast: false) { return run }
+        // The response has set the clock of the server, so the second attempt has the right times.
+        return try await runOnce(isLast: true) ?? DryRun()
+    }
+
+    /// - Returns: The result; nil if the server rejected the times of the requests, unless this is the last attempt.
+    private func runOnce(isLast: Bool) async throws -> DryRun? {
         let plan = try await plan()
         var outcomes: [Int64: DryRun.Outcome] = [:]
+        var earlier = EarlierBatches(catalog: engine.catalog)
         let service = try plan.batches.isEmpty ? nil : engine.remote.get()
         for batch in plan.batches {
             try Task.checkCancellation()
             guard let service else { break }
             let answers = try await service.dryRun(batch, engine.catalog)
-            for (operation, answer) in zip(batch, answers) {
-                outcomes[operation.id] = DryRun.Outcome(answer, of: operation)
+            if !isLast, answers.contains(where: \.rejectsTime) { return nil }
+            let found = earlier.outcomes(of: batch, answers)
+            for (operation, outcome) in zip(batch, found) {
+                outcomes[operation.id] = outcome
+                if outcome == .accepted { earlier.add(operation) }
             }
         }
         let sent = Dictionary(
@@ -127,12 +138,65 @@ struct DryRunRunner {
     }
 }
 
+/// The accepted operations of the batches that the server has already rolled back.
+private struct EarlierBatches {
+    let catalog: TableCatalog
+    private var created: Set<RowKey> = []
+    /// The operations that may have removed a reference, by table.
+    private var changed: [String: [QueuedOperation]] = [:]
+
+    init(catalog: TableCatalog) { self.catalog = catalog }
+
+    mutating func add(_ operation: QueuedOperation) {
+        if operation.kind == .insert || operation.revives { created.insert(operation.row) }
+        if operation.kind != .insert { changed[operation.table, default: []].append(operation) }
+    }
+
+    /// Returns the outcomes of the operations of the next batch.
+    ///
+    /// An operation that was rejected because of a reference waits if an earlier batch would have prevented that, and
+    /// so do the other operations of its transaction.
+    func outcomes(of batch: [QueuedOperation], _ answers: [PushAnswer]) -> [DryRun.Outcome] {
+        var waitingGroups: Set<String> = []
+        var found = zip(batch, answers).map { operation, answer -> DryRun.Outcome in
+            guard let reference = answer.reference, resolves(reference, for: operation) else {
+                return DryRun.Outcome(answer, of: operation)
+            }
+            if let group = operation.group { waitingGroups.insert(group) }
+            return .waits
+        }
+        for (place, operation) in batch.enumerated()
+        where found[place] == .stoppedWithTransaction {
+            guard let group = operation.group, waitingGroups.contains(group) else { continue }
+            found[place] = .waits
+        }
+        return found
+    }
+
+    /// Returns whether the operations insert the missing parent, or remove the last known reference to the row.
+    private func resolves(_ reference: BrokenReference, for operation: QueuedOperation) -> Bool {
+        let table = catalog.schema(reference.table)?.name ?? reference.table
+        switch reference.reason {
+        case .parentNotFound:
+            guard let id = operation.frozen?.sentRow?[reference.column]?.text else { return false }
+            return created.contains(RowKey(table, id))
+        case .rowIsReferenced:
+            return changed[table]?.contains { child in
+                child.basis.lastKnown?.row?[reference.column]?.text == operation.itemID
+                    && (child.kind == .delete
+                        || child.frozen?.sentRow?[reference.column]?.text != operation.itemID)
+            } ?? false
+        }
+    }
+}
+
 extension DryRun.Outcome {
     /// Creates the outcome that the response to an operation in a dry run shows.
     fileprivate init(_ answer: PushAnswer, of operation: QueuedOperation) {
         switch answer.status {
         case 200..<300: self = .accepted
         case 424 where answer.isGroupFailed: self = .stoppedWithTransaction
+        case 412 where answer.rejectsTime: self = .failed(status: answer.status)
         case 404, 410:
             if answer.lacksTable || operation.kind == .insert {
                 self = .rejected(DryRun.Refusal(answer, operation))
@@ -152,6 +216,13 @@ extension DryRun.Outcome {
     }
 }
 
+extension PushAnswer {
+    /// Whether the server rejects the time of the request, because the device's clock is wrong.
+    ///
+    /// A 412 for a version has the row. A dry run has no `Repeatability-Result`.
+    fileprivate var rejectsTime: Bool { status == 412 && item == nil && isProven }
+}
+
 extension DryRun.Refusal {
     fileprivate init(_ answer: PushAnswer, _ operation: QueuedOperation) {
         self.init(
@@ -159,6 +230,7 @@ extension DryRun.Refusal {
             brokenRule: answer.violation.map {
                 BrokenRule(table: operation.table, columns: $0.columns, code: $0.code)
             },
+            brokenReference: answer.reference,
             message: answer.message ?? ""
         )
     }

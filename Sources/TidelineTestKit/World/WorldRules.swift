@@ -1,0 +1,33 @@
+// WorldRules: users who enter values that the rules of the model reject.
+
+import Tideline
+import TidelineCore
+
+/// A user's attempts to store values that break a rule, which the device has to reject before it queues them.
+enum WorldRules {
+    /// The number of edits between two attempts.
+    private static let every = 5
+
+    /// Tries to store a value that breaks a rule; does nothing in most turns.
+    ///
+    /// - Returns: What is wrong; nil if the device rejected the value.
+    static func attempt(
+        _ id: String,
+        exists: Bool,
+        in table: SyncTable<WorldItem>,
+        turn: Int
+    ) async throws -> String? {
+        guard turn.isMultiple(of: every) else { return nil }
+        let text = turn.isMultiple(of: 2) ? "" : String(repeating: "x", count: 25)
+        do {
+            if exists {
+                try await table.update(id: id) { $0.text = text }
+            } else {
+                try await table.insert(WorldItem(id: id, text: text))
+            }
+            return "A value that breaks a rule was stored in \(id)."
+        } catch let error as SyncError where error.code == .ruleBroken {
+            return nil
+        }
+    }
+}
