@@ -48,7 +48,8 @@ extension QueryExpression {
                 guard let condition = rows.condition else { return false }
                 tables.formUnion(condition.searchedTables(in: rows.table))
             case .call, .all, .any, .isIn, .compare, .arithmetic, .not, .negate, .position,
-                .orElse, .member, .elementCount, .anyElement, .field, .value, .element:
+                .orElse, .member, .elementCount, .anyElement, .localizedCompare, .field, .value,
+                .element:
                 return false
             }
             return false
