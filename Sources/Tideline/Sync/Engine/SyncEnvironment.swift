@@ -52,12 +52,12 @@ public struct SyncEnvironment: Sendable {
 
     /// The environment outside of tests.
     public static let live: SyncEnvironment = {
+        let randomWords = RandomWords()
         var environment = SyncEnvironment(
             now: { Date() },
             makeID: {
-                var generator = SystemRandomNumberGenerator()
                 let milliseconds = Int64(Date().timeIntervalSince1970 * 1000)
-                return TimeOrderedID.make(milliseconds: milliseconds, using: &generator)
+                return TimeOrderedID.make(milliseconds: milliseconds, random: randomWords.pair())
             },
             fraction: { Double.random(in: 0..<1) },
             sleep: { try await Task.sleep(for: $0) }

@@ -3,14 +3,20 @@
 import Foundation
 import Synchronization
 
-final class RandomWords: Sendable {
+/// A buffer of random bits for ids.
+///
+/// On Linux each call of `SystemRandomNumberGenerator` is a system call, which takes longer than the rest of an id.
+package final class RandomWords: Sendable {
     /// The maximum number of bytes that the system returns in one call.
     private static let bytesAtOnce = 256
 
     private let words = Mutex<[UInt64]>([])
 
+    /// Creates an empty buffer.
+    package init() {}
+
     /// Returns two words that no other call returns.
-    func pair() -> (UInt64, UInt64) {
+    package func pair() -> (UInt64, UInt64) {
         words.withLock { words in
             if words.count < 2 { words = Self.fetch() }
             var system = SystemRandomNumberGenerator()
@@ -18,10 +24,14 @@ final class RandomWords: Sendable {
         }
     }
 
-    /// Fetches random words; returns none if the system call fails.
+    /// Fetches random words; returns none if the system call fails, or if the system has a buffer of its own.
     private static func fetch() -> [UInt64] {
+        #if canImport(Glibc) || canImport(Musl)
         var words = [UInt64](repeating: 0, count: bytesAtOnce / MemoryLayout<UInt64>.size)
         let result = words.withUnsafeMutableBytes { getentropy($0.baseAddress, $0.count) }
         return result == 0 ? words : []
+        #else
+        return []
+        #endif
     }
 }
