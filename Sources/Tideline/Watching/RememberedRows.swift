@@ -149,14 +149,16 @@ struct ObservedQuery: Sendable {
         meant = coder.meant(query.bound(now: now))
         onChanges = coder.conditionOnChanges(query.filter, now: now)
         dependsOnMore = query.dependsOnMore
-        rowOrder = query.select == nil && query.offset == 0 ? ObservedOrder(query, coder) : nil
+        rowOrder = query.select == nil ? ObservedOrder(query, coder) : nil
     }
 }
 
 extension TableQuery {
     /// Whether a row's membership in the result, or its place, depends on more than the row.
+    ///
+    /// With an offset, a row that is not in the result moves others into it when it is removed.
     var dependsOnMore: Bool {
-        if searches { return true }
+        if searches || offset != 0 { return true }
         if let filter = filter?.expression, filter.calls(.now) || filter.readsTables { return true }
         return order.contains { $0.expression.calls(.now) }
     }
