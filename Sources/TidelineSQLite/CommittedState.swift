@@ -1,7 +1,5 @@
 // CommittedState: identifies the last commit of a file, by any process.
 
-import TidelineCore
-
 #if SQLCipher
 import CSQLCipher
 #else
@@ -22,19 +20,19 @@ package struct CommittedState: Hashable, Sendable {
     package func follows(_ other: CommittedState) -> Bool { number == other.number &+ 1 }
 }
 
-extension Database {
-    /// Returns the last commit of the file; nil if it is not known, because the file is not in WAL mode or a commit is
-    /// just being finished.
+extension CommittedState {
+    /// Finds the last commit of a connection's file; nil if it is not known, because the file is not in WAL mode or a
+    /// commit is just being finished.
     ///
     /// If it is the same before and after a snapshot begins, the snapshot shows the state after this commit. Within a
     /// transaction that writes, it does not change.
-    package func committedState() -> CommittedState? {
+    package init?(of database: Database) {
         var header = [UInt8](repeating: 0, count: 48)
-        guard tl_read_log_header(handle, &header) != 0 else { return nil }
+        guard tl_read_log_header(database.handle, &header) != 0 else { return nil }
         func integer(at offset: Int) -> UInt32 {
             header.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: offset, as: UInt32.self) }
         }
-        let checksum = (UInt64(integer(at: 24)) << 32) | UInt64(integer(at: 28))
-        return CommittedState(number: integer(at: 8), checksum: checksum)
+        number = integer(at: 8)
+        checksum = (UInt64(integer(at: 24)) << 32) | UInt64(integer(at: 28))
     }
 }

@@ -21,7 +21,7 @@ struct FileState: Equatable {
         if isPrivate {
             commit = .connection(database.totalChanges)
         } else {
-            guard let last = database.committedState() else { return nil }
+            guard let last = CommittedState(of: database) else { return nil }
             commit = .file(last)
         }
     }
